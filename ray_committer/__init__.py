@@ -1,0 +1,41 @@
+"""Commit the output of large Spark jobs on Ray: complete, exclusive, resumable."""
+
+from ray_committer.api import (
+    JobPlan,
+    JobSummary,
+    TaskAttempt,
+    abort_job,
+    commit_job,
+    list_jobs,
+    plan_job,
+    record_job,
+    setup_job,
+    task_attempt,
+    validate_job,
+)
+from ray_committer.cancellation import CancelToken
+from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.version import __version__
+
+__all__ = [
+    "CancelToken",
+    "CommitOptions",
+    "CommitReport",
+    "CommittedTask",
+    "ConflictMode",
+    "JobPlan",
+    "JobSummary",
+    "Outcome",
+    "TaskAttempt",
+    "__version__",
+    "abort_job",
+    "commit_job",
+    "list_jobs",
+    "plan_job",
+    "record_job",
+    "setup_job",
+    "task_attempt",
+    "validate_job",
+]

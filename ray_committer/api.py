@@ -1,0 +1,409 @@
+"""The public operations on jobs: set up, write, commit, abort, list, plan, validate.
+
+Every function opens the store that the destination's URL names, and refuses one whose rename is a copy
+before anything else happens. Errors are those of `ray_committer.errors`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ray_committer.cancellation import CancelToken
+from ray_committer.commit_report import CommitReport
+from ray_committer.errors import JobNotFoundError, PathError, ValidationError
+from ray_committer.events import EventSink, ignore
+from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import (
+    MANIFEST_SUFFIX,
+    JobAttempt,
+    is_inside,
+    join,
+    new_job_attempt,
+    parent,
+)
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.uri import normal_path
+from ray_committer.stages import abort_job as abort_job_stage
+from ray_committer.stages import commit_job as commit_job_stage
+from ray_committer.stages import find_job
+from ray_committer.stages import setup_job as setup_job_stage
+from ray_committer.stages.abort_task import abort_task
+from ray_committer.stages.commit_task import commit_task
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.preflight import preflight
+from ray_committer.stages.save_commit_record import load_commit_record
+from ray_committer.stages.setup_task import setup_task
+from ray_committer.stages.validate_renamed_files import validate_renamed_files
+from ray_committer.stages.worker import Worker, WorkerSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.registry import open_store, resolve_destination
+
+StorageOptions = Mapping[str, Any]
+_DEFAULTS = CommitOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job attempt below ``$dest/_temporary``; `state` is running, recorded or committed."""
+
+    job_id: str
+    job_attempt: int
+    directory: str
+    state: str
+    manifests: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What a commit would do: counts, bytes, and whether an earlier run has begun it."""
+
+    destination: str
+    job_id: str
+    job_attempt: int
+    state: str
+    manifests: int
+    files: int
+    bytes: int
+    directories: int
+    replaced: int
+
+
+def commit_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    executor: ExecutorName = "auto",
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+    on_event: EventSink = ignore,
+    cancel: CancelToken | None = None,
+    on_report: Callable[[CommitReport], None] = lambda _: None,
+) -> CommitReport:
+    """Commit a job: move every file of its successful tasks, and of no other, to its place.
+
+    Idempotent: run again, it finishes an interrupted commit, and of a committed job it says so. Without
+    `job_id` the destination must hold exactly one job. `on_report` is given the report even of a run
+    that fails; `cancel` stops the commit from another thread.
+    """
+    with _job(dest, job_id, executor, options, storage_options, on_event, cancel) as job:
+        return _run_commit(job, record_only=False, on_report=on_report)
+
+
+def record_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    executor: ExecutorName = "auto",
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+    on_event: EventSink = ignore,
+) -> CommitReport:
+    """Check a job and write its commit record, no more: a later `commit_job` does the rest.
+
+    From then on the job cannot be aborted, and its outcome is fixed.
+    """
+    with _job(dest, job_id, executor, options, storage_options, on_event, None) as job:
+        return _run_commit(job, record_only=True, on_report=lambda _: None)
+
+
+def plan_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> JobPlan:
+    """Load and check a job as its commit would, without changing anything."""
+    with _job(dest, job_id, "threads", options, storage_options, ignore, None) as job:
+        context = job.context
+        state = _existing(job)
+        if state.has_commit_point:
+            record = load_commit_record(context, committed=True)
+            return _plan(context, "committed", record.manifests, 0, len(record.replaced))
+        found = load_commit_record(context, committed=False) if state.has_record else None
+        allowed = tuple(found.allowed_roots) if found else job.allowed_roots
+        loaded = load_manifests(context, found, (context.job.destination, *allowed))
+        if found is not None:
+            replaced = len(found.replaced)
+        else:
+            replaced = len(preflight(context, loaded, job.replaced_roots).replaced)
+        leaves = context.executor.directories.plan()
+        what = "recorded" if found else "running"
+        return _plan(context, what, list(loaded.manifests), leaves, replaced)
+
+
+def validate_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> int:
+    """Compare the destination with the job's manifests, or with ``_SUCCESS`` once they are gone.
+
+    Returns the number of files compared; `ValidationError` names what differs. ``_SUCCESS`` names at
+    most 100 files of a job and no sizes.
+    """
+    spec, destination = resolve_destination(dest, storage_options)
+    store = open_store(spec)
+    try:
+        with _job(dest, job_id, "threads", options, storage_options, ignore, None) as job:
+            state = _existing(job)
+            if state.is_decided and state.has_manifests:
+                record = load_commit_record(job.context, committed=state.has_commit_point)
+                return validate_renamed_files(job.context, record.manifests)
+    except JobNotFoundError:
+        return _validate_marker(store, destination, job_id)
+    raise ValidationError(f"{destination}: the job is not committed yet")
+
+
+def setup_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+    on_warning: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Set up a job at `dest` and return its id, a new one if none is given.
+
+    `on_warning` is told of other jobs at the destination whose commit never ended.
+    """
+    spec, destination = resolve_destination(dest, storage_options)
+    job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
+    store = open_store(spec)
+    find_job.refuse_if_other_attempt_is_decided(store, job)
+    for warning in setup_job_stage.setup_job(store, job, mark_success=options.mark_success):
+        on_warning(warning)
+    return job.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAttempt:
+    """A running task attempt; what it writes below `directory` is committed with it."""
+
+    store: StoreOperations
+    job: JobAttempt
+    task_attempt_id: str
+    directory: str
+
+    def path(self, relative: str) -> str:
+        """Where to write the file that shall be `relative` to the destination; its directory exists."""
+        path = normal_path(join(self.directory, relative))
+        if not is_inside(path, self.directory):
+            raise PathError(f"{relative!r}: leads out of the task attempt's directory")
+        self.store.mkdirs(parent(path))
+        return path
+
+
+@contextmanager
+def task_attempt(
+    dest: str,
+    job_id: str,
+    task: int,
+    attempt: int = 0,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> Iterator[TaskAttempt]:
+    """Run one attempt of one task: committed when the block ends, aborted when it raises."""
+    spec, destination = resolve_destination(dest, storage_options)
+    store = open_store(spec)
+    job = new_job_attempt(destination, job_id, options.job_attempt or 0)
+    stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
+    task_attempt_id = f"attempt_{stem}_{attempt}"
+    directory = setup_task(store, job, task_attempt_id)
+    try:
+        yield TaskAttempt(store, job, task_attempt_id, directory)
+    except BaseException:
+        abort_task(store, job, task_attempt_id)
+        raise
+    commit_task(
+        store,
+        job,
+        task_id=f"task_{stem}",
+        task_attempt_id=task_attempt_id,
+        attempts=options.manifest_save_attempts,
+    )
+
+
+def abort_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> bool:
+    """Abort a job: delete what its tasks wrote. False if nothing was there.
+
+    `CommitRecordExistsError`, with nothing deleted, once its commit has begun.
+    """
+    with _job(dest, job_id, "inline", options, storage_options, ignore, None) as job:
+        return abort_job_stage.abort_job(job.context)
+
+
+def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> list[JobSummary]:
+    """The jobs below ``$dest/_temporary``, by id and attempt."""
+    spec, destination = resolve_destination(dest, storage_options)
+    store = open_store(spec)
+    if store.get_status(destination) is None:
+        raise JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
+    return [
+        _summary(store, attempt)
+        for found in find_job.list_job_directories(store, destination)
+        for attempt in found.attempts
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    context: JobContext
+    state: find_job.AttemptState
+    choice: Choice
+    replaced_roots: tuple[str, ...]
+    allowed_roots: tuple[str, ...]
+
+
+@contextmanager
+def _job(
+    dest: str,
+    job_id: str | None,
+    executor: ExecutorName,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    on_event: EventSink,
+    cancel: CancelToken | None,
+) -> Iterator[_Job]:
+    """Open the store and the executor for one operation on one job attempt."""
+    spec, destination = resolve_destination(dest, storage_options)
+    store = open_store(spec)
+    job, state = _find(store, destination, job_id, options.job_attempt)
+    choice = choose_executor(
+        executor,
+        options,
+        open_here=lambda: Worker(store, job, in_driver=True),
+        open_elsewhere=WorkerSpec(spec, job, options.worker_threads),
+        commit_key=_commit_key(spec, job),
+    )
+    token = cancel or CancelToken()
+    token.on_cancel(choice.executor.cancel)
+    context = JobContext(store, job, options, choice.executor, on_event, cancelled=token)
+    try:
+        yield _Job(
+            context,
+            state,
+            choice,
+            _roots(options.replaced_roots, spec),
+            _roots(options.allowed_roots, spec),
+        )
+    finally:
+        choice.executor.close()
+
+
+def _run_commit(
+    job: _Job, *, record_only: bool, on_report: Callable[[CommitReport], None]
+) -> CommitReport:
+    reports: list[CommitReport] = []
+
+    def reported(report: CommitReport) -> None:
+        reports.append(msgspec.structs.replace(report, executor_reason=job.choice.reason))
+        on_report(reports[0])
+
+    commit_job_stage.commit_job(
+        job.context,
+        job.state,
+        nonce=f"{socket.gethostname()}-{uuid.uuid4()}",
+        replaced_roots=job.replaced_roots,
+        allowed_roots=job.allowed_roots,
+        record_only=record_only,
+        on_report=reported,
+    )
+    return reports[0]
+
+
+def _find(
+    store: StoreOperations, destination: str, job_id: str | None, number: int | None
+) -> tuple[JobAttempt, find_job.AttemptState]:
+    try:
+        job = find_job.find_job_attempt(store, destination, job_id, number)
+    except JobNotFoundError:
+        success = find_job.read_success(store, destination)
+        if success is None or success.job_id is None or job_id not in (None, success.job_id):
+            raise
+        job = new_job_attempt(destination, success.job_id, number or 0)
+    state = find_job.read_attempt_state(store, job)
+    documented = None if state.exists else find_job.find_documented_attempt(store, job)
+    if documented is not None:
+        job, state = documented, find_job.read_attempt_state(store, documented)
+    if number:
+        find_job.refuse_if_other_attempt_is_decided(store, job)
+    return job, state
+
+
+def _existing(job: _Job) -> find_job.AttemptState:
+    if job.state.is_remnant:
+        raise JobNotFoundError(
+            f"{job.context.job.directory}: has no manifests; check the destination and the job id"
+        )
+    return job.state
+
+
+def _plan(
+    context: JobContext, state: str, manifests: list[ManifestRef], directories: int, replaced: int
+) -> JobPlan:
+    return JobPlan(
+        destination=context.job.destination,
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        state=state,
+        manifests=len(manifests),
+        files=sum(ref.files for ref in manifests),
+        bytes=sum(ref.bytes for ref in manifests),
+        directories=directories,
+        replaced=replaced,
+    )
+
+
+def _summary(store: StoreOperations, attempt: JobAttempt) -> JobSummary:
+    state = find_job.read_attempt_state(store, attempt)
+    names = (
+        [status.name for status in store.list_status(attempt.manifests)] if (state.has_manifests) else []
+    )
+    what = "committed" if state.has_commit_point else "recorded" if state.has_record else "running"
+    manifests = sum(name.endswith(MANIFEST_SUFFIX) for name in names)
+    return JobSummary(attempt.job_id, attempt.number, attempt.directory, what, manifests)
+
+
+def _validate_marker(store: StoreOperations, destination: str, job_id: str | None) -> int:
+    success = find_job.read_success(store, destination)
+    if success is None or job_id not in (None, success.job_id):
+        raise JobNotFoundError(
+            f"{destination}: has neither the job nor its _SUCCESS, so there is nothing to compare"
+        )
+    paths = [resolve_destination(uri)[1] for uri in success.filenames or ()]
+    if missing := [path for path in paths if store.get_status(path) is None]:
+        raise ValidationError(f"{missing[0]}: is named by _SUCCESS and missing")
+    return len(paths)
+
+
+def _roots(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
+    resolved = [resolve_destination(root, spec.storage_options) for root in roots]
+    for (found, _), root in zip(resolved, roots, strict=True):
+        if replace(found, storage_options={}) != replace(spec, storage_options={}):
+            raise PathError(f"{root}: is not on the destination's store {spec.scheme}://")
+    return tuple(path for _, path in resolved)
+
+
+def _commit_key(spec: StoreSpec, job: JobAttempt) -> str:
+    name = f"{spec.scheme}://{spec.authority}{job.destination}\n{job.job_id}"
+    return hashlib.sha256(name.encode()).hexdigest()[:32]

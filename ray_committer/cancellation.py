@@ -1,0 +1,35 @@
+"""Cancel a commit from another thread: a signal handler, a Spark callback, a user's code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class CancelToken:
+    """Set once by `cancel`; tells those who asked to be told, from the cancelling thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._event.is_set()
+
+    def cancel(self) -> None:
+        """Cancel; idempotent. What is in flight ends, nothing new begins."""
+        with self._lock:
+            self._event.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when cancelled; at once if that has happened."""
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()

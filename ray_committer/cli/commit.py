@@ -1,0 +1,130 @@
+"""``ray-committer commit``: commit a job, or finish a commit that was interrupted."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import FrameType
+
+import click
+import msgspec
+
+from ray_committer import api
+from ray_committer.cancellation import CancelToken
+from ray_committer.cli import options as shared
+from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.events import Event, FilesRenamed, Notice, StageStarted
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.options import CommitOptions
+from ray_committer.report.text import report_json, report_lines
+
+
+@click.command()
+@click.argument("destination", metavar="DEST")
+@shared.job_id_option
+@shared.attempt_option
+@click.option("--expect-tasks", type=click.IntRange(min=0), help="How many tasks succeeded.")
+@click.option("--assume-complete", is_flag=True, help="Take it that all tasks are done.")
+@click.option(
+    "--executor", type=click.Choice(["auto", "threads", "ray"]), default="auto", show_default=True
+)
+@click.option("--dry-run", is_flag=True, help="Load and check the job, change nothing.")
+@shared.storage_option
+@shared.output_option
+def commit(
+    destination: str,
+    job_id: str | None,
+    attempt: int | None,
+    expect_tasks: int | None,
+    assume_complete: bool,
+    executor: ExecutorName,
+    dry_run: bool,
+    storage: tuple[str, ...],
+    output: str,
+) -> None:
+    """Move every file of the successful tasks of a job to its place below DEST.
+
+    A commit that was interrupted is finished by the same command. One that never began needs
+    --expect-tasks or --assume-complete: nobody can see from the store whether all tasks are done.
+    """
+    if expect_tasks is not None and assume_complete:
+        raise click.UsageError("--expect-tasks and --assume-complete exclude each other")
+    options = CommitOptions(
+        job_attempt=attempt, expected_tasks=expect_tasks, assume_complete=assume_complete or dry_run
+    )
+    storage_options = shared.storage_options(storage)
+    if dry_run:
+        plan = api.plan_job(destination, job_id, options=options, storage_options=storage_options)
+        _print_plan(plan, output)
+        return
+    with _cancel_on_signals() as token:
+        api.commit_job(
+            destination,
+            job_id,
+            executor=executor,
+            options=options,
+            storage_options=storage_options,
+            on_event=_Progress().event,
+            cancel=token,
+            on_report=lambda report: _print_report(report, output),
+        )
+
+
+@contextmanager
+def _cancel_on_signals() -> Iterator[CancelToken]:
+    """The first Ctrl-C or SIGTERM cancels in order, the second one at once."""
+    token = CancelToken()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.default_int_handler)
+        click.echo("ray-committer: cancelling; again to stop at once", err=True)
+        token.cancel()
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield token
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class _Progress:
+    """Stages and, each tenth of the way, files done; on standard error."""
+
+    def __init__(self) -> None:
+        self._tenths = 0
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, StageStarted):
+            click.echo(f"  {event.stage.removeprefix('job_stage_')}", err=True)
+        elif isinstance(event, Notice):
+            click.echo(f"  note: {event.text}", err=True)
+        elif isinstance(event, FilesRenamed) and event.total:
+            tenths = 10 * event.done // event.total
+            if tenths > self._tenths:
+                self._tenths = tenths
+                click.echo(f"    {event.done:,} of {event.total:,} files", err=True)
+
+
+def _print_report(report: CommitReport, output: str) -> None:
+    if output == "json":
+        click.echo(report_json(report))
+        return
+    failed = report.outcome is Outcome.FAILED
+    lines = report_lines(msgspec.structs.replace(report, error=None))
+    click.echo("\n".join(lines), file=sys.stderr if failed else sys.stdout)
+
+
+def _print_plan(plan: api.JobPlan, output: str) -> None:
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(asdict(plan)), indent=2).decode())
+        return
+    click.echo(
+        f"job {plan.job_id} (attempt {plan.job_attempt}, {plan.state}): {plan.destination}\n"
+        f"  would move {plan.files:,} files, {plan.bytes:,} bytes, of {plan.manifests:,} tasks,\n"
+        f"  into {plan.directories:,} leaf directories, and remove {plan.replaced:,} replaced files;\n"
+        f"  nothing was changed"
+    )

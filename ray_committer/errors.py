@@ -1,0 +1,90 @@
+"""The errors, grouped by what the caller does next.
+
+Each carries the process exit code of the command line: 1 nothing visible was changed, 2 usage, 3
+partial, unknown or cancelled (run the same command again), 4 conflict, 5 validation difference.
+Texts read ``"{path}: what is wrong, and what to do"``.
+"""
+
+from __future__ import annotations
+
+
+class RayCommitterError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+    exit_code = 1
+
+
+class PathError(RayCommitterError, ValueError):
+    """A path or URI cannot be used. Fix the data."""
+
+
+class StoreRefusedError(RayCommitterError):
+    """The store has no safe atomic rename. Use what the text names instead."""
+
+
+class JobNotFoundError(RayCommitterError):
+    """There is no such job at the destination. Look at the destination and the job id."""
+
+
+class AmbiguousJobError(RayCommitterError):
+    """Several jobs or job attempts qualify. Name one."""
+
+    exit_code = 2
+
+
+class IncompleteJobError(RayCommitterError):
+    """Nobody has said that all tasks are done, or fewer manifests are there than expected."""
+
+
+class MissingManifestsError(IncompleteJobError):
+    """Task manifests that must be there are gone, for example by another job's clean-up."""
+
+
+class ManifestError(RayCommitterError):
+    """A task manifest is truncated, foreign or would lose data. Fix it or run the task again."""
+
+
+class PreflightError(RayCommitterError):
+    """The job's output contradicts itself. Nothing was changed."""
+
+
+class TaskCommitError(RayCommitterError):
+    """A task attempt could not be committed. Run the task again."""
+
+
+class RayNotAvailableError(RayCommitterError):
+    """Ray was asked for but is not there, or its workers do not start."""
+
+
+class CommitStateUnknownError(RayCommitterError):
+    """The commit stopped in the middle. Nothing was cleaned up: run the same command again."""
+
+    exit_code = 3
+
+
+class CommitCancelledError(CommitStateUnknownError):
+    """The commit was cancelled. Run the same command to finish it."""
+
+
+class ManifestChangedError(CommitStateUnknownError):
+    """A manifest is not the one that the commit record names. Nothing further was touched."""
+
+
+class CommitConflictError(RayCommitterError):
+    """Something else stands where a file must go. Look at both; nothing was overwritten."""
+
+    exit_code = 4
+
+
+class CommitRecordExistsError(CommitConflictError):
+    """The job's commit has begun, so this may no longer be done. Finish the commit."""
+
+
+class CommitterBusyError(CommitConflictError):
+    """Another committer is at work on the same job. Wait for it."""
+
+
+class ValidationError(RayCommitterError):
+    """What is at the destination differs from what the manifests say."""
+
+    exit_code = 5

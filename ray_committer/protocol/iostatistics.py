@@ -1,0 +1,77 @@
+"""IOStatistics as Hadoop's committers exchange them: counters, gauges, extrema and means.
+
+Only what was measured is kept; Hadoop writes every known name with a zero. Durations are
+milliseconds. Source: Hadoop ``IOStatisticsSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+V = TypeVar("V")
+
+
+class Mean(msgspec.Struct, frozen=True):
+    """A mean as its parts: `samples` (count) and their `sum`."""
+
+    samples: int = 0
+    sum: int = 0
+
+
+class IOStatistics(msgspec.Struct, frozen=True):
+    """One snapshot; every map is from statistic name to value."""
+
+    counters: dict[str, int] = {}
+    gauges: dict[str, int] = {}
+    minimums: dict[str, int] = {}
+    maximums: dict[str, int] = {}
+    meanstatistics: dict[str, Mean] = {}
+
+
+def duration(name: str, milliseconds: int, *, failed: bool = False) -> IOStatistics:
+    """One timed operation, under Hadoop's names (``k``, ``k.failures``, ``k.mean``...)."""
+    key = f"{name}.failures" if failed else name
+    counters = {name: 1, key: 1}
+    return IOStatistics(
+        counters=counters,
+        minimums={f"{key}.min": milliseconds},
+        maximums={f"{key}.max": milliseconds},
+        meanstatistics={f"{key}.mean": Mean(1, milliseconds)},
+    )
+
+
+def count(name: str, value: int) -> IOStatistics:
+    """A counter alone."""
+    return IOStatistics(counters={name: value})
+
+
+def aggregate(left: IOStatistics, right: IOStatistics) -> IOStatistics:
+    """Merge two snapshots: sums of counters, gauges and means, extrema of extrema.
+
+    Hadoop writes -1 for an extremum without a sample, which therefore counts as absent.
+    """
+    return IOStatistics(
+        counters=_merge(left.counters, right.counters, int.__add__),
+        gauges=_merge(left.gauges, right.gauges, int.__add__),
+        minimums=_merge(_set(left.minimums), _set(right.minimums), min),
+        maximums=_merge(_set(left.maximums), _set(right.maximums), max),
+        meanstatistics=_merge(left.meanstatistics, right.meanstatistics, _add_means),
+    )
+
+
+def _set(extrema: Mapping[str, int]) -> dict[str, int]:
+    return {name: value for name, value in extrema.items() if value != -1}
+
+
+def _add_means(left: Mean, right: Mean) -> Mean:
+    return Mean(left.samples + right.samples, left.sum + right.sum)
+
+
+def _merge(left: Mapping[str, V], right: Mapping[str, V], combine: Callable[[V, V], V]) -> dict[str, V]:
+    merged = dict(left)
+    for name, value in right.items():
+        merged[name] = combine(merged[name], value) if name in merged else value
+    return merged

@@ -1,0 +1,115 @@
+"""The task manifest: what one task attempt wants moved, as JSON that Hadoop 3.5 reads and writes.
+
+The reader accepts what Hadoop's accepts (unknown fields, missing statistics, numbers as text, a
+byte-order mark, anything after the object) and refuses what makes Hadoop lose data silently: a
+manifest without ``files``, an entry without a size. The writer leaves out Hadoop's 18 KB of zero
+statistics. Source: Hadoop ``TaskManifest``, ``FileEntry``, ``DirEntry``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from ray_committer.errors import ManifestError
+from ray_committer.protocol.iostatistics import IOStatistics
+
+MANIFEST_TYPE = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
+MANIFEST_VERSION = 1
+
+
+class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file to rename: `s` source and `d` destination URI, `z` size in bytes, `e` etag.
+
+    `m` is the modification time in milliseconds since 1970: a rename keeps it on file systems, so it
+    proves after a crash that the file at the destination is the one that the task wrote. Hadoop
+    ignores it.
+    """
+
+    s: str
+    d: str
+    z: int
+    e: str | None = None
+    m: int | None = None
+
+
+class DirEntry(msgspec.Struct, frozen=True):
+    """One directory of the output: `d` its destination URI, `t` status at task commit, `l` level."""
+
+    d: str
+    t: int = 0
+    l: int = 0  # noqa: E741 - the name on the wire
+
+
+class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All that one committed task attempt wrote."""
+
+    type: str = MANIFEST_TYPE
+    version: int = MANIFEST_VERSION
+    job_id: str | None = None
+    job_attempt_number: int = 0
+    task_id: str | None = msgspec.field(name="taskID", default=None)
+    task_attempt_id: str | None = msgspec.field(name="taskAttemptID", default=None)
+    task_attempt_dir: str | None = None
+    files: list[FileEntry]
+    directories: list[DirEntry] | None = None
+    extra_data: dict[str, Any] | None = None
+    iostatistics: IOStatistics | None = None
+
+
+_DECODER = msgspec.json.Decoder(TaskManifest, strict=False)
+
+
+def encode_manifest(manifest: TaskManifest) -> bytes:
+    """Return the manifest as UTF-8 JSON."""
+    return msgspec.json.encode(manifest)
+
+
+def digest(data: bytes) -> str:
+    """The SHA-256 of a manifest's bytes, in hex: its identity in the commit record."""
+    return sha256(data).hexdigest()
+
+
+def decode_manifest(data: bytes, path: str) -> TaskManifest:
+    """Parse and check one manifest; `ManifestError` names `path`, what is wrong and what to do."""
+    if not data:
+        raise ManifestError(f"{path}: is empty, not a task manifest; run the task again")
+    try:
+        manifest = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except msgspec.ValidationError as e:
+        raise ManifestError(f"{path}: is not a task manifest that can be committed: {e}") from e
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        manifest = _decode_leading_object(data, path, e)
+    _check(manifest, path)
+    return manifest
+
+
+def _decode_leading_object(data: bytes, path: str, cause: Exception) -> TaskManifest:
+    """Accept text after the object, as Hadoop's parser does; a truncated one stays an error."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(data.decode("utf-8-sig").lstrip())
+        return msgspec.convert(value, TaskManifest, strict=False)
+    except (ValueError, RecursionError):
+        raise ManifestError(f"{path}: is truncated or no JSON ({cause}); run the task again") from cause
+
+
+def _check(manifest: TaskManifest, path: str) -> None:
+    if manifest.type != MANIFEST_TYPE:
+        raise ManifestError(f"{path}: is no task manifest but {manifest.type!r}; remove it")
+    if manifest.version != MANIFEST_VERSION:
+        raise ManifestError(
+            f"{path}: has manifest version {manifest.version}, only {MANIFEST_VERSION} is known"
+        )
+    _check_entries(manifest.files, path)
+
+
+def _check_entries(files: Sequence[FileEntry], path: str) -> None:
+    for entry in files:
+        if not entry.s or not entry.d:
+            raise ManifestError(f"{path}: has a file entry without a source or destination")
+        if entry.z < 0:
+            raise ManifestError(f"{path}: {entry.d} has the negative size {entry.z}")

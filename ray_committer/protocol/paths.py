@@ -1,0 +1,115 @@
+"""Where the files of a job are, relative to its destination.
+
+The names are those that Hadoop 3.5's committer uses (``_temporary/$jobId/%02d``), not those of its
+documentation (``_temporary/manifest_$jobId/%d``); the latter are recognised on reading.
+Source: Hadoop ``ManifestCommitterSupport`` and ``ManifestCommitterConstants``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TEMPORARY = "_temporary"
+SUCCESS = "_SUCCESS"
+MANIFESTS = "manifests"
+TASKS = "tasks"
+COMMIT_RECORD = "_COMMIT.json"
+COMMIT_POINT = "_COMMITTED"
+MANIFEST_SUFFIX = "-manifest.json"
+DOCUMENTED_PREFIX = "manifest_"
+
+
+@dataclass(frozen=True, slots=True)
+class JobAttempt:
+    """One attempt of one job: `directory` is its place on the store, `number` Hadoop's attempt."""
+
+    destination: str
+    job_id: str
+    number: int
+    directory: str
+
+    @property
+    def job_directory(self) -> str:
+        return self.directory.rpartition("/")[0]
+
+    @property
+    def temporary(self) -> str:
+        return temporary_directory(self.destination)
+
+    @property
+    def manifests(self) -> str:
+        return join(self.directory, MANIFESTS)
+
+    @property
+    def tasks(self) -> str:
+        return join(self.directory, TASKS)
+
+    @property
+    def commit_record(self) -> str:
+        return join(self.directory, COMMIT_RECORD)
+
+    @property
+    def commit_point(self) -> str:
+        return join(self.directory, COMMIT_POINT)
+
+    @property
+    def success(self) -> str:
+        return join(self.destination, SUCCESS)
+
+    def task_attempt(self, task_attempt_id: str) -> str:
+        """The working directory of a task attempt."""
+        return join(self.tasks, task_attempt_id)
+
+    def manifest(self, task_id: str) -> str:
+        """The place of a committed task's manifest."""
+        return join(self.manifests, task_id + MANIFEST_SUFFIX)
+
+    def manifest_temporary(self, task_attempt_id: str) -> str:
+        """The name under which a manifest is written before it is renamed to its place."""
+        return join(self.manifests, task_attempt_id + MANIFEST_SUFFIX + ".tmp")
+
+
+def new_job_attempt(destination: str, job_id: str, number: int) -> JobAttempt:
+    """Name the directory of a job attempt as Hadoop does."""
+    directory = join(temporary_directory(destination), job_id, f"{number:02d}")
+    return JobAttempt(destination, job_id, number, directory)
+
+
+def temporary_directory(destination: str) -> str:
+    """``$dest/_temporary``, which all jobs on a destination share."""
+    return join(destination, TEMPORARY)
+
+
+def job_id_of_directory(name: str) -> str:
+    """The job id that a directory below ``_temporary`` stands for, in either spelling."""
+    return name.removeprefix(DOCUMENTED_PREFIX)
+
+
+def attempt_number(name: str) -> int | None:
+    """The number of a job attempt directory (``00``, ``7``), or None if it is another directory."""
+    return int(name) if name.isascii() and name.isdigit() else None
+
+
+def join(base: str, *parts: str) -> str:
+    """Join path elements with single slashes."""
+    return "/".join((base.rstrip("/"), *parts))
+
+
+def parent(path: str) -> str:
+    """The directory of `path`; the root is its own parent."""
+    return path.rpartition("/")[0] or "/"
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """Whether `path` is strictly below `directory`; both normalised."""
+    return path.startswith(directory if directory.endswith("/") else directory + "/")
+
+
+def ancestors(path: str, root: str) -> list[str]:
+    """The directories strictly between `root` and `path`, nearest to `path` first."""
+    found = []
+    path = parent(path)
+    while is_inside(path, root):
+        found.append(path)
+        path = parent(path)
+    return found

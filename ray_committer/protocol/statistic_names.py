@@ -1,0 +1,25 @@
+"""The statistic names that Hadoop's manifest committer uses and that ours fills.
+
+Source: Hadoop ``ManifestCommitterStatisticNames``.
+"""
+
+COMMIT_JOB = "committer_commit_job"
+SETUP = "job_stage_setup"
+LOAD_MANIFESTS = "job_stage_load_manifests"
+CREATE_DIRECTORIES = "job_stage_create_target_dirs"
+RENAME_FILES = "job_stage_rename_files"
+VALIDATE = "job_stage_optional_validate_output"
+SAVE_SUCCESS = "job_stage_save_success_marker"
+CLEANUP = "job_stage_cleanup"
+ABORT = "job_stage_abort"
+
+FILES_COMMITTED = "committer_files_committed"
+BYTES_COMMITTED = "committer_bytes_committed"
+TASKS_COMPLETED = "committer_tasks_completed"
+RENAME_RECOVERED = "commit_file_rename_recovered"
+
+# Stages that Hadoop's committer does not have.
+PREFLIGHT = "job_stage_preflight"
+SAVE_RECORD = "job_stage_save_commit_record"
+REMOVE_REPLACED = "job_stage_remove_replaced_files"
+COMMIT_POINT = "job_stage_commit_point"

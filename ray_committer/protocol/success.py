@@ -1,0 +1,89 @@
+"""``_SUCCESS`` and the summary report: JSON in the shape of Hadoop's ``ManifestSuccessData``.
+
+Both are notices for people and other tools, never a proof for a commit. Hadoop caps the list of
+file names at 100 and so does this. Source: Hadoop ``ManifestSuccessData``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ray_committer.errors import ManifestError
+from ray_committer.protocol.iostatistics import IOStatistics
+
+SUCCESS_NAME = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
+COMMITTER_NAME = "ray_committer"
+MAX_FILENAMES = 100
+
+
+class SuccessData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The content of ``_SUCCESS``, or with ``success=False`` of the report of a failed commit."""
+
+    name: str
+    timestamp: int
+    success: bool = True
+    date: str | None = None
+    hostname: str | None = None
+    committer: str | None = None
+    description: str | None = None
+    job_id: str | None = None
+    job_id_source: str | None = None
+    metrics: dict[str, Any] | None = None
+    diagnostics: dict[str, str] | None = None
+    filenames: list[str] | None = None
+    iostatistics: IOStatistics | None = None
+    state: str | None = None
+    stage: str | None = None
+
+
+def new_success_data(
+    *,
+    job_id: str,
+    now_milliseconds: int,
+    hostname: str,
+    success: bool,
+    stage: str,
+    filenames: Sequence[str],
+    diagnostics: dict[str, str],
+    iostatistics: IOStatistics,
+) -> SuccessData:
+    """Build the marker or report; `filenames` are destination URIs, of which 100 are kept."""
+    moment = datetime.datetime.fromtimestamp(now_milliseconds / 1000, datetime.UTC)
+    return SuccessData(
+        name=SUCCESS_NAME,
+        timestamp=now_milliseconds,
+        success=success,
+        date=moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ[Etc/UTC]"),
+        hostname=hostname,
+        committer=COMMITTER_NAME,
+        job_id=job_id,
+        job_id_source="JobID",
+        metrics={},
+        diagnostics={**diagnostics, "stage": stage},
+        filenames=list(filenames[:MAX_FILENAMES]),
+        iostatistics=iostatistics,
+    )
+
+
+def encode_success(data: SuccessData) -> bytes:
+    """Return the JSON; `success` is always written, since Hadoop takes its absence for failure."""
+    fields = {key: value for key, value in msgspec.to_builtins(data).items() if value is not None}
+    fields["success"] = data.success
+    return msgspec.json.format(msgspec.json.encode(fields), indent=2)
+
+
+def decode_success(data: bytes, path: str) -> SuccessData | None:
+    """Parse ``_SUCCESS``; None for the empty file of Hadoop's classic committer."""
+    if not data.strip():
+        return None
+    try:
+        success = msgspec.json.decode(data, type=SuccessData, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+        raise ManifestError(f"{path}: is no job success marker: {e}") from e
+    if success.name != SUCCESS_NAME:
+        raise ManifestError(f"{path}: is no job success marker but {success.name!r}")
+    return success

@@ -1,0 +1,118 @@
+"""Paths as Hadoop writes them into manifests: ``java.net.URI`` quoting, not RFC 3986.
+
+Java keeps most non-ASCII characters as they are and quotes only what its URI syntax forbids; a
+manifest that is read by both sides must be quoted the same way. Decoding is strict where a lenient
+reader would silently name another file. Source: ``org.apache.hadoop.fs.Path`` and ``java.net.URI``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ray_committer.errors import PathError
+
+_KEPT = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'():@&=+$,;/")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9\-_.!~*'():@&=+$,;/]*")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
+_ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_LEGAL_TEXT = re.compile(r"""[^\x00-\x20"<>\\^`{|}\x7f-\x9f#?\[\]]*""")
+_DEFAULT_PORTS = {"hdfs": 8020, "http": 80, "https": 443}
+_SAME_SCHEME = {"abfss": "abfs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A decoded URI: `path` is what the store calls the object, absolute, without a trailing slash."""
+
+    scheme: str
+    authority: str
+    path: str
+
+
+def quote_path(path: str) -> str:
+    """Quote a decoded path as ``Path.toUri().toString()`` does."""
+    if _PLAIN_PATH.fullmatch(path):
+        return path
+    return "".join(map(_quote_character, path))
+
+
+@lru_cache(maxsize=4096)
+def _quote_character(character: str) -> str:
+    if character in _KEPT:
+        return character
+    code = ord(character)
+    if code < 0x80 or 0x80 <= code <= 0x9F or unicodedata.category(character) in ("Zs", "Zl", "Zp"):
+        return "".join(f"%{byte:02X}" for byte in character.encode())
+    return character
+
+
+def unquote_path(quoted: str) -> str:
+    """Decode a quoted path; `PathError` on a broken escape, an illegal character or bad UTF-8."""
+    if _PLAIN_PATH.fullmatch(quoted):
+        return quoted
+    if not _LEGAL_TEXT.fullmatch(quoted):
+        raise PathError(f"{quoted!r}: holds a character that a URI path may not hold unquoted")
+    decoded = _ESCAPE.sub(lambda match: _decode_escape(match.group(), quoted), quoted)
+    if quoted.count("%") != sum(len(run) // 3 for run in _ESCAPE.findall(quoted)):
+        raise PathError(f"{quoted!r}: holds a '%' that is no escape; write it as %25")
+    return decoded
+
+
+def _decode_escape(escape: str, quoted: str) -> str:
+    try:
+        return bytes.fromhex(escape.replace("%", "")).decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise PathError(f"{quoted!r}: {escape} is not UTF-8") from e
+
+
+def parse_uri(uri: str) -> Location:
+    """Split and decode a manifest's URI; a path without scheme has an empty `scheme`.
+
+    Equal places get equal values: ``file:/a`` and ``file:///a``, a default port and none, ``abfs``
+    and ``abfss``, a doubled slash and a single one. `PathError` if it is not an absolute path.
+    """
+    match = _SCHEME.match(uri)
+    scheme = match.group(1).lower() if match else ""
+    rest = uri[match.end() :] if match else uri
+    authority = ""
+    if rest.startswith("//"):
+        authority, slash, tail = rest[2:].partition("/")
+        rest = slash + tail
+    return Location(
+        _SAME_SCHEME.get(scheme, scheme),
+        _normal_authority(scheme, authority),
+        normal_path(unquote_path(rest), uri),
+    )
+
+
+def normal_path(path: str, shown: str | None = None) -> str:
+    """Return `path` absolute, with single slashes and no trailing one; refuse ``.`` and ``..``."""
+    shown = path if shown is None else shown
+    if not path.startswith("/"):
+        raise PathError(f"{shown!r}: is not an absolute path")
+    if "//" in path or (path.endswith("/") and path != "/"):
+        path = "/" + "/".join(part for part in path.split("/") if part)
+    if "/." in path and any(part in (".", "..") for part in path.split("/")):
+        raise PathError(f"{shown!r}: holds a '.' or '..' element")
+    if "\0" in path:
+        raise PathError(f"{shown!r}: holds a NUL character")
+    return path
+
+
+def format_uri(location: Location) -> str:
+    """Return the URI that Hadoop would write for `location` (``file:/a``, ``gs://bucket/a``)."""
+    if not location.scheme:
+        return quote_path(location.path)
+    authority = f"//{location.authority}" if location.authority else ""
+    return f"{location.scheme}:{authority}{quote_path(location.path)}"
+
+
+def _normal_authority(scheme: str, authority: str) -> str:
+    authority = authority.lower() if scheme in ("hdfs", "http", "https") else authority
+    if scheme == "file" and authority == "localhost":
+        return ""
+    port = _DEFAULT_PORTS.get(scheme)
+    return authority.removesuffix(f":{port}") if port else authority

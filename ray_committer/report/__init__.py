@@ -1,0 +1,1 @@
+"""Reports of a commit for people and programs."""

@@ -1,0 +1,156 @@
+"""What Spark's driver JVM calls, through Py4J, when a job begins and when its tasks are done.
+
+Requests and answers are JSON text. An error is answered, not raised: exceptions that cross Py4J arrive
+as a traceback, and the user of a failed ``df.write`` should read one sentence.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from ray_committer import api
+from ray_committer.cancellation import CancelToken
+from ray_committer.commit_report import CommitReport
+from ray_committer.events import EventSink, ignore
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.uri import quote_path
+
+_log = logging.getLogger(__name__)
+
+DEFERRED = "deferred"
+
+
+class _Task(msgspec.Struct, frozen=True, rename="camel"):
+    manifest: str
+    size: int
+    sha256: str
+    task_attempt_id: str
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    """A request of either kind; the lists are only in that of a commit."""
+
+    job_id: str
+    job_attempt: int
+    dest: str
+    commit: str
+    dynamic_partition_overwrite: bool
+    replace_paths: list[str] = []
+    partition_paths: list[str] = []
+    absolute_roots: list[str] = []
+    mark_success: bool = True
+    tasks: list[_Task] = []
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSettings:
+    """How the jobs of a session are committed."""
+
+    executor: ExecutorName = "auto"
+    options: CommitOptions = field(default_factory=CommitOptions)
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+    on_event: EventSink = ignore
+    check_ready: Callable[[], None] = lambda: None
+
+
+class CommitHandler:
+    """Implements ``io.raycommitter.JobCommitHandler``; jobs may be committed concurrently."""
+
+    def __init__(self, settings: HandlerSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._running: set[CancelToken] = set()
+        self.last_report: CommitReport | None = None
+        self.last_error: Exception | None = None
+
+    def setupJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
+        """Set up the job where this driver's store is, before any task runs."""
+        return self._answer(self._setup, request_json)
+
+    def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
+        """Commit the job, or only record it if it is to be finished later."""
+        return self._answer(self._commit, request_json)
+
+    def cancel(self) -> None:
+        """Cancel the commits that are running now."""
+        with self._lock:
+            running = list(self._running)
+        for token in running:
+            token.cancel()
+
+    def _answer(self, action: Callable[[_Request], None], request_json: str) -> str:
+        try:
+            action(msgspec.json.decode(request_json, type=_Request))
+        except Exception as e:  # noqa: BLE001 - every error is the answer
+            _log.warning("Spark's request failed", exc_info=True)
+            self.last_error = e
+            return msgspec.json.encode({"error": str(e) or type(e).__name__}).decode()
+        return "{}"
+
+    def _setup(self, request: _Request) -> None:
+        self._settings.check_ready()
+        api.setup_job(
+            request.dest,
+            request.job_id,
+            options=replace(self._settings.options, job_attempt=request.job_attempt),
+            storage_options=self._settings.storage_options,
+            on_warning=lambda text: _log.warning("%s", text),
+        )
+
+    def _commit(self, request: _Request) -> None:
+        options = commit_options(request, self._settings.options)
+        common: dict[str, Any] = {
+            "executor": self._settings.executor,
+            "options": options,
+            "storage_options": self._settings.storage_options,
+            "on_event": self._settings.on_event,
+        }
+        if request.commit == DEFERRED:
+            self.last_report = api.record_job(request.dest, request.job_id, **common)
+            return
+        token = CancelToken()
+        with self._lock:
+            self._running.add(token)
+        try:
+            api.commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
+        finally:
+            with self._lock:
+                self._running.discard(token)
+
+    def _note(self, report: CommitReport) -> None:
+        self.last_report = report
+
+    class Java:
+        """Read by Py4J."""
+
+        implements = ["io.raycommitter.JobCommitHandler"]
+
+
+def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
+    """The options of one job: what Spark says of it wins over what the session was given."""
+    roots = (
+        *request.replace_paths,
+        *(f"{request.dest}/{quote_path(path)}" for path in request.partition_paths),
+    )
+    return replace(
+        options,
+        job_attempt=request.job_attempt,
+        expected_tasks=len(request.tasks),
+        committed_tasks=tuple(
+            CommittedTask(task.manifest, task.sha256, task.task_attempt_id) for task in request.tasks
+        ),
+        mode=ConflictMode.OVERWRITE if roots else ConflictMode.APPEND,
+        replaced_roots=roots,
+        partition_paths=tuple(request.partition_paths),
+        allowed_roots=tuple(request.absolute_roots),
+        mark_success=request.mark_success and options.mark_success,
+        may_start_ray=False,
+    )

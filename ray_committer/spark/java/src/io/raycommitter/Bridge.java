@@ -1,0 +1,28 @@
+package io.raycommitter;
+
+/** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
+public final class Bridge {
+    /** Version of the requests; the Python side refuses a jar that speaks another one. */
+    public static final int PROTOCOL_VERSION = 1;
+
+    private static volatile JobCommitHandler handler;
+
+    private Bridge() {}
+
+    public static void setHandler(JobCommitHandler newHandler) {
+        handler = newHandler;
+    }
+
+    /** Returns the handler, or null when none is installed in this process. */
+    public static JobCommitHandler handler() {
+        return handler;
+    }
+
+    public static void clearHandler() {
+        handler = null;
+    }
+
+    public static int protocolVersion() {
+        return PROTOCOL_VERSION;
+    }
+}

@@ -1,0 +1,248 @@
+package io.raycommitter;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.JobContext;
+import org.apache.hadoop.mapreduce.OutputCommitter;
+import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.spark.internal.io.FileNameSpec;
+import org.apache.spark.internal.io.HadoopMapReduceCommitProtocol;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.collection.Iterator;
+
+/**
+ * Lets the driver's commit handler commit the jobs of Spark's file sources.
+ *
+ * <p>Tasks save manifests, the handler moves their files. The driver decides at the start of a job
+ * whether that is done or Spark's own committer is used; the decision travels to the tasks in this
+ * object. It is a commit protocol, not only a committer, because overwrites, dynamic partitions and
+ * custom partition locations are in the protocol's hands.
+ */
+public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
+    private static final long serialVersionUID = 1L;
+    private static final Logger LOG = LoggerFactory.getLogger(RayCommitProtocol.class);
+
+    private static final String MODE_KEY = "spark.ray_committer.commit";
+    private static final String PASSIVE = "spark";
+    private static final List<String> MODES = Arrays.asList("ray", "deferred", PASSIVE);
+
+    private final String jobId;
+    private final String path;
+    private final boolean dynamicPartitionOverwrite;
+
+    /** One of MODES; until the driver has decided, Spark's own committer is used. */
+    private String mode = PASSIVE;
+
+    /** The qualified destination, as text because a Path is not serializable in every Hadoop. */
+    private String dest;
+
+    /** What an overwrite replaces; only in the driver. */
+    private final transient List<Path> replacePaths = new ArrayList<>();
+
+    /** The current task attempt's committer; Spark's own reference to it is private. */
+    private transient RayManifestCommitter committer;
+
+    public RayCommitProtocol(String jobId, String path, boolean dynamicPartitionOverwrite) {
+        super(jobId, path, dynamicPartitionOverwrite);
+        this.jobId = jobId;
+        this.path = path;
+        this.dynamicPartitionOverwrite = dynamicPartitionOverwrite;
+    }
+
+    /**
+     * Remembers what to replace and deletes nothing yet, so that a failed write loses no old data.
+     *
+     * <p>Spark calls this before {@link #setupJob}, when the mode is not known.
+     */
+    @Override
+    public boolean deleteWithJob(FileSystem fs, Path target, boolean recursive)
+            throws IOException {
+        if (!recursive) {
+            return super.deleteWithJob(fs, target, false);
+        }
+        replacePaths.add(fs.makeQualified(target));
+        return true;
+    }
+
+    @Override
+    public void setupJob(JobContext context) throws IOException {
+        mode = modeOf(context);
+        if (!isActive()) {
+            deleteReplacePaths(context);
+            super.setupJob(context);
+            return;
+        }
+        Path target = new Path(path);
+        dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
+        JobCommitHandler handler = requireHandler();
+        try {
+            HandlerCall.run(handler::setupJob, request().text());
+            requireSharedStore(context);
+            super.setupJob(context);
+        } catch (IOException | RuntimeException e) {
+            abortJob(context); // Spark does not call it when setting up fails.
+            throw e;
+        }
+    }
+
+    /** Called by Spark 3 and other Scala 2.12 builds. */
+    @Override
+    public void commitJob(JobContext context, scala.collection.Seq<TaskCommitMessage> messages)
+            throws IOException {
+        if (isActive()) {
+            commit(context, messages.iterator());
+        } else {
+            super.commitJob(context, messages);
+        }
+    }
+
+    /** Called by Spark 4 and other Scala 2.13 builds. */
+    @Override
+    public void commitJob(
+            JobContext context, scala.collection.immutable.Seq<TaskCommitMessage> messages)
+            throws IOException {
+        if (isActive()) {
+            commit(context, messages.iterator());
+        } else {
+            super.commitJob(context, messages);
+        }
+    }
+
+    /** Needs no handler, since the Python driver may be gone. Idempotent. */
+    @Override
+    public void abortJob(JobContext context) throws IOException {
+        if (!isActive()) {
+            super.abortJob(context);
+        } else if (dest != null) {
+            job().abort(fileSystem(context));
+        }
+    }
+
+    @Override
+    public OutputCommitter setupCommitter(TaskAttemptContext context) throws IOException {
+        if (!isActive()) {
+            return super.setupCommitter(context);
+        }
+        committer = new RayManifestCommitter(new Path(dest), context, jobId);
+        return committer;
+    }
+
+    @Override
+    public String newTaskTempFile(
+            TaskAttemptContext context, Option<String> directory, FileNameSpec spec)
+            throws IOException {
+        if (isActive() && dynamicPartitionOverwrite && directory.isDefined()) {
+            committer.addPartitionPath(directory.get());
+        }
+        return super.newTaskTempFile(context, directory, spec);
+    }
+
+    /** Spark calls this for partitions whose location is outside of the table's directory. */
+    @Override
+    public String newTaskTempFileAbsPath(
+            TaskAttemptContext context, String absoluteDirectory, FileNameSpec spec)
+            throws IOException {
+        if (!isActive()) {
+            return super.newTaskTempFileAbsPath(context, absoluteDirectory, spec);
+        }
+        Path target = new Path(absoluteDirectory, getFilename(context, spec));
+        FileSystem fs = target.getFileSystem(context.getConfiguration());
+        return committer.newAbsoluteFile(fs.makeQualified(target)).toString();
+    }
+
+    /** Asks Spark's commit coordinator, as every protocol must: one attempt of a task commits. */
+    @Override
+    public TaskCommitMessage commitTask(TaskAttemptContext context) throws IOException {
+        TaskCommitMessage message = super.commitTask(context);
+        return isActive() ? committer.committed().toMessage() : message;
+    }
+
+    @Override
+    public void abortTask(TaskAttemptContext context) throws IOException {
+        if (!isActive()) {
+            super.abortTask(context);
+        } else if (committer != null) {
+            try {
+                committer.abortTask(context);
+            } catch (IOException e) {
+                // The task's own failure is what Spark should report.
+                LOG.warn(committer.getWorkPath() + ": cannot clean up the task attempt", e);
+            }
+        }
+    }
+
+    private boolean isActive() {
+        return !mode.equals(PASSIVE);
+    }
+
+    private static String modeOf(JobContext context) throws IOException {
+        String mode = context.getConfiguration().get(MODE_KEY, MODES.get(0));
+        if (!MODES.contains(mode)) {
+            throw new IOException("ray_committer: " + MODE_KEY + "=" + mode
+                    + " is not known; use one of " + String.join(", ", MODES));
+        }
+        return mode;
+    }
+
+    private void deleteReplacePaths(JobContext context) throws IOException {
+        for (Path old : replacePaths) {
+            FileSystem fs = old.getFileSystem(context.getConfiguration());
+            if (!super.deleteWithJob(fs, old, true)) {
+                throw new IOException(old + ": cannot delete it before overwriting");
+            }
+        }
+    }
+
+    private JobCommitHandler requireHandler() throws IOException {
+        JobCommitHandler handler = Bridge.handler();
+        if (handler == null) {
+            throw new IOException("ray_committer: the write to " + dest + " uses "
+                    + RayCommitProtocol.class.getName() + ", but no commit handler is installed in"
+                    + " this driver; call ray_committer.spark.install(spark) before writing, or"
+                    + " set " + MODE_KEY + "=" + PASSIVE + " to use Spark's own committer");
+        }
+        return handler;
+    }
+
+    private void requireSharedStore(JobContext context) throws IOException {
+        if (!job().isSetUp(fileSystem(context))) {
+            throw new IOException("ray_committer: the Python driver set up the job, but Hadoop's"
+                    + " file system does not see " + job().manifests()
+                    + "; check that both use the same store and credentials");
+        }
+    }
+
+    private void commit(JobContext context, Iterator<TaskCommitMessage> messages)
+            throws IOException {
+        JobCommitHandler handler = Bridge.handler();
+        if (handler == null) {
+            throw new IOException("ray_committer: the commit handler was removed while the job ran,"
+                    + " so the write to " + dest + " is not committed; keep it installed until the"
+                    + " write returns, and run the write again");
+        }
+        List<String> replaced = new ArrayList<>();
+        replacePaths.forEach(old -> replaced.add(old.toUri().toString()));
+        boolean markSuccess = context.getConfiguration()
+                .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
+        JobRequest request = request().withTasks(messages, replaced, markSuccess);
+        HandlerCall.run(handler::commitJob, request.text());
+    }
+
+    private JobRequest request() {
+        return new JobRequest(job(), mode, dynamicPartitionOverwrite);
+    }
+
+    private JobDirectory job() {
+        return new JobDirectory(new Path(dest), jobId);
+    }
+
+    private FileSystem fileSystem(JobContext context) throws IOException {
+        return new Path(dest).getFileSystem(context.getConfiguration());
+    }
+}

@@ -1,0 +1,139 @@
+package io.raycommitter;
+
+import java.io.IOException;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.UUID;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.JobContext;
+import org.apache.hadoop.mapreduce.JobStatus;
+import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
+
+/**
+ * Commits a task by saving a manifest of its files, which stay where the task wrote them.
+ *
+ * <p>It extends FileOutputCommitter because Spark writes into the work path, and Parquet accepts a
+ * committer, only for that class. The parent gets no output path, so that it does no I/O.
+ */
+public final class RayManifestCommitter extends FileOutputCommitter {
+    private final JobDirectory job;
+    private final Path taskAttemptDir;
+    private final Map<String, Path> absoluteFiles = new LinkedHashMap<>();
+    private final TreeSet<String> partitionPaths = new TreeSet<>();
+    private TaskCommit committed;
+
+    RayManifestCommitter(Path dest, TaskAttemptContext context, String jobId) throws IOException {
+        super(null, context);
+        this.job = new JobDirectory(dest, jobId);
+        this.taskAttemptDir = job.taskAttemptDir(context.getTaskAttemptID().toString());
+    }
+
+    /** Remembers a partition of which a dynamic overwrite replaces the old files. */
+    void addPartitionPath(String relativePath) {
+        partitionPaths.add(relativePath);
+    }
+
+    /** Returns where to write a file which the job's commit moves to an absolute destination. */
+    Path newAbsoluteFile(Path destination) {
+        String name = UUID.randomUUID() + "-" + destination.getName();
+        absoluteFiles.put(name, destination);
+        return new Path(new Path(taskAttemptDir, TaskScan.ABSOLUTE), name);
+    }
+
+    /** Returns what {@link #commitTask} committed, or null before that. */
+    TaskCommit committed() {
+        return committed;
+    }
+
+    /** Returns null while the parent's constructor runs, which is how it is kept from any I/O. */
+    @Override
+    public Path getOutputPath() {
+        return job == null ? null : job.dest();
+    }
+
+    @Override
+    public Path getWorkPath() {
+        return taskAttemptDir;
+    }
+
+    @Override
+    public Path getJobAttemptPath(JobContext context) {
+        return job.attemptDir();
+    }
+
+    @Override
+    public Path getTaskAttemptPath(TaskAttemptContext context) {
+        return job.taskAttemptDir(context.getTaskAttemptID().toString());
+    }
+
+    /** Does nothing: the driver's commit handler has set up the job. */
+    @Override
+    public void setupJob(JobContext context) {}
+
+    @Override
+    public void commitJob(JobContext context) throws IOException {
+        throw new IOException("ray_committer: only RayCommitProtocol commits job " + job.jobId());
+    }
+
+    @Override
+    public void abortJob(JobContext context, JobStatus.State state) throws IOException {
+        job.abort(fileSystem(context));
+    }
+
+    /** Makes the work directory, so that its absence at commit means that somebody removed it. */
+    @Override
+    public void setupTask(TaskAttemptContext context) throws IOException {
+        FileSystem fs = fileSystem(context);
+        job.requireOpen(fs);
+        if (!fs.mkdirs(taskAttemptDir)) {
+            throw new IOException(taskAttemptDir + ": cannot create the task's work directory");
+        }
+    }
+
+    /** Always true: a task without output has a manifest, too, so that all can be counted. */
+    @Override
+    public boolean needsTaskCommit(TaskAttemptContext context) {
+        return true;
+    }
+
+    @Override
+    public void commitTask(TaskAttemptContext context) throws IOException {
+        FileSystem fs = fileSystem(context);
+        TaskScan scan = TaskScan.of(fs, job.dest(), taskAttemptDir, absoluteFiles);
+        SavedManifest saved =
+                new TaskManifestWriter(fs, job, context.getTaskAttemptID()).save(scan);
+        TreeSet<String> roots = new TreeSet<>();
+        absoluteFiles.values().forEach(file -> roots.add(file.getParent().toUri().toString()));
+        committed = TaskCommit.of(saved, partitionPaths, roots);
+    }
+
+    /** Removes the attempt's files, but no manifest: it may be another's. Idempotent. */
+    @Override
+    public void abortTask(TaskAttemptContext context) throws IOException {
+        FileSystem fs = fileSystem(context);
+        fs.delete(taskAttemptDir, true);
+        job.removeLeftovers(fs);
+    }
+
+    @Override
+    public boolean isRecoverySupported() {
+        return false;
+    }
+
+    @Override
+    public boolean isCommitJobRepeatable(JobContext context) {
+        return false;
+    }
+
+    @Override
+    public void recoverTask(TaskAttemptContext context) throws IOException {
+        throw new IOException("ray_committer: a task cannot be recovered, run it again");
+    }
+
+    private FileSystem fileSystem(JobContext context) throws IOException {
+        return job.dest().getFileSystem(context.getConfiguration());
+    }
+}

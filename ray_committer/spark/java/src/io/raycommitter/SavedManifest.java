@@ -1,0 +1,16 @@
+package io.raycommitter;
+
+/** Identifies one manifest, so that the driver commits exactly the bytes that the task saved. */
+final class SavedManifest {
+    final String name;
+    final long size;
+    final String sha256;
+    final String taskAttemptId;
+
+    SavedManifest(String name, long size, String sha256, String taskAttemptId) {
+        this.name = name;
+        this.size = size;
+        this.sha256 = sha256;
+        this.taskAttemptId = taskAttemptId;
+    }
+}

@@ -1,0 +1,65 @@
+package io.raycommitter;
+
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
+
+/**
+ * Tells the driver what a task attempt committed.
+ *
+ * <p>It travels as arrays of strings: every serializer knows them, also Kryo with mandatory
+ * registration, and no class of this jar must be loaded to read a task's result.
+ */
+final class TaskCommit {
+    private final String[] manifest;
+    private final String[] partitionPaths;
+    private final String[] absoluteRoots;
+
+    private TaskCommit(String[] manifest, String[] partitionPaths, String[] absoluteRoots) {
+        this.manifest = manifest;
+        this.partitionPaths = partitionPaths;
+        this.absoluteRoots = absoluteRoots;
+    }
+
+    static TaskCommit of(
+            SavedManifest saved, Collection<String> partitionPaths, Collection<String> roots) {
+        String[] manifest = {
+            saved.name, Long.toString(saved.size), saved.sha256, saved.taskAttemptId
+        };
+        return new TaskCommit(
+                manifest, partitionPaths.toArray(new String[0]), roots.toArray(new String[0]));
+    }
+
+    static TaskCommit from(TaskCommitMessage message) throws IOException {
+        Object value = message.obj();
+        if (!(value instanceof String[][]) || ((String[][]) value).length != 3) {
+            throw new IOException("ray_committer: a task was committed by another protocol: "
+                    + value + "; check that all executors have the driver's jar");
+        }
+        String[][] arrays = (String[][]) value;
+        return new TaskCommit(arrays[0], arrays[1], arrays[2]);
+    }
+
+    TaskCommitMessage toMessage() {
+        return new TaskCommitMessage(new String[][] {manifest, partitionPaths, absoluteRoots});
+    }
+
+    List<String> partitionPaths() {
+        return Arrays.asList(partitionPaths);
+    }
+
+    List<String> absoluteRoots() {
+        return Arrays.asList(absoluteRoots);
+    }
+
+    String toJson() {
+        return new Json()
+                .put("manifest", manifest[0])
+                .put("size", Long.parseLong(manifest[1]))
+                .put("sha256", manifest[2])
+                .put("taskAttemptId", manifest[3])
+                .text();
+    }
+}

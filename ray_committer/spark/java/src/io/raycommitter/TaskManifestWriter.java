@@ -1,0 +1,124 @@
+package io.raycommitter;
+
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.OutputStream;
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.TaskAttemptID;
+
+/** Saves the manifest of one task attempt, in the form that Hadoop's manifest committer reads. */
+final class TaskManifestWriter {
+    private static final String TYPE =
+            "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1";
+    private static final int TRIES = 5;
+    private static final long PAUSE_MILLIS = 500;
+    private static final int BUFFER_BYTES = 64 * 1024;
+
+    private final FileSystem fs;
+    private final JobDirectory job;
+    private final String taskId;
+    private final String taskAttemptId;
+
+    TaskManifestWriter(FileSystem fs, JobDirectory job, TaskAttemptID attempt) {
+        this.fs = fs;
+        this.job = job;
+        this.taskId = attempt.getTaskID().toString();
+        this.taskAttemptId = attempt.toString();
+    }
+
+    SavedManifest save(TaskScan scan) throws IOException {
+        byte[] bytes = manifestOf(scan).getBytes(StandardCharsets.UTF_8);
+        Path target = new Path(job.manifests(), taskId + "-manifest.json");
+        saveWithRetries(bytes, target);
+        return new SavedManifest(target.getName(), bytes.length, sha256(bytes), taskAttemptId);
+    }
+
+    private String manifestOf(TaskScan scan) {
+        return new Json()
+                .put("type", TYPE)
+                .put("version", 1)
+                .put("jobId", job.jobId())
+                .put("jobAttemptNumber", JobDirectory.ATTEMPT)
+                .put("taskID", taskId)
+                .put("taskAttemptID", taskAttemptId)
+                .put("taskAttemptDir", job.taskAttemptDir(taskAttemptId).toUri().toString())
+                .putRawItems("files", scan.files())
+                .putRawItems("directories", scan.directories())
+                .putRaw("extraData", "{}")
+                .text();
+    }
+
+    private void saveWithRetries(byte[] bytes, Path target) throws IOException {
+        for (int attempt = 1; ; attempt++) {
+            try {
+                saveOnce(bytes, target);
+                return;
+            } catch (JobDirectory.JobNotOpenException e) {
+                throw e;
+            } catch (IOException e) {
+                if (attempt == TRIES) {
+                    throw new IOException(
+                            target + ": cannot save the manifest, tried " + TRIES + " times: " + e,
+                            e);
+                }
+                pause(attempt * PAUSE_MILLIS);
+            }
+        }
+    }
+
+    /** The last attempt of a task wins, as long as the job's commit has not begun. */
+    private void saveOnce(byte[] bytes, Path target) throws IOException {
+        job.requireOpen(fs);
+        Path temporary = new Path(job.manifests(), taskAttemptId + "-manifest.json.tmp");
+        try (OutputStream out = create(temporary)) {
+            out.write(bytes);
+        }
+        if (fs.exists(target)) {
+            fs.delete(target, false);
+        }
+        if (!fs.rename(temporary, target)) {
+            throw new IOException(temporary + ": cannot rename to " + target);
+        }
+    }
+
+    /** Creates no parents where the store can: the job may be cleaned up at this very moment. */
+    private OutputStream create(Path path) throws IOException {
+        try {
+            return fs.createNonRecursive(
+                    path,
+                    true,
+                    BUFFER_BYTES,
+                    fs.getDefaultReplication(path),
+                    fs.getDefaultBlockSize(path),
+                    null);
+        } catch (IOException e) {
+            if (String.valueOf(e.getMessage()).startsWith("createNonRecursive unsupported")) {
+                return fs.create(path, true);
+            }
+            throw e;
+        }
+    }
+
+    private static void pause(long millis) throws InterruptedIOException {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("interrupted while saving a manifest");
+        }
+    }
+
+    private static String sha256(byte[] bytes) {
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
+            return String.format("%064x", new BigInteger(1, digest));
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e); // Every Java platform has SHA-256.
+        }
+    }
+}

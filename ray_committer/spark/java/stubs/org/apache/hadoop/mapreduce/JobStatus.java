@@ -1,0 +1,6 @@
+// Compile-only declaration, never in the jar.
+package org.apache.hadoop.mapreduce;
+
+public class JobStatus {
+    public enum State {}
+}

@@ -1,0 +1,8 @@
+// Compile-only declaration, never in the jar.
+package org.slf4j;
+
+public interface Logger {
+    void warn(String message);
+
+    void warn(String message, Throwable cause);
+}

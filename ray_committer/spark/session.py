@@ -1,0 +1,201 @@
+"""Install the commit of Spark's file writes into a session, a running one included.
+
+The jar is added late to the driver's class loader and to the executors; Py4J's callback server, which
+``foreachBatch`` uses too, lets the JVM call back; one configuration key does the rest. ``df.write`` stays
+as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal
+
+from ray_committer.commit_report import CommitReport
+from ray_committer.errors import RayCommitterError, RayNotAvailableError
+from ray_committer.events import EventSink, ignore
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.options import CommitOptions
+from ray_committer.spark.handler import DEFERRED, CommitHandler, HandlerSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROTOCOL_KEY = "spark.sql.sources.commitProtocolClass"
+PROTOCOL_CLASS = "io.raycommitter.RayCommitProtocol"
+MODE_KEY = "spark.ray_committer.commit"
+JAR_PROTOCOL_VERSION = 1
+
+CommitMode = Literal["ray", "deferred", "spark"]
+
+
+def jar_path() -> str:
+    """The jar that Spark's driver and executors load."""
+    jar = Path(__file__).parent / "jars" / "ray-committer.jar"
+    if not jar.is_file():
+        raise RayCommitterError(
+            f"{jar}: is missing; build it with `python hatch_build.py` in a checkout, or use a wheel"
+        )
+    return str(jar)
+
+
+def spark_conf(commit: CommitMode = "ray") -> dict[str, str]:
+    """The settings for a session builder or for RayDP's ``configs``; `install` is still to be called.
+
+    Until it is, writes fail when their job is set up, before any task runs. With ``commit="spark"``
+    Spark's own committer is used.
+    """
+    return {"spark.jars": jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS, MODE_KEY: commit}
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What `install` did in one session."""
+
+    spark: SparkSession
+    handler: CommitHandler
+    previous: Mapping[str, str | None]
+    restore_signal: Callable[[], None]
+
+    @property
+    def last_report(self) -> CommitReport | None:
+        """The report of the last commit, a failed one included."""
+        return self.handler.last_report
+
+    @property
+    def last_error(self) -> Exception | None:
+        """The error, with its type, that Spark shows as text."""
+        return self.handler.last_error
+
+    def cancel(self) -> None:
+        """Cancel the commits that run now; the same command line as for a crash finishes them."""
+        self.handler.cancel()
+
+
+_installed: dict[int, Installation] = {}
+
+
+def install(
+    spark: SparkSession,
+    *,
+    commit: CommitMode = "ray",
+    executor: ExecutorName = "auto",
+    options: CommitOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    on_event: EventSink = ignore,
+) -> Installation:
+    """Commit the file writes of this session through ray_committer; idempotent, the last call wins.
+
+    commit: "ray" commits in ``df.write``; "deferred" only writes the commit record there, and
+        ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
+    executor: where the commit runs; "ray" needs a connected Ray, none is started from inside a job.
+
+    Called in the main thread it also makes Ctrl-C cancel a running commit.
+    """
+    uninstall(spark)
+    if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
+        raise RayCommitterError(
+            "this is a Spark Connect session, which has no JVM to call back from; run "
+            "ray_committer.spark.install in the driver itself"
+        )
+    _load_jar(spark)
+    settings = HandlerSettings(
+        executor=executor,
+        options=options or CommitOptions(),
+        storage_options=storage_options or {},
+        on_event=on_event,
+        check_ready=_require_ray if executor == "ray" and commit != DEFERRED else lambda: None,
+    )
+    handler = CommitHandler(settings)
+    _bridge(spark).setHandler(handler)
+    previous = {key: spark.conf.get(key, None) for key in (PROTOCOL_KEY, MODE_KEY)}
+    spark.conf.set(MODE_KEY, commit)
+    spark.conf.set(PROTOCOL_KEY, PROTOCOL_CLASS)
+    installation = Installation(spark, handler, previous, _cancel_on_interrupt(handler))
+    _installed[id(spark)] = installation
+    return installation
+
+
+def uninstall(spark: SparkSession) -> None:
+    """Give the session back the committer that it had; idempotent."""
+    installation = _installed.pop(id(spark), None)
+    if installation is None:
+        return
+    installation.restore_signal()
+    if spark.sparkContext._jsc is None:  # stopped
+        return
+    _bridge(spark).clearHandler()
+    for key, value in installation.previous.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+
+
+def _load_jar(spark: SparkSession) -> None:
+    """Make the jar's classes visible to the driver and the executors, and to callbacks."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    context = spark.sparkContext
+    if not _has_bridge(spark):
+        path = jar_path()
+        context._jsc.addJar(path)
+        loader = context._jvm.Thread.currentThread().getContextClassLoader()
+        loader.addURL(context._jvm.java.io.File(path).toURI().toURL())
+        if not _has_bridge(spark):
+            raise RayCommitterError(
+                f"{path}: could not be loaded into the running driver; add it with spark.jars "
+                f"(ray_committer.spark.spark_conf()) when the session is built"
+            )
+    version = _bridge(spark).protocolVersion()
+    if version != JAR_PROTOCOL_VERSION:
+        raise RayCommitterError(
+            f"the ray-committer jar in this session speaks version {version}, this package "
+            f"{JAR_PROTOCOL_VERSION}; give Spark the jar of this package, {jar_path()}"
+        )
+    ensure_callback_server_started(context._gateway)
+
+
+def _bridge(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm.io.raycommitter.Bridge
+
+
+def _has_bridge(spark: SparkSession) -> bool:
+    from py4j.java_gateway import JavaClass
+
+    return isinstance(_bridge(spark), JavaClass)
+
+
+def _require_ray() -> None:
+    """Refuse a job before its tasks run if its commit could not."""
+    import ray
+
+    if not ray.is_initialized():
+        raise RayNotAvailableError(
+            "this session commits on Ray (executor='ray') but Ray is not connected in this driver "
+            f"(process {os.getpid()}); call ray.init() before the write"
+        )
+
+
+def _cancel_on_interrupt(handler: CommitHandler) -> Callable[[], None]:
+    """Let Ctrl-C cancel running commits before it does what it did; returns how to undo that."""
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    previous = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handler.cancel()
+        if callable(previous):
+            previous(number, frame)
+
+    def restore() -> None:
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, interrupt)
+    return restore

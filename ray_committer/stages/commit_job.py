@@ -1,0 +1,236 @@
+"""Commit a job: the order of the stages, and what a second run of it finds.
+
+Undecided: load, preflight, write the commit record. Recorded: make directories, rename, remove what is
+replaced, validate, reconcile, declare the commit point. Committed: ``_SUCCESS`` and clean-up. Each run
+enters where the last one stopped, so running a commit again finishes it. Source: Hadoop CommitJobStage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.errors import CommitStateUnknownError, JobNotFoundError, MissingManifestsError
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import count
+from ray_committer.protocol.record import CommitRecord
+from ray_committer.stages.cleanup_job import cleanup_job, remove_empty_parents
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.create_output_directories import create_output_directories
+from ray_committer.stages.find_job import AttemptState, read_success
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.preflight import preflight
+from ray_committer.stages.remove_replaced_files import remove_replaced_files
+from ray_committer.stages.rename_files import Renamed, reconcile, rename_files
+from ray_committer.stages.save_commit_record import (
+    load_commit_record,
+    save_commit_point,
+    save_commit_record,
+)
+from ray_committer.stages.save_success_file import save_success_file, save_summary_report
+from ray_committer.stages.validate_renamed_files import validate_renamed_files
+from ray_committer.stages.worker import Worker
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far this run came; what the report says."""
+
+    record: CommitRecord | None = None
+    resumed: bool = False
+    outcome: Outcome = Outcome.FAILED
+    directories: int = 0
+    replaced: int = 0
+    validated: int = 0
+    renamed: Renamed = field(default_factory=Renamed)
+
+
+def commit_job(
+    context: JobContext,
+    state: AttemptState,
+    *,
+    nonce: str,
+    replaced_roots: tuple[str, ...] = (),
+    allowed_roots: tuple[str, ...] = (),
+    record_only: bool = False,
+    on_report: Callable[[CommitReport], None] = lambda _: None,
+) -> CommitReport:
+    """Commit the job, or finish what an earlier run left; idempotent.
+
+    `state` is what `find_job` saw in the job attempt's directory. With `record_only` it stops once the
+    commit record stands. `replaced_roots` and `allowed_roots` are paths on the store. `on_report` is
+    given the report of this run even if it fails.
+    """
+    progress = _Progress()
+    failure: Exception | None = None
+    try:
+        with context.stage(names.COMMIT_JOB):
+            _commit(context, state, progress, nonce, replaced_roots, allowed_roots, record_only)
+    except Exception as e:
+        failure = e
+        raise
+    finally:
+        report = _report(context, progress, failure)
+        on_report(report)
+        if failure is not None or progress.outcome is Outcome.COMMITTED:
+            save_summary_report(context, progress.record, progress.renamed.sample, failure)
+    return report
+
+
+def _commit(
+    context: JobContext,
+    state: AttemptState,
+    progress: _Progress,
+    nonce: str,
+    replaced_roots: tuple[str, ...],
+    allowed_roots: tuple[str, ...],
+    record_only: bool,
+) -> None:
+    if state.is_remnant:
+        progress.outcome = _finish_remnant(context, state)
+        return
+    progress.resumed = state.is_decided
+    if not state.has_commit_point:
+        record = load_commit_record(context, committed=False) if state.has_record else None
+        progress.record = record
+        roots = (context.job.destination, *(record.allowed_roots if record else allowed_roots))
+        with context.stage(names.LOAD_MANIFESTS):
+            loaded = load_manifests(context, record, roots)
+        context.journal.add(loaded.statistics)
+        if record is None:
+            record = _decide(context, loaded, nonce, replaced_roots, allowed_roots)
+            progress.record = record
+        if record_only:
+            progress.outcome = Outcome.RECORDED
+            return
+        _publish(context, progress, record)
+    _conclude(context, progress, progress.record or load_commit_record(context, committed=True))
+
+
+def _decide(
+    context: JobContext,
+    loaded: LoadedManifests,
+    nonce: str,
+    replaced_roots: tuple[str, ...],
+    allowed_roots: tuple[str, ...],
+) -> CommitRecord:
+    with context.stage(names.PREFLIGHT):
+        checked = preflight(context, loaded, replaced_roots)
+    record = CommitRecord(
+        nonce=nonce,
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        created_milliseconds=context.now_milliseconds(),
+        manifests=list(loaded.manifests),
+        expected_tasks=context.options.expected_tasks,
+        mode=context.options.mode,
+        replaced=list(checked.replaced),
+        overwritten=list(checked.overwritten),
+        partition_paths=list(context.options.partition_paths),
+        allowed_roots=list(allowed_roots),
+        mark_success=context.options.mark_success,
+    )
+    with context.stage(names.SAVE_RECORD):
+        return save_commit_record(context, record)
+
+
+def _publish(context: JobContext, progress: _Progress, record: CommitRecord) -> None:
+    """Make the job's output visible, up to and including the commit point."""
+    with context.stage(names.CREATE_DIRECTORIES):
+        progress.directories = create_output_directories(context)
+    with context.stage(names.RENAME_FILES):
+        context.executor.admit_workers(_prove_same_store, record.nonce)
+        rename_files(context, record, progress.renamed)
+        reconcile(context, record, progress.renamed)
+    context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
+    context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
+    if record.replaced:
+        with context.stage(names.REMOVE_REPLACED):
+            progress.replaced = remove_replaced_files(context, record)
+    if _validates(context):
+        with context.stage(names.VALIDATE):
+            progress.validated = validate_renamed_files(context, record.manifests)
+    with context.stage(names.COMMIT_POINT):
+        save_commit_point(context, record)
+
+
+def _conclude(context: JobContext, progress: _Progress, record: CommitRecord) -> None:
+    """What is left once the commit point is reached; a failure here loses nothing."""
+    progress.record = record
+    progress.outcome = Outcome.COMMITTED
+    if record.mark_success:
+        with context.stage(names.SAVE_SUCCESS):
+            save_success_file(context, record, progress.renamed.sample)
+    if context.options.cleanup:
+        with context.stage(names.CLEANUP):
+            cleanup_job(context, record)
+
+
+def _finish_remnant(context: JobContext, state: AttemptState) -> Outcome:
+    """Nothing is there to commit: say whether that is because it has been."""
+    job = context.job
+    success = read_success(context.store, job.destination)
+    if success is None or success.job_id != job.job_id:
+        if context.options.expected_tasks is not None:
+            raise MissingManifestsError(
+                f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
+                f"are gone; another job's clean-up may have deleted all of {job.temporary}"
+            )
+        what = "has no manifests" if state.exists else "does not exist"
+        raise JobNotFoundError(
+            f"{job.directory}: {what}, so there is nothing to commit; check the destination and the "
+            f"job id (another job's clean-up may have deleted it)"
+        )
+    if state.exists and not state.has_tasks:
+        context.store.remove_empty_directory(job.directory)
+    remove_empty_parents(context)
+    return Outcome.ALREADY_COMMITTED
+
+
+def _prove_same_store(worker: Worker, nonce: str) -> None:
+    """Work: on another node, read the commit record to prove that it is the same store."""
+    if worker.in_driver:
+        return
+    try:
+        data = worker.store.read(worker.job.commit_record)
+    except OSError as e:
+        raise CommitStateUnknownError(
+            f"{worker.job.commit_record}: cannot be read on a worker's node ({e}); all nodes must "
+            f"see the same file system. Nothing was moved"
+        ) from e
+    if nonce.encode() not in data:
+        raise CommitStateUnknownError(
+            f"{worker.job.commit_record}: is another file on a worker's node; all nodes must see "
+            f"the same file system. Nothing was moved"
+        )
+
+
+def _validates(context: JobContext) -> bool:
+    if context.options.validate is None:
+        return context.store.capabilities.listing_is_cheap
+    return context.options.validate
+
+
+def _report(context: JobContext, progress: _Progress, failure: Exception | None) -> CommitReport:
+    record, renamed = progress.record, progress.renamed
+    return CommitReport(
+        destination=context.job.destination,
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        outcome=progress.outcome if failure is None else Outcome.FAILED,
+        executor=context.executor.name,
+        workers=context.executor.width,
+        resumed=progress.resumed,
+        manifests=len(record.manifests) if record else 0,
+        files=record.files if record else 0,
+        bytes=record.bytes if record else 0,
+        directories=progress.directories,
+        moved=renamed.moved,
+        proved={proof.value: number for proof, number in renamed.proved.items()},
+        replaced=progress.replaced,
+        validated=progress.validated,
+        stage_seconds=dict(context.journal.seconds),
+        notices=list(context.journal.notices),
+        error=str(failure) if failure else None,
+    )

@@ -1,0 +1,95 @@
+"""What every stage is given: the store, the job attempt, the options and who runs the work."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ray_committer.cancellation import CancelToken
+from ray_committer.errors import CommitCancelledError
+from ray_committer.events import EventSink, Notice, StageEnded, StageStarted, ignore
+from ray_committer.executors.base import WorkExecutor
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stores.base import StoreOperations
+
+_log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """One run of a job-level operation; frozen, but for `journal`, which notes what happened."""
+
+    store: StoreOperations
+    job: JobAttempt
+    options: CommitOptions
+    executor: WorkExecutor
+    emit: EventSink = ignore
+    now_milliseconds: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    cancelled: CancelToken = field(default_factory=CancelToken)
+    journal: Journal = field(default_factory=lambda: Journal())
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage, tell the listener, and note its duration, failed or not."""
+        self.check_cancelled()
+        self.emit(StageStarted(name))
+        started = time.monotonic()
+        error: str | None = "ended by a signal"
+        try:
+            yield
+            error = None
+        except Exception as e:
+            error = str(e)
+            raise
+        finally:
+            seconds = time.monotonic() - started
+            self.journal.note_stage(name, seconds, failed=error is not None)
+            self.emit(StageEnded(name, seconds, error))
+            _log.info("%s of %s: %.3f s", name, self.job.job_id, seconds)
+
+    def check_cancelled(self) -> None:
+        """Raise `CommitCancelledError` if the commit was cancelled."""
+        if self.cancelled.is_cancelled:
+            raise CommitCancelledError(
+                f"{self.job.destination}: the commit of job {self.job.job_id} was cancelled; "
+                f"run the same command to finish it"
+            )
+
+    def until_cancelled(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield `items` until the commit is cancelled."""
+        for item in items:
+            if self.cancelled.is_cancelled:
+                return
+            yield item
+
+    def notice(self, text: str) -> None:
+        """Tell the listener and the report something that a person should read."""
+        self.journal.notices.append(text)
+        self.emit(Notice(text))
+
+
+@dataclass(slots=True)
+class Journal:
+    """What happened so far, for the report: seconds by stage, statistics and notices."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    statistics: IOStatistics = field(default_factory=IOStatistics)
+    notices: list[str] = field(default_factory=list)
+    failed_stage: str | None = None
+
+    def note_stage(self, name: str, seconds: float, *, failed: bool) -> None:
+        self.seconds[name] = seconds
+        self.add(duration(name, round(seconds * 1000), failed=failed))
+        if failed and self.failed_stage is None:
+            self.failed_stage = name
+
+    def add(self, statistics: IOStatistics) -> None:
+        self.statistics = aggregate(self.statistics, statistics)

@@ -1,0 +1,85 @@
+"""Make the directories of the output: every leaf once, parents with it.
+
+The coordinator says which; workers make the requests. Source: Hadoop CreateOutputDirectoriesStage,
+which deletes a file that is in the way without a word; here it is refused by name.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ray_committer.directories import Directories
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError
+from ray_committer.protocol.paths import ancestors
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import StoreOperations
+
+CLAIM = 100
+ROUNDS = 5
+
+
+def create_output_directories(context: JobContext) -> int:
+    """Make what the coordinator has collected; idempotent. Returns the number of leaves."""
+    directories = context.executor.directories
+    leaves = left = directories.plan()
+    width = context.executor.width
+    limit = max(1, min(CLAIM, -(-leaves // (4 * width))))
+    work = partial(
+        _make_claimed,
+        directories=directories,
+        delete_blocking_files=context.options.delete_blocking_files,
+    )
+    for _ in range(ROUNDS):
+        if not left:
+            return leaves
+        holders = context.until_cancelled([limit] * min(width, left))
+        for _made in context.executor.run_on_workers(work, holders):
+            pass
+        context.check_cancelled()
+        left = directories.release()
+    if left:
+        raise CommitStateUnknownError(
+            f"{context.job.destination}: {left} directories could not be made because workers were "
+            f"lost again and again; run the same command to finish the commit"
+        )
+    return leaves
+
+
+def _make_claimed(
+    worker: Worker, limit: int, *, directories: Directories, delete_blocking_files: bool
+) -> int:
+    """Work: claim and make directories until none is left."""
+    made = 0
+    make = partial(_make, worker.store, delete_blocking_files=delete_blocking_files)
+    while not worker.cancelled.is_set() and (claimed := directories.claim(limit)):
+        for _ in worker.map(make, claimed):
+            made += 1
+        directories.finish(claimed)
+    return made
+
+
+def _make(store: StoreOperations, path: str, *, delete_blocking_files: bool) -> None:
+    try:
+        store.mkdirs(path)
+    except FileExistsError as e:
+        blocking = _blocking_file(store, path)
+        if blocking is None or not delete_blocking_files:
+            raise CommitConflictError(
+                f"{blocking or path}: is a file where the job needs a directory; move it away and "
+                f"run the same command, or allow its deletion with delete_blocking_files"
+            ) from e
+        store.delete_file(blocking)
+        store.mkdirs(path)
+    except OSError as e:
+        raise CommitStateUnknownError(
+            f"{path}: could not be made ({e.strerror or e}); mend that and run the same command"
+        ) from e
+
+
+def _blocking_file(store: StoreOperations, path: str) -> str | None:
+    for candidate in (path, *ancestors(path, "/")):
+        status = store.get_status(candidate)
+        if status is not None:
+            return None if status.is_directory else candidate
+    return None

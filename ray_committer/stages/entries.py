@@ -1,0 +1,90 @@
+"""A manifest's entries as paths of the store, checked against where this job may read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ray_committer.errors import PreflightError
+from ray_committer.protocol.manifest import FileEntry, TaskManifest
+from ray_committer.protocol.paths import JobAttempt, is_inside
+from ray_committer.protocol.recovery import Expectation
+from ray_committer.protocol.uri import Location, parse_uri, unquote_path
+from ray_committer.stores.base import StoreOperations, StoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One rename: decoded paths, and what the file at the end of it must be."""
+
+    source: str
+    dest: str
+    expected: Expectation
+
+
+def entries(
+    manifest: TaskManifest, spec: StoreSpec, low: int = 0, high: int | None = None
+) -> Iterator[Entry]:
+    """The entries `low` to `high` of `manifest`; `PreflightError` for one of another store."""
+    for file in manifest.files[low:high]:
+        yield _entry(file, spec)
+
+
+def store_path(uri: str, spec: StoreSpec) -> str:
+    """The path of `uri` on the store; `PreflightError` if it is on another one."""
+    head, slash, name = uri.rpartition("/")
+    if name in ("", ".", "..") or not head:
+        return _own_path(parse_uri(uri), spec, uri)
+    directory = _own_directory(head + slash, spec.scheme, spec.authority)
+    name = unquote_path(name)
+    if "/" in name or "\0" in name:
+        return _own_path(parse_uri(uri), spec, uri)
+    return f"{directory.rstrip('/')}/{name}"
+
+
+def check_entry(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+    """Refuse an entry that leads out of the job, out of `roots`, or past what the store can name."""
+    if not is_inside(entry.source, job.tasks):
+        raise PreflightError(
+            f"{entry.source}: is not below {job.tasks}, so it is not this job's to move"
+        )
+    if not any(is_inside(entry.dest, root) for root in roots):
+        raise PreflightError(
+            f"{entry.dest}: is outside the destination {job.destination}; name its directory as "
+            f"an allowed root if that is meant"
+        )
+    if is_inside(entry.dest, job.temporary) or entry.dest == job.success:
+        raise PreflightError(f"{entry.dest}: is a name that the commit itself needs")
+    _check_length(entry.dest, store)
+
+
+def _check_length(path: str, store: StoreOperations) -> None:
+    limits = store.capabilities
+    if len(path) * 4 <= limits.max_name_length:
+        return
+    name = path.rpartition("/")[2]
+    if len(path.encode()) > limits.max_path_length or len(name.encode()) > limits.max_name_length:
+        raise PreflightError(
+            f"{path}: is longer than the store allows ({limits.max_path_length} bytes, a name "
+            f"{limits.max_name_length}); use shorter partition values or file names"
+        )
+
+
+def _entry(file: FileEntry, spec: StoreSpec) -> Entry:
+    expected = Expectation(file.z, file.e, file.m)
+    return Entry(store_path(file.s, spec), store_path(file.d, spec), expected)
+
+
+@lru_cache(maxsize=8192)
+def _own_directory(uri: str, scheme: str, authority: str) -> str:
+    return _own_path(parse_uri(uri), StoreSpec(scheme, authority), uri)
+
+
+def _own_path(location: Location, spec: StoreSpec, uri: str) -> str:
+    if location.scheme and (location.scheme, location.authority) != (spec.scheme, spec.authority):
+        raise PreflightError(
+            f"{uri}: is on another store than the destination "
+            f"({spec.scheme}://{spec.authority}), and a rename cannot cross stores"
+        )
+    return location.path

@@ -1,0 +1,183 @@
+"""Find the job attempt to work on, and how far its commit got.
+
+Hadoop is always told; a person at night may know only the destination. Nothing is guessed: two jobs
+or two attempts are an error that lists them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ray_committer.errors import AmbiguousJobError, CommitRecordExistsError, JobNotFoundError
+from ray_committer.protocol.paths import (
+    COMMIT_POINT,
+    COMMIT_RECORD,
+    DOCUMENTED_PREFIX,
+    MANIFESTS,
+    TASKS,
+    JobAttempt,
+    attempt_number,
+    job_id_of_directory,
+    join,
+    new_job_attempt,
+    temporary_directory,
+)
+from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.stores.base import StoreOperations
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptState:
+    """What is in a job attempt's directory, from one listing."""
+
+    exists: bool
+    has_manifests: bool
+    has_tasks: bool
+    has_record: bool
+    has_commit_point: bool
+
+    @property
+    def is_remnant(self) -> bool:
+        """Nothing is left that could be committed."""
+        return not (self.has_manifests or self.has_record or self.has_commit_point)
+
+    @property
+    def is_decided(self) -> bool:
+        """A commit record exists, so the job may no longer be aborted."""
+        return self.has_record or self.has_commit_point
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """A directory below ``_temporary`` and the job attempts in it."""
+
+    job_id: str
+    directory: str
+    attempts: tuple[JobAttempt, ...]
+
+
+def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
+    """List the job attempt directory once."""
+    try:
+        names = {status.name for status in store.list_status(job.directory)}
+    except (FileNotFoundError, NotADirectoryError):
+        return AttemptState(False, False, False, False, False)
+    return AttemptState(
+        True, MANIFESTS in names, TASKS in names, COMMIT_RECORD in names, COMMIT_POINT in names
+    )
+
+
+def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:
+    """The jobs below ``$destination/_temporary``; empty if there are none."""
+    try:
+        found = store.list_status(temporary_directory(destination))
+    except FileNotFoundError:
+        return []
+    directories = sorted(status.path for status in found if status.is_directory)
+    return [_found_job(store, destination, directory) for directory in directories]
+
+
+def _found_job(store: StoreOperations, destination: str, directory: str) -> FoundJob:
+    job_id = job_id_of_directory(directory.rpartition("/")[2])
+    attempts = []
+    for status in store.list_status(directory):
+        number = attempt_number(status.name)
+        if status.is_directory and number is not None:
+            attempts.append(JobAttempt(destination, job_id, number, status.path))
+    return FoundJob(job_id, directory, tuple(sorted(attempts, key=lambda attempt: attempt.number)))
+
+
+def find_job_attempt(
+    store: StoreOperations, destination: str, job_id: str | None, number: int | None
+) -> JobAttempt:
+    """Find the one attempt of the one job that is meant.
+
+    With both `job_id` and `number` this needs no request; the attempt may then not exist.
+    `JobNotFoundError`, or `AmbiguousJobError` when several qualify; an older attempt whose commit
+    has begun refuses a newer one.
+    """
+    if job_id is not None and number is not None:
+        return new_job_attempt(destination, job_id, number)
+    job = _find_job(store, destination, job_id)
+    return _choose_attempt(job, number, destination)
+
+
+def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
+    """The same attempt under the directory name of Hadoop's documentation, if it is there."""
+    directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
+    try:
+        found = _found_job(store, job.destination, directory)
+    except FileNotFoundError:
+        return None
+    return next((attempt for attempt in found.attempts if attempt.number == job.number), None)
+
+
+def refuse_if_other_attempt_is_decided(store: StoreOperations, job: JobAttempt) -> None:
+    """`CommitRecordExistsError` if the commit of another attempt of this job has begun."""
+    try:
+        found = _found_job(store, job.destination, job.job_directory)
+    except FileNotFoundError:
+        return
+    for other in found.attempts:
+        if other.number != job.number and read_attempt_state(store, other).is_decided:
+            raise CommitRecordExistsError(
+                f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has "
+                f"begun; finish it first with --attempt {other.number}"
+            )
+
+
+def read_success(store: StoreOperations, destination: str) -> SuccessData | None:
+    """The destination's ``_SUCCESS``, or None if there is none or only the classic empty one."""
+    path = join(destination, "_SUCCESS")
+    try:
+        return decode_success(store.read(path), path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> FoundJob:
+    jobs = list_job_directories(store, destination)
+    if job_id is not None:
+        jobs = [job for job in jobs if job.job_id == job_id]
+        if not jobs:
+            raise JobNotFoundError(_not_found(store, destination, job_id))
+        return jobs[0]
+    live = [job for job in jobs if job.attempts] or jobs
+    if not live:
+        raise JobNotFoundError(_not_found(store, destination, None))
+    if len(live) > 1:
+        raise AmbiguousJobError(
+            f"{temporary_directory(destination)}: holds {len(live)} jobs "
+            f"({', '.join(job.job_id for job in live)}); name one with --job-id"
+        )
+    return live[0]
+
+
+def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobAttempt:
+    if number is not None:
+        for attempt in job.attempts:
+            if attempt.number == number:
+                return attempt
+        raise JobNotFoundError(
+            f"{job.directory}: has no attempt {number}, only "
+            f"{[attempt.number for attempt in job.attempts]}"
+        )
+    if len(job.attempts) > 1:
+        raise AmbiguousJobError(
+            f"{job.directory}: has the attempts {[attempt.number for attempt in job.attempts]}; "
+            f"name one with --attempt"
+        )
+    return job.attempts[0] if job.attempts else new_job_attempt(destination, job.job_id, 0)
+
+
+def _not_found(store: StoreOperations, destination: str, job_id: str | None) -> str:
+    status = store.get_status(destination)
+    if status is None:
+        return f"{destination}: does not exist; check the destination's spelling"
+    if not status.is_directory:
+        return f"{destination}: is a file; name the directory that the job wrote to"
+    what = f"no job {job_id}" if job_id else "no job"
+    return (
+        f"{temporary_directory(destination)}: holds {what} to commit; "
+        f"if there was one, another job's clean-up may have deleted it"
+    )

@@ -1,0 +1,154 @@
+"""Everything that can be wrong with a job's output, found before anything is touched.
+
+Hadoop's committer advertises a preflight and has none: two tasks with one destination lose a file or
+fail half-way. What workers checked entry by entry while loading is completed here across tasks. The
+conflict mode is judged once; the commit record keeps the answer, so that a later run is not refused
+because of the work of an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.errors import (
+    CommitConflictError,
+    IncompleteJobError,
+    MissingManifestsError,
+    PreflightError,
+)
+from ray_committer.options import CommittedTask
+from ray_committer.protocol.fingerprints import fingerprint, fingerprints, repeated
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.entries import entries
+from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.remove_replaced_files import list_replaced_files
+from ray_committer.stages.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Preflighted:
+    """Old files: `replaced` are removed in the end, `overwritten` give way to one of the same name."""
+
+    replaced: tuple[ReplacedFile, ...]
+    overwritten: tuple[ReplacedFile, ...]
+
+
+def preflight(
+    context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
+) -> Preflighted:
+    """Check the whole job; changes nothing. `PreflightError`, `CommitConflictError` or
+    `MissingManifestsError` name what is wrong."""
+    _check_complete(context, loaded)
+    _check_unique(context, loaded)
+    if context.options.mode is ConflictMode.ERROR:
+        _check_empty(context)
+    if context.options.mode is not ConflictMode.OVERWRITE:
+        return Preflighted((), ())
+    old = list_replaced_files(context, replaced_roots or (context.job.destination,))
+    names = _also_written(context, loaded, old)
+    return Preflighted(
+        tuple(file for file in old if file.path not in names),
+        tuple(file for file in old if file.path in names),
+    )
+
+
+def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
+    found, directory = len(loaded.manifests), context.job.manifests
+    expected = context.options.expected_tasks
+    if expected is not None and found < expected:
+        raise MissingManifestsError(
+            f"{directory}: {expected} tasks succeeded but {found} manifests are here; another job's "
+            f"clean-up may have deleted the others, or tasks are still running"
+        )
+    if expected is not None and found > expected:
+        raise PreflightError(f"{directory}: {expected} tasks were expected, {found} manifests found")
+    if found == 0:
+        raise IncompleteJobError(
+            f"{directory}: holds no task manifest; a job without output still has one a task, so "
+            f"its tasks did not commit through this protocol"
+        )
+    if expected is None and not context.options.assume_complete:
+        raise IncompleteJobError(
+            f"{directory}: {found} tasks have committed, but nobody can see from the store whether "
+            f"that is all of them; say so with --expect-tasks N or --assume-complete"
+        )
+    if context.options.committed_tasks is not None:
+        _check_attempts(context, loaded.manifests, context.options.committed_tasks)
+
+
+def _check_attempts(
+    context: JobContext, manifests: Sequence[ManifestRef], tasks: Sequence[CommittedTask]
+) -> None:
+    loaded = {CommittedTask(ref.name, ref.digest, ref.task_attempt_id) for ref in manifests}
+    wrong = sorted(task.manifest for task in loaded ^ set(tasks))
+    if not wrong:
+        return
+    if len(loaded) < len(tasks):
+        raise MissingManifestsError(
+            f"{context.job.manifests}: {len(tasks)} tasks committed, {len(loaded)} manifests are "
+            f"here; missing or different: {', '.join(wrong[:5])}"
+        )
+    raise PreflightError(
+        f"{join(context.job.manifests, wrong[0])}: is not what the successful task attempt saved "
+        f"(another attempt replaced it?); run the job again"
+    )
+
+
+def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
+    """Refuse one destination of two files, and a file where another file needs a directory."""
+    directories = context.executor.directories
+    suspects = repeated([*loaded.fingerprints, directories.fingerprints()])
+    if not suspects:
+        return
+    claims: dict[str, list[str]] = defaultdict(list)
+    for path in directories.find(suspects):
+        claims[path].append("a directory of the output")
+    for path, manifest in _find_destinations(context, loaded, suspects):
+        claims[path].append(manifest)
+    for path, claimants in sorted(claims.items()):
+        if len(claimants) > 1:
+            raise PreflightError(
+                f"{path}: would be written more than once, by {' and '.join(sorted(claimants))}; "
+                f"let tasks use names of their own"
+            )
+
+
+def _check_empty(context: JobContext) -> None:
+    names = [status.name for status in context.store.list_status(context.job.destination)]
+    if data := sorted(name for name in names if not name.startswith(("_", "."))):
+        raise CommitConflictError(
+            f"{context.job.destination}: holds data already ({data[0]}); nothing was changed"
+        )
+
+
+def _also_written(
+    context: JobContext, loaded: LoadedManifests, old: Sequence[ReplacedFile]
+) -> frozenset[str]:
+    """The old files whose very names the job writes again."""
+    marks = fingerprints(file.path for file in old)
+    suspects = repeated([*loaded.fingerprints, marks]) if marks else frozenset()
+    if not suspects:
+        return frozenset()
+    written = {path for path, _ in _find_destinations(context, loaded, suspects)}
+    return frozenset(file.path for file in old if file.path in written)
+
+
+def _find_destinations(
+    context: JobContext, loaded: LoadedManifests, wanted: frozenset[bytes]
+) -> list[tuple[str, str]]:
+    work = partial(_find_in_manifest, wanted=wanted)
+    results = context.executor.run_tasks(work, loaded.manifests)
+    return [(path, name) for name, paths in results for path in paths]
+
+
+def _find_in_manifest(
+    worker: Worker, ref: ManifestRef, *, wanted: frozenset[bytes]
+) -> tuple[str, list[str]]:
+    """Work: the destinations of one manifest that have a wanted fingerprint."""
+    destinations = (entry.dest for entry in entries(worker.recorded_manifest(ref), worker.store.spec))
+    return ref.name, [path for path in destinations if fingerprint(path) in wanted]

@@ -1,0 +1,1 @@
+"""Stores: the operations that a commit needs, each with what it guarantees."""

@@ -1,0 +1,92 @@
+"""What a commit needs of a store, and what a store must promise for it.
+
+Paths are decoded and absolute (``/bucket-relative/or/file-system/path``). Errors are Python's own:
+``FileNotFoundError``, ``FileExistsError``, ``NotADirectoryError``, ``PermissionError``, and any other
+``OSError`` for an outcome that is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ray_committer.protocol.recovery import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """How any process opens the store: a URL's scheme and authority, and fsspec storage options."""
+
+    scheme: str
+    authority: str = ""
+    storage_options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """One file or directory as the store lists it."""
+
+    path: str
+    is_directory: bool
+    size: int = 0
+    modified_milliseconds: int | None = None
+    etag: str | None = None
+    file_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def observation(self) -> Observation:
+        """What this status tells about the identity of the file."""
+        return Observation(self.size, self.etag, self.modified_milliseconds, self.file_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCapabilities:
+    """What differs between stores; all lengths in bytes of UTF-8."""
+
+    listing_is_cheap: bool
+    max_path_length: int
+    max_name_length: int
+
+
+class StoreOperations(Protocol):
+    """One store, used by many threads."""
+
+    spec: StoreSpec
+    capabilities: StoreCapabilities
+
+    def get_status(self, path: str) -> FileStatus | None:
+        """Describe `path`, or None if nothing is there."""
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        """List a directory in no order; ``FileNotFoundError`` if there is none."""
+
+    def read(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create or truncate a file in an existing directory; not atomic, so for temporary names."""
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and its parents; idempotent. ``FileExistsError`` names a file in the way."""
+
+    def rename(self, source: str, dest: str) -> None:
+        """Rename a file atomically; never replaces, never creates parents, never copies.
+
+        ``FileExistsError`` if `dest` exists, ``FileNotFoundError`` if `source` or the parent of
+        `dest` does not.
+        """
+
+    def replace(self, source: str, dest: str) -> None:
+        """Rename a file atomically over `dest`, which may exist: for a job's own files."""
+
+    def delete_file(self, path: str) -> bool:
+        """Delete a file; False if it was not there."""
+
+    def delete_directory(self, path: str) -> bool:
+        """Delete a directory with all it holds; False if it was not there."""
+
+    def remove_empty_directory(self, path: str) -> bool:
+        """Remove a directory; False if it was not there or is not empty."""

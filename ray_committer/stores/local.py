@@ -1,0 +1,173 @@
+"""The local file system, or one that all nodes mount.
+
+Renames never replace: ``renameat2(RENAME_NOREPLACE)``, else a hard link and an unlink, which a crash
+in the middle leaves recognisable (both names, one inode); a check followed by a rename would not be
+atomic. Hadoop's checksum files (``.name.crc``) are neither listed nor left stale.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+_NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+
+Rename = Callable[[str, str], None]
+
+
+class LocalStore:
+    """`StoreOperations` on ``file://``; about 10 microseconds a rename."""
+
+    capabilities = StoreCapabilities(listing_is_cheap=True, max_path_length=4095, max_name_length=255)
+
+    def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
+        self.spec = spec
+        self._rename = rename or rename_without_replacing
+
+    def get_status(self, path: str) -> FileStatus | None:
+        try:
+            return _status(path, os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        with os.scandir(path) as entries:
+            return [
+                _status(entry.path, entry.stat()) for entry in entries if not _is_checksum(entry.name)
+            ]
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write(self, path: str, data: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def mkdirs(self, path: str) -> None:
+        try:
+            os.makedirs(path, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as e:
+            raise FileExistsError(errno.EEXIST, "a file stands in the way", e.filename) from e
+
+    def rename(self, source: str, dest: str) -> None:
+        self._rename(source, dest)
+
+    def replace(self, source: str, dest: str) -> None:
+        _unlink(_checksum(dest))
+        os.replace(source, dest)
+
+    def delete_file(self, path: str) -> bool:
+        _unlink(_checksum(path))
+        return _unlink(path)
+
+    def delete_directory(self, path: str) -> bool:
+        if not os.path.lexists(path):
+            return False
+        shutil.rmtree(path)
+        return True
+
+    def remove_empty_directory(self, path: str) -> bool:
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return False
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        return True
+
+
+def rename_without_replacing(source: str, dest: str) -> None:
+    """Rename atomically, failing if `dest` exists; `StoreRefusedError` where nothing can do that."""
+    if _renameat2 is not None:
+        if (
+            _renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(dest), _RENAME_NOREPLACE)
+            == 0
+        ):
+            return
+        number = ctypes.get_errno()
+        if number not in _NOT_SUPPORTED:
+            raise _refusal(number, source, dest) or OSError(
+                number, os.strerror(number), source, None, dest
+            )
+    link_and_unlink(source, dest)
+
+
+def link_and_unlink(source: str, dest: str) -> None:
+    """Rename by a hard link and an unlink; `StoreRefusedError` on a file system without links."""
+    try:
+        os.link(source, dest, follow_symlinks=False)
+    except OSError as e:
+        refusal = _refusal(e.errno, source, dest)
+        raise (refusal or e) from e
+    os.unlink(source)
+
+
+def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | None:
+    if number == errno.EXDEV:
+        return StoreRefusedError(
+            f"{dest}: is on another file system than {source}, so a rename would be a copy; "
+            f"let the tasks write below the destination's own file system"
+        )
+    if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
+        return StoreRefusedError(
+            f"{dest}: the file system can neither rename without replacing nor link files "
+            f"({os.strerror(number or 0)}), so a commit could overwrite data; use another one"
+        )
+    return None
+
+
+def _load_renameat2() -> Callable[..., int] | None:
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is None:
+        return None
+    function.argtypes = (
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_uint,
+    )
+    function.restype = ctypes.c_int
+    return function  # type: ignore[no-any-return]
+
+
+_renameat2 = _load_renameat2()
+
+
+def _status(path: str, found: os.stat_result) -> FileStatus:
+    return FileStatus(
+        path=path,
+        is_directory=stat.S_ISDIR(found.st_mode),
+        size=found.st_size,
+        modified_milliseconds=found.st_mtime_ns // 1_000_000,
+        file_id=f"{found.st_dev}:{found.st_ino}",
+    )
+
+
+def _is_checksum(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".crc")
+
+
+def _checksum(path: str) -> str:
+    head, _, name = path.rpartition("/")
+    return f"{head}/.{name}.crc"
+
+
+def _unlink(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

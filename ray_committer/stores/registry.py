@@ -1,0 +1,52 @@
+"""Which URL gets which store, and which is refused and why: the only place that knows schemes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.protocol.uri import Location, normal_path, parse_uri
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+
+_REFUSED = {
+    "s3": "S3 has no rename, so moving a file is a copy; use Hadoop's S3A committers there",
+    "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
+    "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
+}
+_ALIASES = {"s3a": "s3", "s3n": "s3", "wasbs": "wasb", "local": "file", "": "file"}
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
+
+
+def resolve_destination(
+    destination: str, storage_options: Mapping[str, Any] | None = None
+) -> tuple[StoreSpec, str]:
+    """Return the store of `destination` and its path there.
+
+    A URL is quoted as Hadoop and fsspec write it; anything else is a local path, taken as it is.
+    `StoreRefusedError` names a store that cannot rename safely and what to use instead.
+    """
+    if _URL.match(destination):
+        location = parse_uri(destination)
+    else:
+        location = Location("file", "", normal_path(os.path.abspath(destination)))
+    scheme = _ALIASES.get(location.scheme, location.scheme)
+    spec = StoreSpec(scheme, location.authority, dict(storage_options or {}))
+    _check_supported(spec, destination)
+    return spec, location.path
+
+
+def open_store(spec: StoreSpec) -> StoreOperations:
+    """Open the store that `spec` describes, in any process."""
+    _check_supported(spec, f"{spec.scheme}://{spec.authority}")
+    return LocalStore(spec)
+
+
+def _check_supported(spec: StoreSpec, shown: str) -> None:
+    if spec.scheme == "file" and not spec.authority:
+        return
+    reason = _REFUSED.get(spec.scheme, "only local file systems (file://) are supported so far")
+    raise StoreRefusedError(f"{shown}: cannot be committed to: {reason}")
