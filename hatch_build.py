@@ -114,10 +114,10 @@ except ImportError:  # Run as a script, where nothing of hatchling is needed.
     pass
 else:
 
-    class BuildHook(BuildHookInterface[BuilderConfig]):
+    class BuildHook(BuildHookInterface[BuilderConfig]):  # type: ignore[misc,unused-ignore]
         """Put the jar, which git ignores, into every wheel and sdist."""
 
-        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
             """Build the jar; for an editable install it only has to be in the source tree."""
             try:
                 jar = ensure_jar(Path(self.root))

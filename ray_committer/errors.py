@@ -52,6 +52,10 @@ class TaskCommitError(RayCommitterError):
     """A task attempt could not be committed. Run the task again."""
 
 
+class CommitAbortedError(RayCommitterError):
+    """The store failed before anything visible was changed. Mend it and run the job's commit again."""
+
+
 class RayNotAvailableError(RayCommitterError):
     """Ray was asked for but is not there, or its workers do not start."""
 

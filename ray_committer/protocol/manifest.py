@@ -82,7 +82,7 @@ def decode_manifest(data: bytes, path: str) -> TaskManifest:
         manifest = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.ValidationError as e:
         raise ManifestError(f"{path}: is not a task manifest that can be committed: {e}") from e
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         manifest = _decode_leading_object(data, path, e)
     _check(manifest, path)
     return manifest

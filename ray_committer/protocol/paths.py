@@ -102,7 +102,8 @@ def parent(path: str) -> str:
 
 def is_inside(path: str, directory: str) -> bool:
     """Whether `path` is strictly below `directory`; both normalised."""
-    return path.startswith(directory if directory.endswith("/") else directory + "/")
+    prefix = directory if directory.endswith("/") else directory + "/"
+    return path.startswith(prefix) and path != prefix
 
 
 def ancestors(path: str, root: str) -> list[str]:

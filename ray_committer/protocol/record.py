@@ -80,7 +80,7 @@ def decode_record(data: bytes, path: str) -> CommitRecord:
     """Parse a commit record; `ManifestError` if this version cannot have written it."""
     try:
         record = msgspec.json.decode(data, type=CommitRecord)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(
             f"{path}: is no commit record that this version reads: {e}; nothing was changed"
         ) from e

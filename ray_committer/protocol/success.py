@@ -82,7 +82,7 @@ def decode_success(data: bytes, path: str) -> SuccessData | None:
         return None
     try:
         success = msgspec.json.decode(data, type=SuccessData, strict=False)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(f"{path}: is no job success marker: {e}") from e
     if success.name != SUCCESS_NAME:
         raise ManifestError(f"{path}: is no job success marker but {success.name!r}")

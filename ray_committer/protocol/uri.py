@@ -18,7 +18,7 @@ _KEPT = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9\-_.!~*'():@&=+$,;/]*")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_LEGAL_TEXT = re.compile(r"""[^\x00-\x20"<>\\^`{|}\x7f-\x9f#?\[\]]*""")
+_LEGAL_TEXT = re.compile(r"""[^\x00-\x20"<>\\^`{|}\x7f-\x9f#?\[\]\ud800-\udfff]*""")
 _DEFAULT_PORTS = {"hdfs": 8020, "http": 80, "https": 443}
 _SAME_SCHEME = {"abfss": "abfs"}
 
@@ -33,10 +33,13 @@ class Location:
 
 
 def quote_path(path: str) -> str:
-    """Quote a decoded path as ``Path.toUri().toString()`` does."""
+    """Quote a decoded path as ``Path.toUri().toString()`` does; `PathError` if it is not UTF-8."""
     if _PLAIN_PATH.fullmatch(path):
         return path
-    return "".join(map(_quote_character, path))
+    try:
+        return "".join(map(_quote_character, path))
+    except UnicodeEncodeError as e:
+        raise PathError(f"{path!r}: is not UTF-8, so no manifest can name it; rename it") from e
 
 
 @lru_cache(maxsize=4096)
@@ -44,7 +47,7 @@ def _quote_character(character: str) -> str:
     if character in _KEPT:
         return character
     code = ord(character)
-    if code < 0x80 or 0x80 <= code <= 0x9F or unicodedata.category(character) in ("Zs", "Zl", "Zp"):
+    if code <= 0x9F or unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cs"):
         return "".join(f"%{byte:02X}" for byte in character.encode())
     return character
 
@@ -81,6 +84,8 @@ def parse_uri(uri: str) -> Location:
     if rest.startswith("//"):
         authority, slash, tail = rest[2:].partition("/")
         rest = slash + tail
+    if authority and not scheme:
+        raise PathError(f"{uri!r}: names a host but no scheme; write one slash before the path")
     return Location(
         _SAME_SCHEME.get(scheme, scheme),
         _normal_authority(scheme, authority),

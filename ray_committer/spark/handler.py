@@ -17,6 +17,7 @@ import msgspec
 from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
+from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions, CommittedTask
@@ -26,6 +27,7 @@ from ray_committer.protocol.uri import quote_path
 _log = logging.getLogger(__name__)
 
 DEFERRED = "deferred"
+_HIVE_STAGING = "/.hive-staging"
 
 
 class _Task(msgspec.Struct, frozen=True, rename="camel"):
@@ -97,6 +99,11 @@ class CommitHandler:
 
     def _setup(self, request: _Request) -> None:
         self._settings.check_ready()
+        if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
+            raise StoreRefusedError(
+                f"{request.dest}: is a staging directory that Hive moves on when the write returns, so "
+                f"its commit cannot be deferred; write this table with commit='ray'"
+            )
         api.setup_job(
             request.dest,
             request.job_id,
@@ -138,6 +145,7 @@ def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
     """The options of one job: what Spark says of it wins over what the session was given."""
     roots = (
         *request.replace_paths,
+        *(request.absolute_roots if request.dynamic_partition_overwrite else ()),
         *(f"{request.dest}/{quote_path(path)}" for path in request.partition_paths),
     )
     return replace(

@@ -11,7 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ray_committer.commit_report import CommitReport, Outcome
-from ray_committer.errors import CommitStateUnknownError, JobNotFoundError, MissingManifestsError
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitStateUnknownError,
+    JobNotFoundError,
+    MissingManifestsError,
+    RayCommitterError,
+)
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord
@@ -67,6 +73,9 @@ def commit_job(
     try:
         with context.stage(names.COMMIT_JOB):
             _commit(context, state, progress, nonce, replaced_roots, allowed_roots, record_only)
+    except OSError as e:
+        failure = _store_failure(context, progress, e)
+        raise failure from e
     except Exception as e:
         failure = e
         raise
@@ -165,6 +174,19 @@ def _conclude(context: JobContext, progress: _Progress, record: CommitRecord) ->
     if context.options.cleanup:
         with context.stage(names.CLEANUP):
             cleanup_job(context, record)
+
+
+def _store_failure(context: JobContext, progress: _Progress, cause: OSError) -> RayCommitterError:
+    """What a failed request means for who ran the commit."""
+    where, what = cause.filename or context.job.directory, cause.strerror or cause
+    if progress.record is None:
+        return CommitAbortedError(
+            f"{where}: {what}; no file was moved: mend that and run the same command"
+        )
+    return CommitStateUnknownError(
+        f"{where}: {what}; the commit stopped in the middle and kept everything: mend that and run "
+        f"the same command to finish it"
+    )
 
 
 def _finish_remnant(context: JobContext, state: AttemptState) -> Outcome:

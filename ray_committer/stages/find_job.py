@@ -71,7 +71,7 @@ def list_job_directories(store: StoreOperations, destination: str) -> list[Found
     """The jobs below ``$destination/_temporary``; empty if there are none."""
     try:
         found = store.list_status(temporary_directory(destination))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     directories = sorted(status.path for status in found if status.is_directory)
     return [_found_job(store, destination, directory) for directory in directories]

@@ -1,0 +1,5 @@
+"""``python -m ray_committer.cli``."""
+
+from ray_committer.cli.main import main
+
+main()

@@ -1,0 +1,353 @@
+"""Hadoop's tasks, our job commit: everything the winners wrote arrives, or nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ray_committer.api import commit_job
+from ray_committer.commit_report import Outcome
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    MissingManifestsError,
+    PreflightError,
+    RayCommitterError,
+)
+from ray_committer.options import CommitOptions
+
+if TYPE_CHECKING:
+    from .conftest import Hadoop, HadoopJob, Tree
+
+pytestmark = pytest.mark.hadoop
+
+UUID = "7f0b1c3a-5b0e-4c5e-9c6e-0123456789ab"
+ODD_NAMES = [
+    "a space",
+    " leading and trailing ",
+    "100%",
+    "x%20y",
+    "%3A",
+    "%253A",
+    "é",
+    "e\u0301",
+    "日本",
+    "emoji 😀🚀",
+    'double"quote',
+    "single'quote",
+    "#?[]",
+    "+&;@=$,",
+    "back\\slash",
+    "<>^`{|}~!*()",
+    "tab\t",
+    "new\nline",
+    "nbsp\u00a0ls\u2028ideographic\u3000",
+    "c1\x85",
+    "zero\u200bwidth",
+    ".hidden",
+    "_underscore",
+    "..dots..",
+    "a.crc",
+    "k=v",
+    "n" * 255,
+]
+ODD_FILES = {
+    **{name: f"file {name}".encode() for name in ODD_NAMES},
+    **{f"p={name[:250]}/{name}": f"deep {name}".encode() for name in ODD_NAMES},
+}
+
+
+@pytest.fixture
+def job(hadoop: Hadoop, destination: Path) -> HadoopJob:
+    started = hadoop.job(destination)
+    started.setup_job()
+    return started
+
+
+def commit(job: HadoopJob, **options: object) -> Outcome:
+    chosen = CommitOptions(**options)  # type: ignore[arg-type]
+    return commit_job(str(job.destination), job.job_id, executor="threads", options=chosen).outcome
+
+
+def without_marker(tree: Tree) -> Tree:
+    return {name: data for name, data in tree.items() if name != "_SUCCESS"}
+
+
+@pytest.mark.parametrize("uuid", [None, UUID], ids=["mapreduce id", "spark id"])
+@pytest.mark.parametrize("executor", ["threads", "inline"])
+def test_odd_names_of_java_tasks_arrive_unchanged(
+    hadoop: Hadoop,
+    destination: Path,
+    tree: Callable[[Path], Tree],
+    expected_tree: Callable[..., Tree],
+    uuid: str | None,
+    executor: str,
+) -> None:
+    job = hadoop.job(destination, uuid=uuid)
+    job.setup_job()
+    names = list(ODD_FILES)
+    for task in range(3):
+        job.run_task(task, {name: ODD_FILES[name] for name in names[task::3]})
+    job.run_task(3, {})
+    job.run_task(4, {"empty/deep er/%/": b"", "zero bytes": b""})
+    report = commit_job(str(destination), job.job_id, executor=executor)  # type: ignore[arg-type]
+    assert without_marker(tree(destination)) == expected_tree(
+        ODD_FILES, {"empty/deep er/%/": b"", "zero bytes": b""}
+    )
+    assert (report.files, report.moved, report.manifests) == (len(ODD_FILES) + 1, len(ODD_FILES) + 1, 5)
+    assert report.outcome is Outcome.COMMITTED
+    assert report.validated == report.files
+    assert not (destination / "_temporary").exists()
+    assert (destination / "_SUCCESS").stat().st_size > 0
+
+
+def test_a_job_of_empty_tasks_is_a_success_without_files(
+    job: HadoopJob, tree: Callable[[Path], Tree]
+) -> None:
+    job.run_task(0, {})
+    job.run_task(1, {})
+    assert commit(job) is Outcome.COMMITTED
+    assert tree(job.destination).keys() == {"_SUCCESS"}
+
+
+def test_only_the_last_attempt_of_a_task_is_committed(
+    job: HadoopJob, tree: Callable[[Path], Tree]
+) -> None:
+    job.run_task(0, {"a": b"first", "only first": b"1"}, attempt=0)
+    job.run_task(0, {"a": b"second", "d/b": b"2"}, attempt=1)
+    zombie = job.setup_task(0, attempt=2)
+    (zombie / "a").write_bytes(b"never committed")
+    job.run_task(1, {"c": b"3"})
+    assert commit(job) is Outcome.COMMITTED
+    assert without_marker(tree(job.destination)) == {"a": b"second", "d": None, "d/b": b"2", "c": b"3"}
+
+
+def test_output_of_java_tasks_that_did_not_commit_stays_invisible(
+    job: HadoopJob, tree: Callable[[Path], Tree]
+) -> None:
+    job.run_task(0, {"a": b"1"})
+    (job.setup_task(1) / "b").write_bytes(b"2")
+    assert commit(job) is Outcome.COMMITTED
+    assert without_marker(tree(job.destination)) == {"a": b"1"}
+
+
+@pytest.mark.parametrize("number", ["0", "00"])
+@pytest.mark.parametrize("attempt", [None, 0], ids=["attempt found", "attempt named"])
+def test_the_directory_form_of_the_documentation_is_committed(
+    job: HadoopJob, tree: Callable[[Path], Tree], number: str, attempt: int | None
+) -> None:
+    job.run_task(0, {"a b": b"1", "d/%": b"2"})
+    job.run_task(1, {"c": b"3"})
+    documented = job.directory.parent.with_name(f"manifest_{job.job_id}") / number
+    documented.parent.mkdir()
+    job.directory.rename(documented)
+    job.directory.parent.rmdir()
+    for manifest in (documented / "manifests").glob("task_*.json"):
+        text = manifest.read_text("utf-8")
+        old, new = f"/{job.job_id}/00/", f"/manifest_{job.job_id}/{number}/"
+        assert old in text
+        manifest.write_text(text.replace(old, new), "utf-8")
+    assert commit(job, job_attempt=attempt) is Outcome.COMMITTED
+    assert without_marker(tree(job.destination)) == {"a b": b"1", "d": None, "d/%": b"2", "c": b"3"}
+    assert not (job.destination / "_temporary").exists()
+
+
+def test_a_missing_source_stops_the_commit_and_nothing_is_deleted(
+    job: HadoopJob, tree: Callable[[Path], Tree]
+) -> None:
+    files = {f"d/part-{number:03}": f"{number}".encode() for number in range(40)}
+    for task in range(4):
+        job.run_task(task, {name: files[name] for name in list(files)[task::4]})
+    lost = next(job.directory.glob("tasks/*/d/part-021"))
+    lost.unlink()
+    with pytest.raises(CommitStateUnknownError, match="part-021") as caught:
+        commit(job)
+    assert caught.value.exit_code == 3
+    left = [data for name, data in tree(job.destination).items() if "part-" in name]
+    assert sorted(data for data in left if data) == sorted(
+        data for name, data in files.items() if name != "d/part-021"
+    )
+    assert all(job.manifest(task).exists() for task in range(4))
+    assert not (job.destination / "_SUCCESS").exists()
+
+    lost.write_bytes(files["d/part-021"])
+    assert commit(job) is Outcome.COMMITTED
+    assert without_marker(tree(job.destination)) == {"d": None, **files}
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=pytest.fail.Exception,
+    reason="a directory's size is taken for that of the file, which is lost",
+)
+def test_a_directory_at_the_destination_is_no_proof_of_a_file(job: HadoopJob) -> None:
+    size = job.destination.stat().st_size
+    job.run_task(0, {"a": b"x" * size})
+    next(job.directory.glob("tasks/*/a")).unlink()
+    (job.destination / "a").mkdir()
+    assert (job.destination / "a").stat().st_size == size
+    with pytest.raises(RayCommitterError):
+        commit(job, validate=False)
+
+
+def test_a_source_that_shrank_since_its_manifest_is_not_published(job: HadoopJob) -> None:
+    job.run_task(0, {"a": b"whole", "b": b"2"})
+    next(job.directory.glob("tasks/*/a")).write_bytes(b"half")
+    with pytest.raises(RayCommitterError, match=r"/a: has 4 bytes, its manifest says 5"):
+        commit(job)
+    assert not (job.destination / "_SUCCESS").exists()
+    assert job.manifest(0).exists()
+
+
+def test_two_java_tasks_with_one_destination_are_refused_before_anything_moves(
+    job: HadoopJob, tree: Callable[[Path], Tree]
+) -> None:
+    job.run_task(0, {"d/same é": b"0", "d/a": b"1"})
+    job.run_task(1, {"b": b"2"})
+    job.run_task(2, {"d/same é": b"3", "c": b"4"})
+    before = tree(job.destination)
+    with pytest.raises(PreflightError, match="d/same é: would be written more than once") as caught:
+        commit(job)
+    assert caught.value.exit_code == 1
+    assert job.manifest(0).name in str(caught.value)
+    assert job.manifest(2).name in str(caught.value)
+    assert job.manifest(1).name not in str(caught.value)
+    assert tree(job.destination) == before
+
+
+def test_a_java_file_where_another_task_needs_a_directory_is_refused(
+    job: HadoopJob, tree: Callable[[Path], Tree]
+) -> None:
+    job.run_task(0, {"d": b"a file"})
+    job.run_task(1, {"d/f": b"below it"})
+    before = tree(job.destination)
+    with pytest.raises(PreflightError, match="a directory of the output"):
+        commit(job)
+    assert tree(job.destination) == before
+
+
+@pytest.mark.parametrize("blocking", ["d", "d/e"])
+def test_a_file_in_the_way_of_a_directory_is_refused_by_name(
+    job: HadoopJob, tree: Callable[[Path], Tree], write: Callable[..., None], blocking: str
+) -> None:
+    write(job.destination, {blocking: b"data of an earlier job"})
+    job.run_task(0, {"d/e/f": b"1", "g": b"2"})
+    with pytest.raises(CommitConflictError, match=f"/{blocking}: is a file where") as caught:
+        commit(job)
+    assert caught.value.exit_code == 4
+    assert (job.destination / blocking).read_bytes() == b"data of an earlier job"
+    assert not (job.destination / "g").exists()
+    assert commit(job, delete_blocking_files=True) is Outcome.COMMITTED
+    assert without_marker(tree(job.destination)) == {"d": None, "d/e": None, "d/e/f": b"1", "g": b"2"}
+
+
+def test_a_file_that_is_at_a_destination_already_is_never_replaced(
+    job: HadoopJob, tree: Callable[[Path], Tree], write: Callable[..., None]
+) -> None:
+    write(job.destination, {"d/a": b"old"})
+    job.run_task(0, {"d/a": b"new", "d/b": b"2"})
+    with pytest.raises(CommitConflictError, match="d/a: is there already") as caught:
+        commit(job)
+    assert caught.value.exit_code == 4
+    assert (job.destination / "d/a").read_bytes() == b"old"
+    assert b"new" in tree(job.directory).values()
+    (job.destination / "d/a").unlink()
+    assert commit(job) is Outcome.COMMITTED
+    assert without_marker(tree(job.destination)) == {"d": None, "d/a": b"new", "d/b": b"2"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        pytest.param("d", "file://{dest}/a", "more than once", id="one destination, spelled twice"),
+        pytest.param("d", "file:{dest}/%61", "more than once", id="one destination, escaped"),
+        pytest.param("d", "file:{dest}/../x", "'..'", id="out of the destination"),
+        pytest.param("d", "file:/elsewhere/x", "outside the destination", id="elsewhere"),
+        pytest.param("d", "hdfs://nn{dest}/x", "another store", id="another store"),
+        pytest.param("d", "file:{dest}/_SUCCESS", "needs", id="the marker"),
+        pytest.param("d", "file:{dest}/_temporary/x", "needs", id="below _temporary"),
+        pytest.param("d", "file:{dest}/a b", "unquoted", id="unquoted"),
+        pytest.param("d", "file:{dest}/%FF", "UTF-8", id="not UTF-8"),
+        pytest.param("d", "file:{dest}/\ud800", "unquoted", id="half a character"),
+        pytest.param("d", "/{dest}/x", "no scheme", id="a host by mistake"),
+        pytest.param("s", "file:{dest}/kept", "not this job's", id="a source that is data"),
+        pytest.param("z", -1, "negative", id="negative size"),
+        pytest.param("z", None, "`null`", id="no size"),
+    ],
+)
+def test_a_harmful_entry_is_refused_before_anything_moves(
+    job: HadoopJob, tree: Callable[[Path], Tree], field: str, value: object, reason: str
+) -> None:
+    (job.destination / "kept").write_bytes(b"data of an earlier job")
+    job.run_task(0, {"a": b"1", "b": b"2"})
+    manifest = json.loads(job.manifest(0).read_text("utf-8"))
+    changed = next(entry for entry in manifest["files"] if entry["d"].endswith("/b"))
+    quoted = manifest["taskAttemptDir"].removeprefix("file:").partition("/_temporary/")[0]
+    changed[field] = value.format(dest=quoted) if isinstance(value, str) else value
+    job.manifest(0).write_text(json.dumps(manifest), "utf-8")
+    before = tree(job.destination)
+    with pytest.raises(RayCommitterError, match=reason) as caught:
+        commit(job)
+    assert caught.value.exit_code == 1
+    assert tree(job.destination) == before
+
+
+def test_another_java_job_at_the_destination_is_left_alone(
+    hadoop: Hadoop, job: HadoopJob, tree: Callable[[Path], Tree]
+) -> None:
+    other = hadoop.job(job.destination, number=8)
+    other.setup_job()
+    job.run_task(0, {"a": b"1"})
+    other.run_task(0, {"b": b"2"})
+    assert commit(job) is Outcome.COMMITTED
+    other.run_task(1, {"c": b"3"})
+    other.commit_job()
+    assert without_marker(tree(job.destination)) == {"a": b"1", "b": b"2", "c": b"3"}
+
+
+def test_manifests_that_a_foreign_clean_up_deleted_are_named_as_such(
+    hadoop: Hadoop, job: HadoopJob
+) -> None:
+    other = hadoop.job(job.destination, number=8)
+    other.setup_job()
+    job.run_task(0, {"a": b"1"})
+    other.run_task(0, {"b": b"2"})
+    other.commit_job()
+    assert not (job.destination / "_temporary").exists()
+    with pytest.raises(RayCommitterError, match="another job's clean-up may have deleted"):
+        commit(job)
+    with pytest.raises(MissingManifestsError, match="1 tasks succeeded"):
+        commit(job, expected_tasks=1, job_attempt=0)
+
+
+def test_manifests_that_do_not_add_up_are_refused(job: HadoopJob, tree: Callable[[Path], Tree]) -> None:
+    job.run_task(0, {"a": b"1"})
+    job.run_task(1, {"b": b"2"})
+    before = tree(job.destination)
+    with pytest.raises(MissingManifestsError, match="3 tasks succeeded but 2 manifests"):
+        commit(job, expected_tasks=3)
+    assert tree(job.destination) == before
+    assert commit(job, expected_tasks=2) is Outcome.COMMITTED
+
+
+def test_a_committed_java_job_is_committed_already(job: HadoopJob, tree: Callable[[Path], Tree]) -> None:
+    job.run_task(0, {"a": b"1"})
+    job.commit_job()
+    before = tree(job.destination)
+    assert commit(job) is Outcome.ALREADY_COMMITTED
+    assert tree(job.destination) == before
+
+
+def test_a_job_of_manifests_with_a_foreign_id_is_refused(hadoop: Hadoop, job: HadoopJob) -> None:
+    other = hadoop.job(job.destination, number=8)
+    other.setup_job()
+    job.run_task(0, {"a": b"1"})
+    other.run_task(0, {"b": b"2"})
+    shutil.copy(other.manifest(0), job.manifest(0).parent)
+    with pytest.raises(RayCommitterError, match="job_202401011200_0008, not of job_202401011200_0007"):
+        commit(job)

@@ -1,0 +1,177 @@
+"""Commits on a Ray cluster of three raylets: scale, lost workers, exclusion, starting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.errors import (
+    CommitStateUnknownError,
+    CommitterBusyError,
+    RayNotAvailableError,
+)
+from ray_committer.events import Event, FilesRenamed
+from ray_committer.stages.commit_job import _prove_same_store
+from ray_committer.stages.worker import WorkerSpec
+
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
+
+
+def write_files(dest: Path, *, tasks: int, files: int) -> dict[str, str]:
+    """A job of `files` files, each with content of its own, over `tasks` tasks."""
+    ray_committer.setup_job(str(dest), "job_1")
+    written = {}
+    for task in range(tasks):
+        with ray_committer.task_attempt(str(dest), "job_1", task) as attempt:
+            for number in range(task, files, tasks):
+                name = f"p={number % 20}/part-{task:05d}-{number}"
+                Path(attempt.path(name)).write_text(str(number))
+                written[name] = str(number)
+    return written
+
+
+def driver_peak(dest: Path, *, files: int) -> tuple[dict[str, str], int]:
+    """Commit on Ray; what was written, and the driver's peak of new memory in bytes."""
+    written = write_files(dest, tasks=300, files=files)
+    tracemalloc.start()
+    try:
+        report = ray_committer.commit_job(str(dest), executor="ray", options=CommitOptions(workers=4))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (report.moved, report.manifests, report.proved) == (files, 300, {})
+    return written, peak
+
+
+@pytest.mark.timeout(300)
+def test_ten_thousand_files_arrive_once_each_and_the_driver_holds_none(tmp_path: Path, dest: Path, tree):
+    driver_peak(tmp_path / "warm-up", files=300)
+    _, small = driver_peak(tmp_path / "small", files=1_000)
+    written, large = driver_peak(dest, files=10_000)
+    assert tree() == written
+    assert not (dest / "_temporary").exists()
+    # Eight bytes a file for the duplicate check, and copies of them while that is sorted; an entry
+    # held as an object would be about 600.
+    assert (large - small) / 9_000 < 64
+
+
+def worker_processes() -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(b"ray::CommitWorker"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.timeout(180)
+def test_a_killed_worker_loses_nothing(dest: Path, tree):
+    written = write_files(dest, tasks=20, files=6_000)
+    killed: list[int] = []
+
+    def kill_one(event: Event) -> None:
+        if isinstance(event, FilesRenamed) and not killed:
+            killed.append(worker_processes()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    report = ray_committer.commit_job(
+        str(dest),
+        executor="ray",
+        options=CommitOptions(workers=3, shard_files=50),
+        on_event=kill_one,
+    )
+    assert len(killed) == 1
+    assert report.moved + sum(report.proved.values()) == 6_000
+    assert tree() == written
+
+
+def test_a_second_commit_of_the_same_job_is_refused(dest: Path, tree):
+    written = write_files(dest, tasks=2, files=400)
+    refusals: list[CommitterBusyError] = []
+
+    def try_second(event: Event) -> None:
+        if isinstance(event, FilesRenamed) and not refusals:
+            with pytest.raises(CommitterBusyError) as caught:
+                ray_committer.commit_job(str(dest), "job_1", executor="ray")
+            refusals.append(caught.value)
+
+    ray_committer.commit_job(str(dest), executor="ray", on_event=try_second)
+    assert len(refusals) == 1
+    assert refusals[0].exit_code == 4
+    assert tree() == written
+
+
+def test_a_cancelled_commit_on_ray_is_finished_later(dest: Path, tree):
+    written = write_files(dest, tasks=4, files=4_000)
+    token = ray_committer.CancelToken()
+
+    def cancel(event: Event) -> None:
+        if isinstance(event, FilesRenamed):
+            token.cancel()
+
+    with pytest.raises(ray_committer.errors.CommitCancelledError):
+        ray_committer.commit_job(
+            str(dest),
+            executor="ray",
+            options=CommitOptions(workers=2, shard_files=20),
+            on_event=cancel,
+            cancel=token,
+        )
+    assert 0 < len(tree()) < 4_000
+    ray_committer.commit_job(str(dest), executor="ray")
+    assert tree() == written
+
+
+def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
+    import ray
+
+    write_files(dest, tasks=1, files=1)
+    ray_committer.commit_job(str(dest), executor="ray")
+    assert ray.is_initialized()
+
+
+def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest: Path, tree):
+    write_files(dest, tasks=1, files=10)
+    options = CommitOptions(worker_cpus=1.0, workers=50, worker_start_seconds=2.0)
+    with pytest.raises(RayNotAvailableError, match="50 commit workers started within 2 s"):
+        ray_committer.commit_job(str(dest), executor="ray", options=options)
+    assert tree() == {}
+    ray_committer.commit_job(str(dest), executor="ray")
+    assert len(tree()) == 10
+
+
+def test_a_node_with_another_tree_is_found_before_anything_moves(dest: Path, store, write_job):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    elsewhere = WorkerSpec(store.spec, job, 1)()
+    with pytest.raises(CommitStateUnknownError, match="another file on a worker's node"):
+        _prove_same_store(elsewhere, "the nonce of another record")
+    Path(job.commit_record).unlink()
+    with pytest.raises(CommitStateUnknownError, match="same file system"):
+        _prove_same_store(elsewhere, "any")
+
+
+def test_no_ray_is_started_where_that_is_not_allowed(dest: Path, write_job):
+    write_job({0: {"a": "x"}})
+    code = (
+        "import ray_committer as rc, sys\n"
+        "options = rc.CommitOptions(may_start_ray=False)\n"
+        "try: rc.commit_job(sys.argv[1], executor='ray', options=options)\n"
+        "except rc.errors.RayNotAvailableError as e: print('refused:', e)\n"
+        "import ray; print(ray.is_initialized())\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(dest)], capture_output=True, text=True, check=True
+    )
+    assert "refused: Ray is not connected" in result.stdout
+    assert result.stdout.endswith("False\n")

@@ -1,0 +1,58 @@
+"""Fingerprints: every repeated path is found, none is invented."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_committer.protocol.fingerprints import WIDTH, fingerprint, fingerprints, repeated
+
+short_paths = st.lists(st.lists(st.text("ab/é", max_size=3), max_size=8), max_size=6)
+marks = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=8), max_size=6)
+
+
+@given(short_paths)
+def test_repeated_paths_are_those_that_a_counter_finds(parts: list[list[str]]) -> None:
+    counted = Counter(path for part in parts for path in part)
+    wanted = {fingerprint(path) for path, number in counted.items() if number > 1}
+    assert repeated([fingerprints(part) for part in parts]) == wanted
+
+
+@given(marks)
+def test_repeated_keeps_the_bytes_of_any_fingerprint(parts: list[list[int]]) -> None:
+    encoded = [[number.to_bytes(WIDTH, "little") for number in part] for part in parts]
+    counted = Counter(mark for part in encoded for mark in part)
+    assert repeated(b"".join(part) for part in encoded) == {m for m, n in counted.items() if n > 1}
+
+
+@pytest.mark.parametrize("parts", [[], [b""], [b"", b""], [fingerprint("/a")], [b"", fingerprint("/a")]])
+def test_nothing_is_repeated_among_none_or_one(parts: list[bytes]) -> None:
+    assert repeated(parts) == frozenset()
+
+
+def test_a_repetition_is_found_within_and_across_parts() -> None:
+    assert repeated([fingerprints(["/a", "/b", "/a"])]) == {fingerprint("/a")}
+    assert repeated([fingerprints(["/a", "/b"]), fingerprints(["/c", "/b"])]) == {fingerprint("/b")}
+
+
+def test_three_of_a_kind_are_one_repetition() -> None:
+    assert repeated([fingerprints(["/a"] * 3)]) == {fingerprint("/a")}
+
+
+def test_fingerprints_keep_the_order_and_width() -> None:
+    paths = ["/a", "/é", "/a b"]
+    assert fingerprints(paths) == fingerprint("/a") + fingerprint("/é") + fingerprint("/a b")
+    assert {len(fingerprint(path)) for path in paths} == {WIDTH} == {8}
+
+
+@given(st.sets(st.text(max_size=5), max_size=300))
+def test_different_paths_are_not_repeated(paths: set[str]) -> None:
+    assert repeated([fingerprints(sorted(paths))]) == frozenset()
+
+
+def test_fingerprints_are_the_same_in_every_process() -> None:
+    # Workers compute them in other processes, so Python's salted hash() would not do.
+    assert fingerprint("/d/part-00000").hex() == "88bc0c8cd8d7def6"

@@ -1,0 +1,90 @@
+"""The rename plan: every entry in exactly one shard, in order, no shard too large."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_committer.protocol.plan import Shard, plan_shards, shard_count
+from ray_committer.protocol.record import ManifestRef
+
+counts = st.lists(st.integers(0, 40), max_size=12)
+sizes = st.integers(1, 50)
+
+
+def refs(files: Sequence[int]) -> list[ManifestRef]:
+    return [
+        ManifestRef(f"{index}-manifest.json", 1, "", number, 0) for index, number in enumerate(files)
+    ]
+
+
+def planned(files: Sequence[int], shard_files: int, sample: int = 0) -> list[Shard]:
+    return list(plan_shards(refs(files), shard_files=shard_files, sample=sample))
+
+
+def entries(shards: Sequence[Shard]) -> list[tuple[int, int]]:
+    return [
+        (part.index, number)
+        for shard in shards
+        for part in shard.ranges
+        for number in range(part.low, part.high)
+    ]
+
+
+@given(counts, sizes)
+def test_every_entry_is_planned_exactly_once_and_in_order(files: list[int], size: int) -> None:
+    wanted = [(index, number) for index, total in enumerate(files) for number in range(total)]
+    assert entries(planned(files, size)) == wanted
+
+
+@given(counts, sizes)
+def test_all_shards_but_the_last_are_full(files: list[int], size: int) -> None:
+    shards = planned(files, size)
+    assert all(shard.files == size for shard in shards[:-1])
+    assert all(0 < shard.files <= size for shard in shards[-1:])
+    assert [shard.number for shard in shards] == list(range(len(shards)))
+
+
+@given(counts, sizes)
+def test_shard_count_is_the_number_of_shards(files: list[int], size: int) -> None:
+    assert shard_count(sum(files), size) == len(planned(files, size))
+
+
+@given(counts, sizes)
+def test_ranges_name_their_manifest_and_are_never_empty(files: list[int], size: int) -> None:
+    manifests = refs(files)
+    for shard in plan_shards(manifests, shard_files=size, sample=0):
+        assert all(part.manifest is manifests[part.index] for part in shard.ranges)
+        assert all(0 <= part.low < part.high <= part.manifest.files for part in shard.ranges)
+
+
+@given(counts, sizes, st.integers(0, 150))
+def test_the_first_entries_are_to_be_named(files: list[int], size: int, sample: int) -> None:
+    shards = planned(files, size, sample)
+    named = sum(min(shard.sample, shard.files) for shard in shards)
+    assert named == min(sample, sum(files))
+    assert all(shard.sample == max(0, sample - shard.number * size) for shard in shards)
+
+
+@pytest.mark.parametrize("files", [[], [0], [0, 0, 0]])
+def test_a_job_without_files_has_no_shard(files: list[int]) -> None:
+    assert planned(files, 10) == []
+    assert shard_count(0, 10) == 0
+
+
+def test_manifests_are_cut_and_joined() -> None:
+    shards = planned([3, 0, 5, 1], 4)
+    assert [[(p.index, p.low, p.high) for p in shard.ranges] for shard in shards] == [
+        [(0, 0, 3), (2, 0, 1)],
+        [(2, 1, 5)],
+        [(3, 0, 1)],
+    ]
+
+
+def test_a_huge_plan_is_lazy() -> None:
+    shards = plan_shards(refs([10**12]), shard_files=250, sample=100)
+    assert [shard.files for shard in islice(shards, 3)] == [250, 250, 250]

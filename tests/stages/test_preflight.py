@@ -1,0 +1,206 @@
+"""What is wrong with a job is found before anything is touched, by the name of the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, CommittedTask, ConflictMode
+from ray_committer.errors import (
+    CommitConflictError,
+    IncompleteJobError,
+    ManifestError,
+    MissingManifestsError,
+    PathError,
+    PreflightError,
+    RayCommitterError,
+)
+from ray_committer.protocol.manifest import digest
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.testing import StoreCall, WrappedStore, run_commit
+
+CHANGING = {"write", "mkdirs", "rename", "replace", "delete_file", "delete_directory"}
+
+
+def refused(store: Any, job: JobAttempt, options: CommitOptions | None = None) -> RayCommitterError:
+    """Commit, which must fail without a single call that changes the store."""
+    calls: list[StoreCall] = []
+    with pytest.raises(RayCommitterError) as caught:
+        run_commit(WrappedStore(store, before=calls.append), job, options)
+    assert [call for call in calls if call.operation in CHANGING] == []
+    return caught.value
+
+
+def edit(job: JobAttempt, task: int, change: Callable[[dict[str, Any]], None]) -> Path:
+    path = Path(job.manifest(f"task_1_m_{task:06d}"))
+    content = json.loads(path.read_bytes())
+    change(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def set_dest(value: str) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content["files"][0].update(d=value)
+
+
+def test_two_tasks_with_one_destination_are_refused_by_both_names(store, write_job):
+    job = write_job({0: {"p=1/a": "x"}, 1: {"p=1/a": "y"}, 2: {"p=1/b": "z"}})
+    error = refused(store, job)
+    assert isinstance(error, PreflightError)
+    assert "task_1_m_000000-manifest.json and task_1_m_000001-manifest.json" in str(error)
+    assert error.exit_code == 1
+
+
+@pytest.mark.parametrize("spelling", ["file://{}/p=1/a", "file://localhost{}/p=1//a", "{}/p%3D1/a"])
+def test_one_destination_in_two_spellings_is_one(store, write_job, dest: Path, spelling: str):
+    job = write_job({0: {"p=1/a": "x"}, 1: {"p=1/b": "y"}})
+    edit(job, 1, set_dest(spelling.format(dest)))
+    assert "more than once" in str(refused(store, job))
+
+
+def test_two_entries_of_one_manifest_with_one_destination_are_refused(store, write_job):
+    job = write_job({0: {"a": "x", "b": "y"}})
+    edit(job, 0, lambda content: content["files"][1].update(d=content["files"][0]["d"]))
+    assert "more than once" in str(refused(store, job))
+
+
+def test_a_file_beside_a_directory_of_its_name_is_refused(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}, 1: {"a/b": "y"}})
+    assert "a directory of the output" in str(refused(store, job))
+
+
+def test_a_file_where_a_distant_directory_must_go_is_refused(store, write_job):
+    job = write_job({0: {"a": "x"}, 1: {"a/b/c/d": "y"}})
+    assert "a directory of the output" in str(refused(store, job))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda c: c["files"][0].update(s="file:/etc/passwd"), PreflightError, "not this job's"),
+        (set_dest("file:/elsewhere/a"), PreflightError, "outside the destination"),
+        (set_dest("hdfs://nn/a"), PreflightError, "another store"),
+        (set_dest("relative/a"), PathError, "not an absolute path"),
+        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "%zz"), PathError, "no escape"),
+        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "/../b"), PathError, "'..'"),
+        (lambda c: c["files"][0].pop("z"), ManifestError, "`z`"),
+        (lambda c: c.pop("files"), ManifestError, "`files`"),
+        (lambda c: c.update(jobId="job_2"), ManifestError, "is of job job_2"),
+        (lambda c: c.update(version=2), ManifestError, "version 2"),
+        (lambda c: c.update(type="other"), ManifestError, "no task manifest"),
+    ],
+)
+def test_a_manifest_that_would_lose_or_misplace_data_is_refused_by_name(
+    store, write_job, change, error: type[Exception], text: str
+):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    path = edit(job, 1, change)
+    raised = refused(store, job)
+    assert isinstance(raised, error)
+    assert str(path) in str(raised)
+    assert text in str(raised)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"files": [{"s": "file:/a"', b"not json"])
+def test_a_truncated_manifest_is_refused_by_name(store, write_job, content: bytes):
+    job = write_job({0: {"a": "x"}})
+    path = Path(job.manifest("task_1_m_000000"))
+    path.write_bytes(content)
+    assert str(path) in str(refused(store, job))
+
+
+def test_a_destination_inside_temporary_or_the_marker_is_refused(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    for name in ("_SUCCESS", "_temporary/other/00/tasks/x"):
+        edit(job, 0, set_dest(f"file:{dest}/{name}"))
+        assert "the commit itself needs" in str(refused(store, job))
+
+
+def test_a_name_longer_than_the_store_allows_is_refused(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    edit(job, 0, set_dest(f"file:{dest}/" + "é" * 128))
+    assert "longer than the store allows" in str(refused(store, job))
+
+
+def test_an_allowed_root_outside_the_destination_is_accepted(store, write_job, tmp_path: Path):
+    job = write_job({0: {"a": "x"}})
+    elsewhere = tmp_path / "elsewhere"
+    edit(job, 0, set_dest(f"file:{elsewhere}/p/a"))
+    run_commit(store, job, CommitOptions(allowed_roots=(str(elsewhere),)))
+    assert (elsewhere / "p" / "a").read_text() == "x"
+
+
+def test_a_job_without_manifests_is_an_error_and_without_files_a_success(store, write_job):
+    assert isinstance(refused(store, write_job({})), IncompleteJobError)
+    assert run_commit(store, write_job({0: {}}, job_id="job_2")).files == 0
+
+
+@pytest.mark.parametrize(("expected", "error"), [(3, MissingManifestsError), (1, PreflightError)])
+def test_another_number_of_manifests_than_expected_is_refused(
+    store, write_job, expected: int, error: type[Exception]
+):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    raised = refused(store, job, CommitOptions(expected_tasks=expected))
+    assert isinstance(raised, error)
+    assert "2 manifests" in str(raised)
+
+
+def test_who_does_not_know_that_all_tasks_are_done_must_say_so(store, write_job):
+    job = write_job({0: {"a": "x"}})
+    error = refused(store, job, CommitOptions(assume_complete=False))
+    assert "--expect-tasks" in str(error)
+    assert run_commit(store, job, CommitOptions(expected_tasks=1, assume_complete=False)).moved == 1
+
+
+def committed(job: JobAttempt, task: int) -> CommittedTask:
+    path = Path(job.manifest(f"task_1_m_{task:06d}"))
+    return CommittedTask(path.name, digest(path.read_bytes()), f"attempt_1_m_{task:06d}_0")
+
+
+def test_a_manifest_that_another_attempt_replaced_is_refused(store, write_job):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    tasks = (committed(job, 0), committed(job, 1))
+    path = edit(job, 1, lambda content: content.update(taskAttemptID="attempt_1_m_000001_7"))
+    error = refused(store, job, CommitOptions(committed_tasks=tasks))
+    assert str(path) in str(error)
+
+
+def test_a_manifest_of_a_task_that_spark_did_not_count_is_refused(store, write_job):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    error = refused(store, job, CommitOptions(committed_tasks=(committed(job, 0),)))
+    assert "task_1_m_000001" in str(error)
+
+
+def test_missing_manifests_have_an_error_of_their_own(store, write_job):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    tasks = (committed(job, 0), committed(job, 1))
+    Path(job.manifest("task_1_m_000001")).unlink()
+    error = refused(store, job, CommitOptions(committed_tasks=tasks))
+    assert isinstance(error, MissingManifestsError)
+
+
+def test_error_mode_refuses_a_destination_with_data(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    assert run_commit(store, job, CommitOptions(mode=ConflictMode.ERROR)).moved == 1
+    job = write_job({0: {"b": "x"}}, job_id="job_2")
+    assert isinstance(refused(store, job, CommitOptions(mode=ConflictMode.ERROR)), CommitConflictError)
+
+
+def test_the_conflict_mode_is_judged_once(store, write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x", "b": "y"}})
+    options = CommitOptions(mode=ConflictMode.ERROR)
+
+    def stop(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/b"):
+            raise PermissionError("simulated")
+
+    with pytest.raises(RayCommitterError):
+        run_commit(WrappedStore(store, before=stop), job, options)
+    assert "a" in tree()
+    assert ray_committer.commit_job(str(dest), options=options).files == 2
+    assert tree() == {"a": "x", "b": "y"}

@@ -1,0 +1,247 @@
+"""A rename that fails is judged from both ends, on a real file system."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    ManifestChangedError,
+    RayCommitterError,
+)
+from ray_committer.protocol.manifest import decode_manifest, encode_manifest
+from ray_committer.protocol.recovery import Proof
+from ray_committer.stages.entries import Entry, entries
+from ray_committer.stages.rename_files import rename_entry
+from ray_committer.testing import StoreCall, WrappedStore, run_commit
+
+
+@pytest.fixture
+def entry(store, write_job) -> Entry:
+    """The one file of a job, not yet moved; its directory exists."""
+    job = write_job({0: {"a": "text"}})
+    path = job.manifest("task_1_m_000000")
+    (found,) = entries(decode_manifest(Path(path).read_bytes(), path), store.spec)
+    return found
+
+
+def test_a_rename_that_works_needs_no_proof(store, entry: Entry):
+    assert rename_entry(store, entry, 1) is None
+    assert Path(entry.dest).read_text() == "text"
+
+
+def test_an_earlier_rename_is_proved_by_modification_time(store, entry: Entry):
+    os.rename(entry.source, entry.dest)
+    assert rename_entry(store, entry, 1) is Proof.MODIFICATION_TIME
+
+
+def test_another_file_of_equal_size_is_a_conflict_even_without_the_source(store, entry: Entry):
+    os.unlink(entry.source)
+    Path(entry.dest).write_text("TEXT")
+    os.utime(entry.dest, (1, 1))
+    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+        rename_entry(store, entry, 1)
+    assert Path(entry.dest).read_text() == "TEXT"
+
+
+def test_both_ends_of_equal_size_and_time_are_a_conflict(store, entry: Entry):
+    Path(entry.dest).write_text("TEXT")
+    status = os.stat(entry.source)
+    os.utime(entry.dest, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(CommitConflictError):
+        rename_entry(store, entry, 1)
+    assert Path(entry.source).read_text() == "text"
+    assert Path(entry.dest).read_text() == "TEXT"
+
+
+def test_one_file_under_both_names_is_finished(store, entry: Entry):
+    os.link(entry.source, entry.dest)
+    assert rename_entry(store, entry, 1) is Proof.SAME_FILE
+    assert not Path(entry.source).exists()
+
+
+def test_neither_end_is_a_loss_that_stops_the_commit(store, entry: Entry):
+    os.unlink(entry.source)
+    with pytest.raises(CommitStateUnknownError, match="put the file back"):
+        rename_entry(store, entry, 1)
+
+
+def test_a_lost_answer_is_proved(store, entry: Entry):
+    def lose(call: StoreCall) -> None:
+        if call.operation == "rename":
+            raise TimeoutError("no answer")
+
+    assert rename_entry(WrappedStore(store, after=lose), entry, 1) is Proof.MODIFICATION_TIME
+
+
+def test_a_rename_that_proved_not_to_have_happened_is_tried_again(store, entry: Entry):
+    tries: list[StoreCall] = []
+
+    def fail_twice(call: StoreCall) -> None:
+        if call.operation == "rename":
+            tries.append(call)
+            if len(tries) < 3:
+                raise TimeoutError("no answer")
+
+    assert rename_entry(WrappedStore(store, before=fail_twice), entry, 3) is None
+    assert len(tries) == 3
+
+
+def test_no_permission_is_not_tried_again_and_says_what_to_do(store, entry: Entry):
+    tries: list[StoreCall] = []
+
+    def deny(call: StoreCall) -> None:
+        if call.operation == "rename":
+            tries.append(call)
+            raise PermissionError(13, "Permission denied")
+
+    with pytest.raises(CommitStateUnknownError, match=r"Permission denied.*run the same command"):
+        rename_entry(WrappedStore(store, before=deny), entry, 3)
+    assert len(tries) == 1
+
+
+def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):
+    def silent(call: StoreCall) -> None:
+        if call.operation in ("rename", "get_status"):
+            raise TimeoutError("no answer")
+
+    with pytest.raises(CommitStateUnknownError, match="not known"):
+        rename_entry(WrappedStore(store, before=silent), entry, 3)
+
+
+def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
+    store, write_job, dest: Path, tree
+):
+    job = write_job({0: {"p=1/a": "x"}})
+
+    def remove(call: StoreCall) -> None:
+        if call.operation == "rename" and "p=1" in call.paths[1]:
+            os.rmdir(dest / "p=1")
+
+    with pytest.raises(CommitStateUnknownError):
+        run_commit(WrappedStore(store, before=remove), job)
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"p=1/a": "x"}
+
+
+def without_times(job) -> None:
+    for path in Path(job.manifests).iterdir():
+        manifest = decode_manifest(path.read_bytes(), str(path))
+        files = [type(file)(file.s, file.d, file.z) for file in manifest.files]
+        path.write_bytes(encode_manifest(type(manifest)(job_id=manifest.job_id, files=files)))
+
+
+def test_proof_by_size_alone_is_counted_apart(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    without_times(job)
+    stop_at_file(store, job, "b")
+    report = ray_committer.commit_job(str(dest))
+    assert (report.moved, report.proved) == (1, {"size only": 1})
+
+
+def stop_at_file(store, job, name: str, **options) -> RayCommitterError:
+    def stop(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith(f"/{name}"):
+            raise PermissionError(13, "simulated")
+
+    with pytest.raises(RayCommitterError) as caught:
+        run_commit(WrappedStore(store, before=stop), job, CommitOptions(**options))
+    return caught.value
+
+
+def test_a_failure_in_the_middle_keeps_everything_and_the_same_command_finishes(
+    store, write_job, dest: Path, tree
+):
+    files = {f"f{number:03d}": str(number) for number in range(100)}
+    job = write_job({0: files})
+    error = stop_at_file(store, job, "f050", shard_files=10)
+    assert error.exit_code == 3
+    assert 0 < len(tree()) < 100
+    sources = list(Path(job.tasks).rglob("f*"))
+    assert len(sources) + len(tree()) == 100
+    report = ray_committer.commit_job(str(dest))
+    assert report.resumed
+    assert report.moved + sum(report.proved.values()) == report.files == 100
+    assert tree() == files
+
+
+def test_a_manifest_replaced_after_the_record_stops_everything(store, write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    ray_committer.record_job(str(dest))
+    path = Path(job.manifest("task_1_m_000001"))
+    original = path.read_bytes()
+    path.write_bytes(original.replace(b"_0", b"_1"))
+    with pytest.raises(ManifestChangedError) as caught:
+        ray_committer.commit_job(str(dest))
+    assert str(path) in str(caught.value)
+    assert caught.value.exit_code == 3
+    assert tree() == {}
+    path.write_bytes(original)
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"a": "x", "b": "y"}
+
+
+def test_a_manifest_that_the_record_does_not_name_is_never_committed(store, write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    late = Path(job.manifest("task_1_m_000007"))
+    source = Path(job.task_attempt("attempt_1_m_000007_0")) / "late"
+    source.parent.mkdir()
+    source.write_text("late")
+    late.write_text(
+        f'{{"files": [{{"s": "file:{source}", "d": "file:{dest}/late", "z": 4}}], "jobId": "job_1"}}'
+    )
+    assert ray_committer.commit_job(str(dest)).manifests == 1
+    assert tree() == {"a": "x"}
+
+
+def test_a_cancelled_commit_stops_and_the_same_command_finishes(store, write_job, dest: Path, tree):
+    files = {f"f{number:03d}": "x" for number in range(200)}
+    write_job({0: files})
+    token = ray_committer.CancelToken()
+
+    def cancel_midway(event: object) -> None:
+        if isinstance(event, ray_committer.events.FilesRenamed):
+            token.cancel()
+
+    with pytest.raises(ray_committer.errors.CommitCancelledError) as caught:
+        ray_committer.commit_job(
+            str(dest),
+            executor="inline",
+            options=CommitOptions(shard_files=20),
+            on_event=cancel_midway,
+            cancel=token,
+        )
+    assert caught.value.exit_code == 3
+    assert 0 < len(tree()) < 200
+    ray_committer.commit_job(str(dest))
+    assert tree() == files
+
+
+def test_a_token_tells_late_listeners_at_once():
+    token, told = ray_committer.CancelToken(), threading.Event()
+    token.cancel()
+    listener: Callable[[], None] = told.set
+    token.on_cancel(listener)
+    assert told.is_set()
+
+
+def test_a_truncated_list_of_renames_is_never_reported_as_success(store, write_job, monkeypatch):
+    """Hadoop's committer lost 1,093 of 3,000 files this way and reported success."""
+    from ray_committer.stages import rename_files as stage
+
+    job = write_job({0: {f"f{number}": "x" for number in range(40)}})
+    whole = stage._shards
+    monkeypatch.setattr(stage, "_shards", lambda *arguments: list(whole(*arguments))[:-1])
+    with pytest.raises(CommitStateUnknownError, match="names 40 files, but 30 were moved"):
+        run_commit(store, job, CommitOptions(shard_files=10))
+    assert Path(job.commit_record).exists()
+    assert len(list(Path(job.tasks).rglob("f*"))) == 10

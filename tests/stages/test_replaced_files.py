@@ -1,0 +1,110 @@
+"""Replacing old data: listed before, removed after, never anything else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, ConflictMode
+from ray_committer.errors import RayCommitterError
+from ray_committer.testing import StoreCall, WrappedStore, run_commit
+
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
+
+
+@pytest.fixture
+def old(dest: Path) -> dict[str, str]:
+    files = {"p=1/old": "1", "p=2/old": "2", "top": "3"}
+    for name, text in files.items():
+        (dest / name).parent.mkdir(parents=True, exist_ok=True)
+        (dest / name).write_text(text)
+    return files
+
+
+def test_overwrite_replaces_all_files_and_keeps_directories(store, old, write_job, dest, tree):
+    report = run_commit(store, write_job({0: {"p=1/new": "n"}}), OVERWRITE)
+    assert report.replaced == 3
+    assert tree() == {"p=1/new": "n"}
+    assert (dest / "p=2").is_dir()
+
+
+def test_old_files_go_only_after_every_new_file_is_in_place(store, old, write_job, tree):
+    job = write_job({0: {"p=1/new": "n", "p=2/new": "n"}})
+    seen: list[set[str]] = []
+
+    def look(call: StoreCall) -> None:
+        if call.operation == "delete_file":
+            seen.append(set(tree()))
+
+    run_commit(WrappedStore(store, before=look), job, OVERWRITE)
+    assert len(seen) == 3
+    assert all({"p=1/new", "p=2/new"} <= files for files in seen)
+
+
+def test_a_failed_job_keeps_the_old_data(store, old, write_job, tree):
+    job = write_job({0: {"p=1/new": "n"}, 1: {"p=1/new": "m"}})
+    with pytest.raises(RayCommitterError):
+        run_commit(store, job, OVERWRITE)
+    assert tree() == old
+    ray_committer.abort_job(job.destination)
+    assert tree() == old
+
+
+def test_only_the_named_roots_are_replaced(store, old, write_job, dest: Path, tree):
+    options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=(str(dest / "p=1"),))
+    run_commit(store, write_job({0: {"p=1/new": "n"}}), options)
+    assert tree() == {"p=1/new": "n", "p=2/old": "2", "top": "3"}
+
+
+def test_an_old_file_of_the_same_name_gives_way_to_the_new_one(store, old, write_job, tree):
+    run_commit(store, write_job({0: {"p=1/old": "new", "top": "new top"}}), OVERWRITE)
+    assert tree() == {"p=1/old": "new", "top": "new top"}
+
+
+def test_a_file_of_the_same_name_that_changed_since_is_a_conflict(store, old, write_job, dest, tree):
+    write_job({0: {"top": "new top"}})
+    ray_committer.record_job(str(dest), options=OVERWRITE)
+    (dest / "top").write_text("written by someone else")
+    with pytest.raises(ray_committer.errors.CommitConflictError):
+        ray_committer.commit_job(str(dest))
+    assert tree()["top"] == "written by someone else"
+
+
+def test_a_file_that_appears_after_the_record_is_kept(store, old, write_job, dest: Path, tree):
+    write_job({0: {"p=1/new": "n"}})
+    ray_committer.record_job(str(dest), options=OVERWRITE)
+    (dest / "p=2" / "late").write_text("late")
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"p=1/new": "n", "p=2/late": "late"}
+
+
+def test_an_old_file_that_was_rewritten_since_is_kept_with_a_notice(
+    store, old, write_job, dest: Path, tree
+):
+    write_job({0: {"p=1/new": "n"}})
+    ray_committer.record_job(str(dest), options=OVERWRITE)
+    (dest / "p=2" / "old").write_text("rewritten")
+    os.utime(dest / "p=2" / "old", (1, 1))
+    report = ray_committer.commit_job(str(dest))
+    assert tree() == {"p=1/new": "n", "p=2/old": "rewritten"}
+    assert any("p=2/old" in notice for notice in report.notices)
+
+
+def test_what_belongs_to_running_jobs_is_not_old_data(store, old, write_job, dest: Path):
+    job = write_job({0: {"p=1/new": "n"}})
+    other = write_job({0: {"x": "of job 2"}}, job_id="job_2")
+    staging = dest / ".spark-staging-1" / "f"
+    staging.parent.mkdir()
+    staging.write_text("staged")
+    run_commit(store, job, OVERWRITE)
+    assert staging.exists()
+    assert len(list(Path(other.tasks).rglob("x"))) == 1
+
+
+def test_a_root_that_does_not_exist_replaces_nothing(store, write_job, dest: Path, tree):
+    options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=(str(dest / "p=7"),))
+    assert run_commit(store, write_job({0: {"p=7/new": "n"}}), options).replaced == 0
+    assert tree() == {"p=7/new": "n"}

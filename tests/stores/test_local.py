@@ -1,0 +1,133 @@
+"""The local store: what its operations promise."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
+
+
+@pytest.fixture(params=[rename_without_replacing, link_and_unlink])
+def local(request: pytest.FixtureRequest) -> LocalStore:
+    return LocalStore(StoreSpec("file"), rename=request.param)
+
+
+def test_rename_moves_a_file_and_keeps_its_identity(local: LocalStore, tmp_path: Path):
+    source, dest = tmp_path / "a", tmp_path / "b"
+    source.write_text("x")
+    before = local.get_status(str(source))
+    local.rename(str(source), str(dest))
+    after = local.get_status(str(dest))
+    assert before is not None
+    assert after is not None
+    assert before.observation() == after.observation()
+    assert local.get_status(str(source)) is None
+
+
+def test_rename_refuses_to_replace(local: LocalStore, tmp_path: Path):
+    (tmp_path / "a").write_text("new")
+    (tmp_path / "b").write_text("old")
+    with pytest.raises(FileExistsError):
+        local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "a").read_text() == "new"
+    assert (tmp_path / "b").read_text() == "old"
+
+
+def test_rename_refuses_to_replace_another_link_to_the_same_file(local: LocalStore, tmp_path: Path):
+    (tmp_path / "a").write_text("x")
+    os.link(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(FileExistsError):
+        local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "a").exists()
+
+
+def test_rename_creates_no_parents(local: LocalStore, tmp_path: Path):
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(FileNotFoundError):
+        local.rename(str(tmp_path / "a"), str(tmp_path / "missing" / "b"))
+    assert (tmp_path / "a").exists()
+
+
+def test_rename_of_a_missing_file_says_so(local: LocalStore, tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+@pytest.mark.parametrize("rename", [rename_without_replacing, link_and_unlink])
+def test_rename_across_file_systems_is_refused_not_copied(rename, tmp_path: Path):
+    other = Path("/dev/shm") / f"ray-committer-{os.getpid()}"
+    other.write_text("x")
+    try:
+        if other.stat().st_dev == tmp_path.stat().st_dev:
+            pytest.fail("/dev/shm is on the same device as the temporary directory")
+        with pytest.raises(StoreRefusedError, match="another file system"):
+            rename(str(other), str(tmp_path / "b"))
+        assert other.exists()
+        assert not (tmp_path / "b").exists()
+    finally:
+        other.unlink()
+
+
+def test_a_file_system_without_links_is_refused(monkeypatch, tmp_path: Path):
+    def no_links(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(StoreRefusedError, match="without replacing"):
+        link_and_unlink(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "a").exists()
+
+
+def test_replace_removes_the_stale_checksum_of_hadoop(store: LocalStore, tmp_path: Path):
+    (tmp_path / "a").write_text("new")
+    (tmp_path / "b").write_text("old")
+    (tmp_path / ".b.crc").write_text("checksum of old")
+    store.replace(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "b").read_text() == "new"
+    assert not (tmp_path / ".b.crc").exists()
+
+
+def test_deleting_a_file_deletes_its_checksum(store: LocalStore, tmp_path: Path):
+    (tmp_path / "b").write_text("old")
+    (tmp_path / ".b.crc").write_text("checksum")
+    assert store.delete_file(str(tmp_path / "b")) is True
+    assert store.delete_file(str(tmp_path / "b")) is False
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_listing_hides_checksum_files(store: LocalStore, tmp_path: Path):
+    (tmp_path / "b").write_text("x")
+    (tmp_path / ".b.crc").write_text("checksum")
+    assert [status.name for status in store.list_status(str(tmp_path))] == ["b"]
+
+
+def test_mkdirs_is_idempotent_and_names_a_file_in_the_way(store: LocalStore, tmp_path: Path):
+    store.mkdirs(str(tmp_path / "x" / "y"))
+    store.mkdirs(str(tmp_path / "x" / "y"))
+    (tmp_path / "f").write_text("x")
+    for path in (tmp_path / "f", tmp_path / "f" / "y"):
+        with pytest.raises(FileExistsError):
+            store.mkdirs(str(path))
+
+
+def test_removing_directories_reports_what_was_there(store: LocalStore, tmp_path: Path):
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "f").write_text("x")
+    assert store.remove_empty_directory(str(full)) is False
+    assert store.delete_directory(str(full)) is True
+    assert store.delete_directory(str(full)) is False
+    assert store.remove_empty_directory(str(full)) is False
+
+
+def test_status_of_nothing_is_none_even_below_a_file(store: LocalStore, tmp_path: Path):
+    (tmp_path / "f").write_text("x")
+    assert store.get_status(str(tmp_path / "missing")) is None
+    assert store.get_status(str(tmp_path / "f" / "below")) is None

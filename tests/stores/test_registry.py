@@ -1,0 +1,48 @@
+"""Which URLs are accepted and which refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.registry import open_store, resolve_destination
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("/a/b", "/a/b"),
+        ("/a//b/", "/a/b"),
+        ("file:/a/b%20c", "/a/b c"),
+        ("file:///a/b", "/a/b"),
+        ("file://localhost/a/b/", "/a/b"),
+        ("/a/b%20c", "/a/b%20c"),
+    ],
+)
+def test_local_destinations_resolve_to_their_path(url: str, path: str):
+    spec, found = resolve_destination(url)
+    assert (spec.scheme, spec.authority, found) == ("file", "", path)
+
+
+def test_a_relative_destination_is_taken_from_here(monkeypatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    assert resolve_destination("table")[1] == str(tmp_path / "table")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a", "s3a://bucket/a", "s3n://bucket/a"])
+def test_s3_is_refused_and_the_text_names_what_to_use(url: str):
+    with pytest.raises(StoreRefusedError, match="S3A committers"):
+        resolve_destination(url)
+
+
+@pytest.mark.parametrize("url", ["http://host/a", "gs://bucket/a", "memory://a/b", "file://host/a"])
+def test_other_stores_are_refused(url: str):
+    with pytest.raises(StoreRefusedError, match="only local file systems"):
+        resolve_destination(url)
+
+
+def test_a_spec_opens_the_store_that_it_came_from(tmp_path: Path):
+    spec, path = resolve_destination(str(tmp_path))
+    assert open_store(spec).list_status(path) == []

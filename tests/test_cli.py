@@ -1,0 +1,285 @@
+"""The command line: what it prints, where, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ray_committer
+from ray_committer.cli.main import main
+from ray_committer.version import __version__
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def snapshot(root: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in root.rglob("*")
+    }
+
+
+def test_commit_says_what_was_done(write_job, dest: Path, tree):
+    write_job({0: {"p=1/a": "x"}, 1: {"p=2/b": "yy"}})
+    result = run("commit", str(dest), "--expect-tasks", "2")
+    assert result.exit_code == 0
+    assert "job job_1 is committed" in result.stdout
+    assert "2 files, 3 bytes, from 2 task manifests, into 2 leaf directories" in result.stdout
+    assert "rename_files" in result.stderr
+    assert tree() == {"p=1/a": "x", "p=2/b": "yy"}
+
+
+def test_commit_again_says_that_it_is_done(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    assert run("commit", str(dest), "--assume-complete").exit_code == 0
+    for arguments in ([], ["--job-id", "job_1"], ["--job-id", "job_1", "--attempt", "0"]):
+        result = run("commit", str(dest), *arguments)
+        assert result.exit_code == 0
+        assert "already committed" in result.stdout
+
+
+def test_json_is_one_object_on_standard_output(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    report = json.loads(run("commit", str(dest), "--assume-complete", "--output", "json").stdout)
+    assert report["outcome"] == "committed"
+    assert report["moved"] == report["files"] == 1
+    assert report["executor"] == "threads"
+    assert report["executor_reason"]
+
+
+def test_a_job_without_a_record_needs_to_be_told_complete(write_job, dest: Path, tree):
+    write_job({0: {"a": "x"}})
+    result = run("commit", str(dest))
+    assert result.exit_code == 1
+    assert "--expect-tasks N or --assume-complete" in result.stderr
+    assert tree() == {}
+
+
+def test_a_recorded_job_needs_no_such_word(write_job, dest: Path, tree):
+    write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    assert run("commit", str(dest)).exit_code == 0
+    assert tree() == {"a": "x"}
+
+
+def test_dry_run_changes_nothing(write_job, dest: Path):
+    write_job({0: {"p=1/a": "x"}, 1: {"p=2/b": "yy"}})
+    before = snapshot(dest)
+    result = run("commit", str(dest), "--dry-run")
+    assert result.exit_code == 0
+    assert "would move 2 files, 3 bytes, of 2 tasks" in result.stdout
+    plan = json.loads(run("commit", str(dest), "--dry-run", "--output", "json").stdout)
+    assert (plan["files"], plan["directories"], plan["state"]) == (2, 2, "running")
+    assert snapshot(dest) == before
+
+
+def test_dry_run_finds_what_a_commit_would_refuse(write_job, dest: Path):
+    write_job({0: {"a": "x"}, 1: {"a": "y"}})
+    result = run("commit", str(dest), "--dry-run")
+    assert result.exit_code == 1
+    assert "more than once" in result.stderr
+
+
+def test_status_lists_jobs_and_how_far_they_got(write_job, dest: Path):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"b": "x"}, 1: {}}, job_id="job_2")
+    ray_committer.record_job(str(dest), "job_2")
+    lines = run("status", str(dest)).stdout.splitlines()
+    assert lines[0].startswith("job_1 attempt 0: 1 task manifests; not decided")
+    assert lines[1].startswith("job_2 attempt 0: 2 task manifests; its commit has begun")
+    states = [job["state"] for job in json.loads(run("status", str(dest), "--output", "json").stdout)]
+    assert states == ["running", "recorded"]
+
+
+def test_status_of_a_quiet_destination(write_job, dest: Path):
+    dest.mkdir()
+    assert run("status", str(dest)).stdout == f"{dest}: no jobs\n"
+
+
+def test_abort_deletes_a_job_until_its_commit_has_begun(write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    result = run("abort", str(dest))
+    assert result.exit_code == 4
+    assert "ray-committer commit" in result.stderr
+    Path(job.commit_record).unlink()
+    assert run("abort", str(dest)).exit_code == 0
+    assert snapshot(dest) == {}
+
+
+def test_show_reads_markers_and_manifests(write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    shown = run("show", job.manifest("task_1_m_000000")).stdout
+    assert "1 files, 1 bytes" in shown
+    run("commit", str(dest), "--assume-complete")
+    assert "job job_1 succeeded" in run("show", str(dest)).stdout
+    assert json.loads(run("show", str(dest), "--output", "json").stdout)["jobId"] == "job_1"
+    (dest / "_SUCCESS").write_bytes(b"")
+    assert "classic committer" in run("show", str(dest)).stdout
+
+
+def no_such_destination(dest: Path, write_job) -> list[str]:
+    dest.mkdir()
+    return [str(dest / "missing")]
+
+
+def no_such_job(dest: Path, write_job) -> list[str]:
+    write_job({0: {"a": "x"}})
+    return [str(dest), "--job-id", "job_7"]
+
+
+def no_such_attempt(dest: Path, write_job) -> list[str]:
+    write_job({0: {"a": "x"}})
+    return [str(dest), "--attempt", "3"]
+
+
+def two_jobs(dest: Path, write_job) -> list[str]:
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"a": "x"}}, job_id="job_2")
+    return [str(dest)]
+
+
+def no_manifests(dest: Path, write_job) -> list[str]:
+    write_job({})
+    return [str(dest)]
+
+
+def truncated_manifest(dest: Path, write_job) -> list[str]:
+    path = Path(write_job({0: {"a": "x"}}).manifest("task_1_m_000000"))
+    path.write_bytes(path.read_bytes()[:100])
+    return [str(dest)]
+
+
+def foreign_manifest(dest: Path, write_job) -> list[str]:
+    path = Path(write_job({0: {"a": "x"}}).manifest("task_1_m_000000"))
+    path.write_bytes(path.read_bytes().replace(b'"jobId":"job_1"', b'"jobId":"job_9"'))
+    return [str(dest)]
+
+
+def destination_is_a_file(dest: Path, write_job) -> list[str]:
+    dest.mkdir()
+    (dest / "f").write_text("x")
+    return [str(dest / "f")]
+
+
+def s3(dest: Path, write_job) -> list[str]:
+    dest.mkdir()
+    return ["s3a://bucket/table"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "exit_code", "text"),
+    [
+        (no_such_destination, 1, "/missing: does not exist"),
+        (no_such_job, 1, "holds no job job_7"),
+        (no_such_attempt, 1, "has no attempt 3, only [0]"),
+        (two_jobs, 2, "holds 2 jobs (job_1, job_2); name one with --job-id"),
+        (no_manifests, 1, "holds no task manifest"),
+        (truncated_manifest, 1, "task_1_m_000000-manifest.json: is truncated"),
+        (foreign_manifest, 1, "task_1_m_000000-manifest.json: is of job job_9"),
+        (destination_is_a_file, 1, "/f: is a file"),
+        (s3, 1, "S3 has no rename"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_changes_nothing(
+    dest: Path, write_job, prepare, exit_code: int, text: str
+):
+    arguments = prepare(dest, write_job)
+    before = snapshot(dest)
+    result = run("commit", *arguments, "--assume-complete")
+    assert result.exit_code == exit_code
+    errors = [line for line in result.stderr.splitlines() if line.startswith("ray-committer:")]
+    assert len(errors) == 1
+    assert text in errors[0]
+    assert "Traceback" not in result.output
+    assert snapshot(dest) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--expect-tasks", "x"], ["--executor", "mapreduce"], ["-o", "k"]]
+)
+def test_wrong_usage_exits_with_2(dest: Path, write_job, arguments: list[str]):
+    write_job({0: {"a": "x"}})
+    assert run("commit", str(dest), *arguments).exit_code == 2
+    assert run("commit", str(dest), "--expect-tasks", "1", "--assume-complete").exit_code == 2
+
+
+@pytest.fixture
+def open_dest() -> Iterator[Path]:
+    """A destination that any user may look into, unlike pytest's own directories."""
+    root = Path(tempfile.mkdtemp(prefix="ray-committer-test-"))
+    root.chmod(0o755)
+    yield root / "table"
+    shutil.rmtree(root)
+
+
+def test_no_permission_is_one_clear_line_and_changes_nothing(open_dest: Path, request):
+    ray_committer.setup_job(str(open_dest), "job_1")
+    with ray_committer.task_attempt(str(open_dest), "job_1", 0) as attempt:
+        Path(attempt.path("a")).write_text("x")
+    before = snapshot(open_dest)
+    directories = [path for path in (open_dest, *open_dest.rglob("*")) if path.is_dir()]
+    for path in directories:
+        path.chmod(0o555)
+    request.getfixturevalue("unprivileged")
+    result = run("commit", str(open_dest), "--assume-complete")
+    assert result.exit_code == 1
+    assert "Permission denied" in result.stderr
+    assert "no file was moved" in result.stderr
+    if os.getuid() == 0:
+        os.seteuid(0)
+    for path in directories:
+        path.chmod(0o755)
+    assert snapshot(open_dest) == before
+
+
+def test_an_unreadable_destination_is_one_clear_line(open_dest: Path, request):
+    ray_committer.setup_job(str(open_dest), "job_1")
+    (open_dest / "_temporary").chmod(0)
+    request.getfixturevalue("unprivileged")
+    result = run("commit", str(open_dest), "--assume-complete")
+    assert result.exit_code == 1
+    assert "no permission" in result.stderr
+
+
+def test_version_and_help():
+    assert run("--version").stdout.strip().endswith(__version__)
+    for command in ("commit", "status", "show", "abort"):
+        assert command in run("--help").stdout
+        assert "Usage" in run(command, "--help").stdout
+
+
+def test_ctrl_c_cancels_in_order_and_the_same_command_finishes(write_job, dest: Path, tree):
+    files = {f"p={n % 50}/f{n}": "x" for n in range(20_000)}
+    write_job({0: files})
+    command = [sys.executable, "-m", "ray_committer.cli", "commit", str(dest), "--assume-complete"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "of 20,000 files" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "was cancelled; run the same command to finish it" in rest
+    assert "Traceback" not in rest
+    assert 0 < len(tree()) < 20_000
+    time.sleep(0.2)
+    left = len(tree())
+    time.sleep(0.2)
+    assert len(tree()) == left  # nothing goes on in the background
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    assert tree() == files
