@@ -1,8 +1,7 @@
 """Install the commit of Spark's file writes into a session, a running one included.
 
 The jar is added late to the driver's class loader and to the executors; Py4J's callback server, which
-``foreachBatch`` uses too, lets the JVM call back; one configuration key does the rest. ``df.write`` stays
-as it is.
+``foreachBatch`` uses too, lets the JVM call back; one setting does the rest. ``df.write`` is unchanged.
 """
 
 from __future__ import annotations

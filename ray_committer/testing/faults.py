@@ -34,8 +34,8 @@ def _nothing(call: StoreCall) -> None:
 class WrappedStore:
     """`StoreOperations` that call `before` and `after` around each request to `store`.
 
-    What `before` raises replaces the request, what `after` raises replaces its answer, an error included. `write_data` may
-    change what is written, to tear a file.
+    What `before` raises replaces the request, what `after` raises replaces its answer, an error
+    included. `write_data` may change what is written, to tear a file.
     """
 
     def __init__(

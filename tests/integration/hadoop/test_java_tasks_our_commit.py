@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.hadoop
 
 UUID = "7f0b1c3a-5b0e-4c5e-9c6e-0123456789ab"
+MISSING = object()
 ODD_NAMES = [
     "a space",
     " leading and trailing ",
@@ -277,7 +278,9 @@ def test_a_file_that_is_at_a_destination_already_is_never_replaced(
         pytest.param("d", "/{dest}/x", "no scheme", id="a host by mistake"),
         pytest.param("s", "file:{dest}/kept", "not this job's", id="a source that is data"),
         pytest.param("z", -1, "negative", id="negative size"),
-        pytest.param("z", None, "`null`", id="no size"),
+        pytest.param("z", None, "`null`", id="null size"),
+        pytest.param("z", MISSING, "required field `z`", id="no size"),
+        pytest.param("d", MISSING, "required field `d`", id="no destination"),
     ],
 )
 def test_a_harmful_entry_is_refused_before_anything_moves(
@@ -289,6 +292,8 @@ def test_a_harmful_entry_is_refused_before_anything_moves(
     changed = next(entry for entry in manifest["files"] if entry["d"].endswith("/b"))
     quoted = manifest["taskAttemptDir"].removeprefix("file:").partition("/_temporary/")[0]
     changed[field] = value.format(dest=quoted) if isinstance(value, str) else value
+    if value is MISSING:
+        del changed[field]
     job.manifest(0).write_text(json.dumps(manifest), "utf-8")
     before = tree(job.destination)
     with pytest.raises(RayCommitterError, match=reason) as caught:

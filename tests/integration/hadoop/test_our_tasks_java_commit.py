@@ -30,7 +30,7 @@ FILES = {
     "emoji 😀/🚀": b"5",
     "q\"'/#?[]": b"",
     "+&;@/back\\slash": b"6",
-    "nbsp\u00a0/tab\t": b"7",
+    "c1\x85/nbsp\u00a0 tab\t line\u2028": b"7",
 }
 DIRECTORIES = {"empty/": b"", "empty é %/deep er/": b"", "a space/also empty/": b""}
 

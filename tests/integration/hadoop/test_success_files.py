@@ -114,6 +114,20 @@ def test_we_read_javas_success_file(hadoop: Hadoop, job: HadoopJob) -> None:
     assert validate_job(str(job.destination), job.job_id) == len(FILES)
 
 
+def test_a_success_file_that_does_not_say_so_is_a_success_to_both(
+    hadoop: Hadoop, job: HadoopJob
+) -> None:
+    job.run_task(0, FILES)
+    commit(job)
+    path = job.destination / "_SUCCESS"
+    fields = json.loads(path.read_bytes())
+    assert fields.pop("success") is True
+    path.write_text(json.dumps(fields))
+    ours = decode_success(path.read_bytes(), str(path))
+    assert ours is not None
+    assert hadoop.load_success(path).success is ours.success is True
+
+
 def test_show_tells_what_javas_success_file_says(job: HadoopJob) -> None:
     job.run_task(0, FILES)
     job.commit_job()

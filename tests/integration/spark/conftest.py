@@ -1,0 +1,53 @@
+"""One Spark session for all tests here; they run with Spark 3.5 and with Spark 4."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from ray_committer.spark import Installation, install, uninstall
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ.setdefault("LC_ALL", "C.UTF-8")
+    home = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.sql.execution.pythonUDF.arrow.enabled", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def installation(spark: SparkSession) -> Iterator[Installation]:
+    """This session's writes are committed by us, in threads."""
+    yield install(spark)
+    uninstall(spark)
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    """600 rows over three tasks; `p` has four values, `text` every kind of character."""
+    odd = "element_at(array('plain', 'a b%/é日本', '😀\"''q', 'x:y=z'), int(id % 4) + 1)"
+    return spark.range(600).selectExpr("id", "id % 4 AS p", f"{odd} AS text").repartition(3, "id")
+
+
+def data_files(dest: Path) -> set[str]:
+    """The names of the data files below a destination, relative to it."""
+    return {
+        str(path.relative_to(dest))
+        for path in dest.rglob("*")
+        if path.is_file() and not path.name.startswith((".", "_")) and "_temporary" not in path.parts
+    }

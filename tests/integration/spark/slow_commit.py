@@ -1,0 +1,29 @@
+"""A Spark application whose commit takes long enough to be interrupted; run as a script."""
+
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+from ray_committer import CommitOptions
+from ray_committer.events import Event, FilesRenamed
+from ray_committer.spark import install
+
+
+def slowly(event: Event) -> None:
+    """Announce the first rename and slow down all others."""
+    if isinstance(event, FilesRenamed):
+        print("renaming", event.done, flush=True)
+        time.sleep(0.2)
+
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+install(spark, options=CommitOptions(shard_files=1, threads=1), on_event=slowly)
+frame = spark.range(400).selectExpr("id", "id % 100 AS p").repartition(1)
+try:
+    frame.write.partitionBy("p").parquet(sys.argv[1])
+except BaseException as e:  # noqa: BLE001 - an interrupt arrives as one of several
+    print("write raised", type(e).__name__, flush=True)
+    time.sleep(3)
+    raise SystemExit(7) from None

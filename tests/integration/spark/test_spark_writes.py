@@ -1,0 +1,306 @@
+"""Unchanged ``df.write`` calls, committed by us and compared with Spark's own committer."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
+
+import ray_committer
+from ray_committer import CommitOptions, CommitReport, Outcome
+from ray_committer.cli.main import main
+from ray_committer.events import Event, StageStarted
+from ray_committer.spark import Installation, install, uninstall
+from ray_committer.spark.session import MODE_KEY, PROTOCOL_CLASS, PROTOCOL_KEY, _bridge
+from tests.integration.spark.conftest import data_files
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def report(installation: Installation) -> CommitReport:
+    assert installation.last_report is not None
+    return installation.last_report
+
+
+def texts(frame: DataFrame) -> list[str]:
+    return sorted(json.dumps(row.asDict(), sort_keys=True, default=str) for row in frame.collect())
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "csv", "json", "text"])
+def test_every_format_gives_what_sparks_own_committer_gives(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path, file_format: str, partitioned: bool
+):
+    if file_format == "text":
+        rows = rows.select("text", "p") if partitioned else rows.select("text")
+    columns = ["p"] if partitioned else []
+
+    def write(name: str) -> Path:
+        path = tmp_path / name
+        for mode in ("append", "append", "overwrite", "append"):
+            rows.write.mode(mode).partitionBy(*columns).format(file_format).save(str(path))
+        return path
+
+    theirs = write("theirs")
+    installation = install(spark)
+    try:
+        ours = write("ours é %")
+        assert report(installation).outcome is Outcome.COMMITTED
+        assert report(installation).manifests == 3
+    finally:
+        uninstall(spark)
+    read = spark.read.format(file_format)
+    assert texts(read.load(str(ours))) == texts(read.load(str(theirs)))
+    assert len(data_files(ours)) == len(data_files(theirs))
+    assert json.loads((ours / "_SUCCESS").read_bytes())["committer"] == "ray_committer"
+    assert not (ours / "_temporary").exists()
+
+
+def test_odd_partition_values_arrive_where_spark_puts_them(
+    spark: SparkSession, installation: Installation, rows: DataFrame, tmp_path: Path
+):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    rows.write.partitionBy("text", "p").parquet(str(ours))
+    uninstall(spark)
+    rows.write.partitionBy("text", "p").parquet(str(theirs))
+    directories = [{str(Path(name).parent) for name in data_files(path)} for path in (ours, theirs)]
+    assert directories[0] == directories[1]
+    assert texts(spark.read.parquet(str(ours))) == texts(spark.read.parquet(str(theirs)))
+
+
+def test_an_empty_result_is_a_success(spark, installation, rows, tmp_path: Path):
+    dest = tmp_path / "t"
+    rows.where("id < 0").write.parquet(str(dest))
+    assert report(installation).outcome is Outcome.COMMITTED
+    assert spark.read.parquet(str(dest)).count() == 0
+    assert (dest / "_SUCCESS").is_file()
+
+
+def test_the_marker_is_left_out_when_spark_is_told_so(spark, installation, rows, tmp_path: Path):
+    key = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+    rows.write.option(key, "false").parquet(str(tmp_path / "t"))
+    assert not (tmp_path / "t" / "_SUCCESS").exists()
+
+
+def fail_task(marker: str, *, times: int) -> object:
+    """A column function that fails the first `times` attempts of the task of partition 0."""
+
+    @udf("long")
+    def fail(value: int) -> int:
+        context = TaskContext.get()
+        Path(f"{marker}-{context.partitionId()}-{context.attemptNumber()}").touch()
+        if context.partitionId() == 0 and context.attemptNumber() < times:
+            raise RuntimeError("simulated failure of a task")
+        return value
+
+    return fail
+
+
+def test_a_retried_task_is_counted_once(spark, installation, rows, tmp_path: Path):
+    fail = fail_task(str(tmp_path / "ran"), times=1)
+    dest = tmp_path / "t"
+    rows.select(fail("id").alias("id")).write.parquet(str(dest))
+    assert (tmp_path / "ran-0-1").exists()
+    assert report(installation).manifests == 3
+    assert spark.read.parquet(str(dest)).count() == 600
+
+
+def test_a_failed_overwrite_keeps_the_old_data(spark, installation, rows, tmp_path: Path):
+    dest = tmp_path / "t"
+    rows.write.parquet(str(dest))
+    before = data_files(dest)
+    fail = fail_task(str(tmp_path / "ran"), times=9)
+    with pytest.raises(Exception, match="simulated failure of a task"):
+        rows.select(fail("id").alias("id")).write.mode("overwrite").parquet(str(dest))
+    assert data_files(dest) == before
+    assert spark.read.parquet(str(dest)).count() == 600
+    assert not (dest / "_temporary").exists() or not list((dest / "_temporary").rglob("*.json"))
+
+
+def test_a_refused_commit_raises_our_sentence_and_leaves_the_destination(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+):
+    """A zombie replaces a manifest after its task was counted: the digests no longer agree."""
+    dest = tmp_path / "t"
+    rows.write.parquet(str(dest))
+    before = data_files(dest)
+
+    def replace_a_manifest(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == "job_stage_load_manifests":
+            path = sorted(dest.rglob("*-manifest.json"))[0]
+            path.write_bytes(path.read_bytes().replace(b'"taskAttemptID":"', b'"taskAttemptID":"z'))
+
+    installation = install(spark, on_event=replace_a_manifest)
+    try:
+        with pytest.raises(Exception, match="not what the successful task attempt saved"):
+            rows.write.mode("overwrite").parquet(str(dest))
+        assert isinstance(installation.last_error, ray_committer.errors.PreflightError)
+        assert data_files(dest) == before
+        assert not (dest / "_temporary").exists()
+    finally:
+        uninstall(spark)
+
+
+def test_a_commit_that_stopped_after_its_record_is_kept_and_finished_by_the_command(
+    spark, installation, rows, tmp_path: Path
+):
+    dest = tmp_path / "t"
+    dest.mkdir()
+    (dest / "p=1").write_text("a file where a directory must go")
+    with pytest.raises(Exception, match="p=1: is a file where the job needs a directory"):
+        rows.write.mode("append").partitionBy("p").parquet(str(dest))
+    (job,) = ray_committer.list_jobs(str(dest))
+    assert job.state == "recorded"
+    (dest / "p=1").unlink()
+    result = CliRunner().invoke(main, ["commit", str(dest)])
+    assert result.exit_code == 0
+    assert spark.read.parquet(str(dest)).count() == 600
+    assert not (dest / "_temporary").exists()
+
+
+def test_without_a_handler_the_write_fails_before_any_task_runs(
+    spark, installation, rows, tmp_path: Path
+):
+    _bridge(spark).clearHandler()
+    ran = fail_task(str(tmp_path / "ran"), times=0)
+    with pytest.raises(Exception, match="no commit handler is installed"):
+        rows.select(ran("id").alias("id")).write.parquet(str(tmp_path / "t"))
+    assert list(tmp_path.glob("ran-*")) == []
+    assert data_files(tmp_path) == set()
+
+
+def test_sparks_own_committer_is_used_only_when_asked_for_by_name(spark, rows, tmp_path: Path):
+    install(spark, commit="spark")
+    try:
+        rows.write.parquet(str(tmp_path / "t"))
+    finally:
+        uninstall(spark)
+    assert (tmp_path / "t" / "_SUCCESS").stat().st_size == 0
+    assert spark.read.parquet(str(tmp_path / "t")).count() == 600
+
+
+def test_uninstall_restores_what_was_there(spark, tmp_path: Path):
+    before = spark.conf.get(PROTOCOL_KEY)
+    install(spark)
+    install(spark)
+    assert spark.conf.get(PROTOCOL_KEY) == PROTOCOL_CLASS
+    uninstall(spark)
+    uninstall(spark)
+    assert spark.conf.get(PROTOCOL_KEY) == before
+    assert spark.conf.get(MODE_KEY, None) is None
+    assert _bridge(spark).handler() is None
+
+
+def test_a_deferred_commit_shows_nothing_until_the_command_ran(spark, rows, tmp_path: Path):
+    dest = tmp_path / "t"
+    install(spark, commit="deferred")
+    try:
+        rows.write.partitionBy("p").parquet(str(dest))
+    finally:
+        uninstall(spark)
+    assert data_files(dest) == set()
+    assert not (dest / "_SUCCESS").exists()
+    refused = CliRunner().invoke(main, ["abort", str(dest)])
+    assert refused.exit_code == 4
+    result = CliRunner().invoke(main, ["commit", str(dest)])
+    assert result.exit_code == 0, result.output
+    assert spark.read.parquet(str(dest)).count() == 600
+    assert (dest / "_SUCCESS").is_file()
+
+
+def test_dynamic_partition_overwrite_replaces_only_what_was_written(
+    spark, installation, rows, tmp_path: Path
+):
+    dest = tmp_path / "t"
+    rows.write.partitionBy("p").parquet(str(dest))
+    new = rows.where("p = 2").selectExpr("id + 1000 AS id", "text", "p")
+    new.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy("p").parquet(
+        str(dest)
+    )
+    found = {
+        row["p"]: row["n"]
+        for row in spark.read.parquet(str(dest))
+        .groupBy("p")
+        .agg({"id": "min"})
+        .withColumnRenamed("min(id)", "n")
+        .collect()
+    }
+    assert found == {0: 0, 1: 1, 2: 1002, 3: 3}
+    assert report(installation).replaced == 3
+    assert not list(dest.glob(".spark-staging*"))
+
+
+def test_an_overwrite_removes_old_files_after_the_new_ones_are_there(
+    spark, installation, rows, tmp_path: Path
+):
+    dest = tmp_path / "t"
+    rows.write.parquet(str(dest))
+    old = data_files(dest)
+    rows.limit(5).write.mode("overwrite").parquet(str(dest))
+    assert report(installation).replaced == 3
+    assert data_files(dest).isdisjoint(old)
+    assert spark.read.parquet(str(dest)).count() == 5
+
+
+def test_tables_are_written_too(spark, installation, rows):
+    try:
+        rows.write.partitionBy("p").saveAsTable("a_table")
+        assert report(installation).moved == 12
+        rows.createOrReplaceTempView("rows")
+        spark.sql("INSERT INTO a_table SELECT id, text, p FROM rows")
+        assert report(installation).moved == 12
+        assert spark.table("a_table").count() == 1200
+        spark.sql("CREATE TABLE b_table USING csv AS SELECT * FROM rows")
+        assert spark.table("b_table").count() == 600
+    finally:
+        spark.sql("DROP TABLE IF EXISTS a_table")
+        spark.sql("DROP TABLE IF EXISTS b_table")
+
+
+def test_a_job_that_commits_on_ray_is_refused_before_its_tasks_without_ray(spark, rows, tmp_path: Path):
+    import ray
+
+    assert not ray.is_initialized()
+    install(spark, executor="ray")
+    try:
+        ran = fail_task(str(tmp_path / "ran"), times=0)
+        with pytest.raises(Exception, match="Ray is not connected in this driver"):
+            rows.select(ran("id").alias("id")).write.parquet(str(tmp_path / "t"))
+    finally:
+        uninstall(spark)
+    assert list(tmp_path.glob("ran-*")) == []
+    assert not ray.is_initialized()
+
+
+@pytest.mark.ray
+def test_df_write_commits_on_ray_and_never_starts_another_one(spark, rows, tmp_path: Path):
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    installation = install(spark, executor="ray", options=CommitOptions(workers=2))
+    try:
+        rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
+        assert report(installation).executor == "ray"
+        assert report(installation).moved == 12
+
+        def shut_down(event: Event) -> None:
+            if isinstance(event, StageStarted) and event.stage == "job_stage_load_manifests":
+                ray.shutdown()
+
+        installation = install(
+            spark, executor="ray", options=CommitOptions(workers=2), on_event=shut_down
+        )
+        with pytest.raises(Exception, match="Ray"):
+            rows.write.mode("append").partitionBy("p").parquet(str(tmp_path / "t"))
+        assert not ray.is_initialized()
+        assert spark.read.parquet(str(tmp_path / "t")).count() == 600
+    finally:
+        uninstall(spark)
+        ray.shutdown()
+        os.environ.pop("RAY_AUTH_MODE", None)
