@@ -66,6 +66,10 @@ class CommitStateUnknownError(RayCommitterError):
     exit_code = 3
 
 
+class RayLostError(CommitStateUnknownError):
+    """Ray went away while the commit ran. Connect to it again and run the same command."""
+
+
 class CommitCancelledError(CommitStateUnknownError):
     """The commit was cancelled. Run the same command to finish it."""
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import ray
 import raydp
+from pyspark.sql import SparkSession
 
 from ray_committer import CommitOptions, CommitReport
 from ray_committer.events import Event, FilesRenamed, StageStarted
@@ -41,8 +42,9 @@ def main() -> None:
     source = extract_source(destination.parent, months=arguments.months)
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
-        report = write_table(source, destination)
-        problems = check_table(source, destination, report)
+        spark = start_spark()
+        report = write_table(spark, source, destination)
+        problems = check_table(spark, source, destination, report)
     finally:
         raydp.stop_spark()
         ray.shutdown()
@@ -74,9 +76,9 @@ def packaged_flights() -> Iterator[dict[str, str]]:
         yield from csv.DictReader(io.TextIOWrapper(binary, encoding="utf-8", newline=""))
 
 
-def write_table(source: Path, destination: Path) -> CommitReport:
-    """The Spark job: read, repartition, write. Only the session knows of ray_committer."""
-    spark = raydp.init_spark(
+def start_spark() -> SparkSession:
+    """A Spark session whose executors are Ray actors, with the jar of ray_committer."""
+    spark: SparkSession = raydp.init_spark(
         "flights",
         num_executors=2,
         executor_cores=1,
@@ -84,6 +86,11 @@ def write_table(source: Path, destination: Path) -> CommitReport:
         configs={**spark_conf(), "spark.ui.enabled": "false"},
     )
     spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def write_table(spark: SparkSession, source: Path, destination: Path) -> CommitReport:
+    """The Spark job: read, repartition, write. Only the session knows of ray_committer."""
     installation = install(
         spark, executor="ray", options=CommitOptions(workers=2), on_event=show_progress
     )
@@ -105,12 +112,12 @@ def show_progress(event: Event) -> None:
         print(f"    {event.done:,} of {event.total:,} files renamed")
 
 
-def check_table(source: Path, destination: Path, report: CommitReport) -> list[str]:
+def check_table(spark: SparkSession, source: Path, destination: Path, report: CommitReport) -> list[str]:
     """What is wrong with the table; empty if it is what the source and the report say."""
     listed = list(destination.rglob("*.parquet"))
     marker = json.loads((destination / "_SUCCESS").read_bytes())
     expected = count_by_origin(source)
-    table = raydp.init_spark("flights").read.parquet(str(destination))
+    table = spark.read.parquet(str(destination))
     found = {row["origin"]: row["count"] for row in table.groupBy("origin").count().collect()}
     print(f"rows by origin: {dict(sorted(found.items()))}")
     checks = {

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import ray
+from ray.exceptions import RayError, RayTaskError
 
-from ray_committer.errors import RayNotAvailableError
+from ray_committer.errors import RayLostError, RayNotAvailableError
 
 NAMESPACE = "ray_committer"
 
@@ -32,6 +35,27 @@ def connect(*, may_start: bool) -> bool:
             raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there") from e
         ray.init(address="local", namespace=NAMESPACE, log_to_driver=False, include_dashboard=False)
     return True
+
+
+@contextmanager
+def calls() -> Iterator[None]:
+    """Around calls to Ray: no new Ray starts by itself, and what fails is raised as our error.
+
+    Ray would start a local cluster at the first call after ``ray.shutdown()``. An exception of work is
+    raised as itself.
+    """
+    if not ray.is_initialized():
+        raise RayLostError(
+            "Ray was shut down while the commit ran; connect to it again and run the same command"
+        )
+    try:
+        yield
+    except RayTaskError as e:
+        raise e.cause from None
+    except RayError as e:
+        raise RayLostError(
+            f"Ray failed while the commit ran ({e}); mend the cluster and run the same command"
+        ) from e
 
 
 def alive_nodes() -> int:

@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from ray_committer.errors import CommitterBusyError
-from ray_committer.executors.ray.cluster import NAMESPACE
+from ray_committer.executors.ray.cluster import NAMESPACE, calls
 from ray_committer.executors.ray.remote import DirectoryActor
 
 _TAKEOVER_SECONDS = 10.0
@@ -27,29 +27,33 @@ class ActorDirectories:
         self._actor = actor
 
     def collect(self, directories: Sequence[str]) -> None:
-        ray.get(self._actor.collect.remote(directories))
+        self._call("collect", directories)
 
     def plan(self) -> int:
-        return cast("int", ray.get(self._actor.plan.remote()))
+        return cast("int", self._call("plan"))
 
     def claim(self, limit: int) -> list[str]:
-        return cast("list[str]", ray.get(self._actor.claim.remote(limit)))
+        return cast("list[str]", self._call("claim", limit))
 
     def finish(self, made: Sequence[str]) -> None:
-        ray.get(self._actor.finish.remote(made))
+        self._call("finish", made)
 
     def release(self) -> int:
-        return cast("int", ray.get(self._actor.release.remote()))
+        return cast("int", self._call("release"))
 
     def fingerprints(self) -> bytes:
-        return cast("bytes", ray.get(self._actor.fingerprints.remote()))
+        return cast("bytes", self._call("fingerprints"))
 
     def find(self, wanted: frozenset[bytes]) -> list[str]:
-        return cast("list[str]", ray.get(self._actor.find.remote(wanted)))
+        return cast("list[str]", self._call("find", wanted))
 
     def close(self) -> None:
         """End the actor, which frees its name."""
         ray.kill(self._actor)
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        with calls():
+            return ray.get(getattr(self._actor, method).remote(*arguments))
 
 
 def start_directory_actor(commit_key: str) -> ActorDirectories:

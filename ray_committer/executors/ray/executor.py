@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import ray
-from ray.exceptions import RayTaskError
 
 from ray_committer.directories import Directories
 from ray_committer.executors.base import Item, OpenResources, Result, Work
-from ray_committer.executors.ray.cluster import alive_nodes, connect
+from ray_committer.executors.ray.cluster import alive_nodes, calls, connect
 from ray_committer.executors.ray.directory_actor import start_directory_actor
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.remote import run_task_remotely
@@ -45,26 +44,29 @@ class RayExecutor:
             raise
 
     def run_tasks(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
-        shared = ray.put(work)
+        with calls():
+            shared = ray.put(work)
         task = run_task_remotely.options(num_cpus=self._options.worker_cpus, max_retries=3)
         waiting = iter(items)
         running: list[Any] = []
         try:
             while True:
                 for item in waiting:
-                    running.append(task.remote(self._commit_key, self._open_resources, shared, item))
+                    with calls():
+                        ref = task.remote(self._commit_key, self._open_resources, shared, item)
+                    running.append(ref)
                     if len(running) >= _TASKS_IN_FLIGHT_A_WORKER * self.width:
                         break
                 if not running:
                     return
-                ready, running = ray.wait(running, num_returns=1)
-                try:
-                    yield ray.get(ready[0])
-                except RayTaskError as e:
-                    raise e.cause from None
+                with calls():
+                    ready, running = ray.wait(running, num_returns=1)
+                    result = ray.get(ready[0])
+                yield result
         finally:
-            for ref in running:
-                ray.cancel(ref)
+            if ray.is_initialized():
+                for ref in running:
+                    ray.cancel(ref)
 
     def run_on_workers(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
         return self._workers().run(work, items)
@@ -73,7 +75,7 @@ class RayExecutor:
         self._workers().admit(check, item)
 
     def cancel(self) -> None:
-        if self._pool is not None:
+        if self._pool is not None and ray.is_initialized():
             self._pool.cancel()
 
     def close(self) -> None:

@@ -17,11 +17,11 @@ from ray.exceptions import (
     ActorUnavailableError,
     GetTimeoutError,
     RayActorError,
-    RayTaskError,
 )
 
 from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
 from ray_committer.executors.base import OpenResources
+from ray_committer.executors.ray.cluster import calls
 from ray_committer.executors.ray.remote import CommitWorkerActor
 from ray_committer.options import CommitOptions
 from ray_committer.version import __version__
@@ -49,28 +49,34 @@ class WorkerPool:
         """Run a check on every worker, and on each that replaces one later."""
         self._admission.append((check, item))
         for worker in self._workers:
-            _result(worker.run.remote(check, item))
+            with calls():
+                ray.get(worker.run.remote(check, item))
 
     def run(self, work: Callable[[Any, Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Run work over items; at least once each, every result yielded once."""
-        shared_work = ray.put(work)
+        with calls():
+            shared_work = ray.put(work)
         waiting = iter(items)
         again: deque[Any] = deque()
         running: dict[Any, tuple[Any, Any]] = {}
         try:
             while True:
-                self._feed(shared_work, waiting, again, running)
-                if not running:
-                    return
-                ready, _ = ray.wait(list(running), num_returns=1)
-                worker, item = running.pop(ready[0])
-                try:
-                    yield _result(ready[0])
-                except (ActorDiedError, ActorUnavailableError) as e:
-                    again.appendleft(item)
-                    self._replace(worker, e)
+                with calls():
+                    self._feed(shared_work, waiting, again, running)
+                    if not running:
+                        return
+                    ready, _ = ray.wait(list(running), num_returns=1)
+                    worker, item = running.pop(ready[0])
+                    try:
+                        result = ray.get(ready[0])
+                    except (ActorDiedError, ActorUnavailableError) as e:
+                        again.appendleft(item)
+                        self._replace(worker, e)
+                        continue
+                yield result
         finally:
-            ray.wait(list(running), num_returns=len(running)) if running else None
+            if running and ray.is_initialized():
+                ray.wait(list(running), num_returns=len(running))
 
     def cancel(self) -> None:
         """Ask every worker to stop its work at the next step."""
@@ -142,13 +148,5 @@ class WorkerPool:
         new = self._spawn()
         self._wait_for([new])
         for check, item in self._admission:
-            _result(new.run.remote(check, item))
+            ray.get(new.run.remote(check, item))
         self._workers[self._workers.index(worker)] = new
-
-
-def _result(ref: Any) -> Any:
-    """The result of a call; an exception of the work is raised as itself."""
-    try:
-        return ray.get(ref)
-    except RayTaskError as e:
-        raise e.cause from None

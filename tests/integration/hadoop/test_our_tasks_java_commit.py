@@ -196,3 +196,15 @@ def test_a_name_that_is_not_text_stops_the_task_and_is_named(
     with pytest.raises(PathError, match=r"part-\\udcff.*is not UTF-8"):
         run_task(job, 0, {os.fsdecode(b"part-\xff"): b"1"}, write)
     assert not job.manifest(0).exists()
+
+
+def test_hadoops_checksum_files_are_no_output_of_our_tasks(hadoop: Hadoop, destination: Path) -> None:
+    job = hadoop.job(destination, **VALIDATE)
+    setup_job(str(destination), job.job_id)
+    with task_attempt(str(destination), job.job_id, 0) as running:
+        written = Path(running.path("d/part-0"))
+        hadoop.write(written, b"through Hadoop")
+        assert (written.parent / ".part-0.crc").exists()
+    assert list(hadoop.load_manifest(job.manifest(0)).files) == [str(destination / "d/part-0")]
+    job.commit_job()
+    assert hadoop.read(destination / "d/part-0") == b"through Hadoop"
