@@ -6,13 +6,11 @@ before anything else happens. Errors are those of `ray_committer.errors`.
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import msgspec
 
@@ -20,7 +18,8 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import JobNotFoundError, PathError, ValidationError
 from ray_committer.events import EventSink, ignore
-from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import (
     MANIFEST_SUFFIX,
@@ -44,11 +43,9 @@ from ray_committer.stages.preflight import preflight
 from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
-from ray_committer.stages.worker import Worker, WorkerSpec
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import open_store, resolve_destination
 
-StorageOptions = Mapping[str, Any]
 _DEFAULTS = CommitOptions()
 
 
@@ -95,7 +92,15 @@ def commit_job(
     `job_id` the destination must hold exactly one job. `on_report` is given the report even of a run
     that fails; `cancel` stops the commit from another thread.
     """
-    with _job(dest, job_id, executor, options, storage_options, on_event, cancel) as job:
+    with open_job(
+        dest,
+        job_id,
+        executor=executor,
+        options=options,
+        storage_options=storage_options,
+        on_event=on_event,
+        cancel=cancel,
+    ) as job:
         return _run_commit(job, record_only=False, on_report=on_report)
 
 
@@ -112,7 +117,14 @@ def record_job(
 
     From then on the job cannot be aborted, and its outcome is fixed.
     """
-    with _job(dest, job_id, executor, options, storage_options, on_event, None) as job:
+    with open_job(
+        dest,
+        job_id,
+        executor=executor,
+        options=options,
+        storage_options=storage_options,
+        on_event=on_event,
+    ) as job:
         return _run_commit(job, record_only=True, on_report=lambda _: None)
 
 
@@ -124,9 +136,11 @@ def plan_job(
     storage_options: StorageOptions | None = None,
 ) -> JobPlan:
     """Load and check a job as its commit would, without changing anything."""
-    with _job(dest, job_id, "threads", options, storage_options, ignore, None) as job:
+    with open_job(
+        dest, job_id, executor="threads", options=options, storage_options=storage_options
+    ) as job:
         context = job.context
-        state = _existing(job)
+        state = existing_state(job)
         if state.has_commit_point:
             record = load_commit_record(context, committed=True)
             return _plan(context, "committed", record.manifests, 0, len(record.replaced))
@@ -157,8 +171,10 @@ def validate_job(
     spec, destination = resolve_destination(dest, storage_options)
     store = open_store(spec)
     try:
-        with _job(dest, job_id, "threads", options, storage_options, ignore, None) as job:
-            state = _existing(job)
+        with open_job(
+            dest, job_id, executor="threads", options=options, storage_options=storage_options
+        ) as job:
+            state = existing_state(job)
             if state.is_decided and state.has_manifests:
                 record = load_commit_record(job.context, committed=state.has_commit_point)
                 return validate_renamed_files(job.context, record.manifests)
@@ -248,7 +264,9 @@ def abort_job(
 
     `CommitRecordExistsError`, with nothing deleted, once its commit has begun.
     """
-    with _job(dest, job_id, "inline", options, storage_options, ignore, None) as job:
+    with open_job(
+        dest, job_id, executor="inline", options=options, storage_options=storage_options
+    ) as job:
         return abort_job_stage.abort_job(job.context)
 
 
@@ -265,53 +283,8 @@ def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> li
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    context: JobContext
-    state: find_job.AttemptState
-    choice: Choice
-    replaced_roots: tuple[str, ...]
-    allowed_roots: tuple[str, ...]
-
-
-@contextmanager
-def _job(
-    dest: str,
-    job_id: str | None,
-    executor: ExecutorName,
-    options: CommitOptions,
-    storage_options: StorageOptions | None,
-    on_event: EventSink,
-    cancel: CancelToken | None,
-) -> Iterator[_Job]:
-    """Open the store and the executor for one operation on one job attempt."""
-    spec, destination = resolve_destination(dest, storage_options)
-    store = open_store(spec)
-    job, state = _find(store, destination, job_id, options.job_attempt)
-    choice = choose_executor(
-        executor,
-        options,
-        open_here=lambda: Worker(store, job, in_driver=True),
-        open_elsewhere=WorkerSpec(spec, job, options.worker_threads),
-        commit_key=_commit_key(spec, job),
-    )
-    token = cancel or CancelToken()
-    token.on_cancel(choice.executor.cancel)
-    context = JobContext(store, job, options, choice.executor, on_event, cancelled=token)
-    try:
-        yield _Job(
-            context,
-            state,
-            choice,
-            _roots(options.replaced_roots, spec),
-            _roots(options.allowed_roots, spec),
-        )
-    finally:
-        choice.executor.close()
-
-
 def _run_commit(
-    job: _Job, *, record_only: bool, on_report: Callable[[CommitReport], None]
+    job: OpenJob, *, record_only: bool, on_report: Callable[[CommitReport], None]
 ) -> CommitReport:
     reports: list[CommitReport] = []
 
@@ -329,33 +302,6 @@ def _run_commit(
         on_report=reported,
     )
     return reports[0]
-
-
-def _find(
-    store: StoreOperations, destination: str, job_id: str | None, number: int | None
-) -> tuple[JobAttempt, find_job.AttemptState]:
-    try:
-        job = find_job.find_job_attempt(store, destination, job_id, number)
-    except JobNotFoundError:
-        success = find_job.read_success(store, destination)
-        if success is None or success.job_id is None or job_id not in (None, success.job_id):
-            raise
-        job = new_job_attempt(destination, success.job_id, number or 0)
-    state = find_job.read_attempt_state(store, job)
-    documented = None if state.exists else find_job.find_documented_attempt(store, job)
-    if documented is not None:
-        job, state = documented, find_job.read_attempt_state(store, documented)
-    if number:
-        find_job.refuse_if_other_attempt_is_decided(store, job)
-    return job, state
-
-
-def _existing(job: _Job) -> find_job.AttemptState:
-    if job.state.is_remnant:
-        raise JobNotFoundError(
-            f"{job.context.job.directory}: has no manifests; check the destination and the job id"
-        )
-    return job.state
 
 
 def _plan(
@@ -394,16 +340,3 @@ def _validate_marker(store: StoreOperations, destination: str, job_id: str | Non
     if missing := [path for path in paths if store.get_status(path) is None]:
         raise ValidationError(f"{missing[0]}: is named by _SUCCESS and missing")
     return len(paths)
-
-
-def _roots(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
-    resolved = [resolve_destination(root, spec.storage_options) for root in roots]
-    for (found, _), root in zip(resolved, roots, strict=True):
-        if replace(found, storage_options={}) != replace(spec, storage_options={}):
-            raise PathError(f"{root}: is not on the destination's store {spec.scheme}://")
-    return tuple(path for _, path in resolved)
-
-
-def _commit_key(spec: StoreSpec, job: JobAttempt) -> str:
-    name = f"{spec.scheme}://{spec.authority}{job.destination}\n{job.job_id}"
-    return hashlib.sha256(name.encode()).hexdigest()[:32]

@@ -72,9 +72,12 @@ def visible_files(root: Path) -> dict[str, str]:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[None]:
-    """A Ray cluster of three raylets on this machine, and this process connected to it."""
+    """A Ray cluster of three raylets on this machine, and this process connected to it.
+
+    It ends with the module, since other tests in the same process need to be without Ray.
+    """
     import ray
     from ray.cluster_utils import Cluster
 

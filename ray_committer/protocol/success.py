@@ -70,7 +70,7 @@ def new_success_data(
 
 
 def encode_success(data: SuccessData) -> bytes:
-    """Return the JSON; `success` is always written, as Hadoop does, though its readers take absence for True."""
+    """Return the JSON; `success` is always written, as by Hadoop, whose reader has True for none."""
     fields = {key: value for key, value in msgspec.to_builtins(data).items() if value is not None}
     fields["success"] = data.success
     return msgspec.json.format(msgspec.json.encode(fields), indent=2)

@@ -197,6 +197,8 @@ def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgem
             f"{entry.dest}: whether the file arrived is not known: the rename said {cause!r} and "
             f"the store does not tell more ({e}); mend that and run the same command"
         ) from cause
+    if any(status is not None and status.is_directory for status in (source, dest)):
+        return Judgement(Verdict.CONFLICT), None
     return judge_rename(
         entry.expected,
         source.observation() if source else None,

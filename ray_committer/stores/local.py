@@ -61,6 +61,7 @@ class LocalStore:
 
     def rename(self, source: str, dest: str) -> None:
         self._rename(source, dest)
+        _unlink(_checksum(dest))  # of a file that was deleted without it
 
     def replace(self, source: str, dest: str) -> None:
         _unlink(_checksum(dest))

@@ -51,7 +51,7 @@ def test_a_job_that_must_be_looked_for_costs_two_listings_more(monkeypatch, stor
     write_job({0: {"a": "x"}})
     calls: list[StoreCall] = []
     monkeypatch.setattr(
-        ray_committer.api, "open_store", lambda spec: WrappedStore(store, before=calls.append)
+        ray_committer.open_job, "open_store", lambda spec: WrappedStore(store, before=calls.append)
     )
     ray_committer.commit_job(str(dest), executor="inline", options=CommitOptions(validate=False))
     assert len(calls) == 1 + 1 + 0 + 1 + FIXED + 2

@@ -181,11 +181,6 @@ def test_a_missing_source_stops_the_commit_and_nothing_is_deleted(
     assert without_marker(tree(job.destination)) == {"d": None, **files}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=pytest.fail.Exception,
-    reason="a directory's size is taken for that of the file, which is lost",
-)
 def test_a_directory_at_the_destination_is_no_proof_of_a_file(job: HadoopJob) -> None:
     size = job.destination.stat().st_size
     job.run_task(0, {"a": b"x" * size})

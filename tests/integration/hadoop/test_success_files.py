@@ -191,18 +191,7 @@ def test_files_that_java_wrote_with_checksums_are_readable_after_our_commit(
     assert hadoop.read(job.destination / "d é" / "part-0") == b"through Hadoop"
 
 
-@pytest.mark.parametrize(
-    "committer",
-    [
-        "java",
-        pytest.param(
-            "ours",
-            marks=pytest.mark.xfail(
-                strict=True, raises=AssertionError, reason="LocalStore.rename keeps a stale .crc"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("committer", ["java", "ours"])
 def test_a_checksum_that_outlived_its_file_does_not_spoil_a_new_one(
     hadoop: Hadoop, job: HadoopJob, committer: str
 ) -> None:

@@ -1,0 +1,112 @@
+"""Open one operation on one job attempt: its store, its executor, and what is on the store of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ray_committer.cancellation import CancelToken
+from ray_committer.errors import JobNotFoundError, PathError
+from ray_committer.events import EventSink, ignore
+from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages import find_job
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.worker import Worker, WorkerSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.registry import open_store, resolve_destination
+
+StorageOptions = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """A job attempt to work on; the roots of the options as paths of its store."""
+
+    context: JobContext
+    state: find_job.AttemptState
+    choice: Choice
+    replaced_roots: tuple[str, ...]
+    allowed_roots: tuple[str, ...]
+
+
+@contextmanager
+def open_job(
+    dest: str,
+    job_id: str | None,
+    *,
+    executor: ExecutorName,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    on_event: EventSink = ignore,
+    cancel: CancelToken | None = None,
+) -> Iterator[OpenJob]:
+    """Find the job attempt and start its executor, which ends with the block."""
+    spec, destination = resolve_destination(dest, storage_options)
+    store = open_store(spec)
+    job, state = _find(store, destination, job_id, options.job_attempt)
+    choice = choose_executor(
+        executor,
+        options,
+        open_here=lambda: Worker(store, job, in_driver=True),
+        open_elsewhere=WorkerSpec(spec, job, options.worker_threads),
+        commit_key=_commit_key(spec, job),
+    )
+    token = cancel or CancelToken()
+    token.on_cancel(choice.executor.cancel)
+    context = JobContext(store, job, options, choice.executor, on_event, cancelled=token)
+    try:
+        yield OpenJob(
+            context,
+            state,
+            choice,
+            _roots(options.replaced_roots, spec),
+            _roots(options.allowed_roots, spec),
+        )
+    finally:
+        choice.executor.close()
+
+
+def existing_state(job: OpenJob) -> find_job.AttemptState:
+    """What is in the job attempt's directory; `JobNotFoundError` if nothing can be committed."""
+    if job.state.is_remnant:
+        raise JobNotFoundError(
+            f"{job.context.job.directory}: has no manifests; check the destination and the job id"
+        )
+    return job.state
+
+
+def _find(
+    store: StoreOperations, destination: str, job_id: str | None, number: int | None
+) -> tuple[JobAttempt, find_job.AttemptState]:
+    try:
+        job = find_job.find_job_attempt(store, destination, job_id, number)
+    except JobNotFoundError:
+        success = find_job.read_success(store, destination)
+        if success is None or success.job_id is None or job_id not in (None, success.job_id):
+            raise
+        job = new_job_attempt(destination, success.job_id, number or 0)
+    state = find_job.read_attempt_state(store, job)
+    documented = None if state.exists else find_job.find_documented_attempt(store, job)
+    if documented is not None:
+        job, state = documented, find_job.read_attempt_state(store, documented)
+    if number:
+        find_job.refuse_if_other_attempt_is_decided(store, job)
+    return job, state
+
+
+def _roots(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
+    resolved = [resolve_destination(root, spec.storage_options) for root in roots]
+    for (found, _), root in zip(resolved, roots, strict=True):
+        if replace(found, storage_options={}) != replace(spec, storage_options={}):
+            raise PathError(f"{root}: is not on the destination's store {spec.scheme}://")
+    return tuple(path for _, path in resolved)
+
+
+def _commit_key(spec: StoreSpec, job: JobAttempt) -> str:
+    name = f"{spec.scheme}://{spec.authority}{job.destination}\n{job.job_id}"
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
