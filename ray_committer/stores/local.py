@@ -61,14 +61,14 @@ class LocalStore:
 
     def rename(self, source: str, dest: str) -> None:
         self._rename(source, dest)
-        _unlink(_checksum(dest))  # of a file that was deleted without it
+        _remove_checksum(dest)  # of a file that was deleted without it
 
     def replace(self, source: str, dest: str) -> None:
-        _unlink(_checksum(dest))
+        _remove_checksum(dest)
         os.replace(source, dest)
 
     def delete_file(self, path: str) -> bool:
-        _unlink(_checksum(path))
+        _remove_checksum(path)
         return _unlink(path)
 
     def delete_directory(self, path: str) -> bool:
@@ -161,9 +161,14 @@ def _is_checksum(name: str) -> bool:
     return name.startswith(".") and name.endswith(".crc")
 
 
-def _checksum(path: str) -> str:
+def _remove_checksum(path: str) -> None:
+    """Remove Hadoop's checksum of a file; a name that has no room for one has none."""
     head, _, name = path.rpartition("/")
-    return f"{head}/.{name}.crc"
+    try:
+        _unlink(f"{head}/.{name}.crc")
+    except OSError as e:
+        if e.errno != errno.ENAMETOOLONG:
+            raise
 
 
 def _unlink(path: str) -> bool:

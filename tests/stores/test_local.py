@@ -102,6 +102,16 @@ def test_deleting_a_file_deletes_its_checksum(store: LocalStore, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_that_has_no_room_for_a_checksum_is_renamed_replaced_and_deleted(
+    store: LocalStore, tmp_path: Path
+):
+    source, dest = tmp_path / "a", tmp_path / ("n" * 255)
+    for operation in (store.rename, store.replace):
+        source.write_text("x")
+        operation(str(source), str(dest))
+    assert store.delete_file(str(dest)) is True
+
+
 def test_listing_hides_checksum_files(store: LocalStore, tmp_path: Path):
     (tmp_path / "b").write_text("x")
     (tmp_path / ".b.crc").write_text("checksum")
