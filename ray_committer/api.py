@@ -19,7 +19,7 @@ from ray_committer.commit_report import CommitReport
 from ray_committer.errors import JobNotFoundError, PathError, ValidationError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
+from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job, roots_on_store
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import (
     MANIFEST_SUFFIX,
@@ -29,7 +29,7 @@ from ray_committer.protocol.paths import (
     new_job_attempt,
     parent,
 )
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.record import ConflictMode, ManifestRef
 from ray_committer.protocol.uri import normal_path
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
@@ -193,13 +193,21 @@ def setup_job(
 ) -> str:
     """Set up a job at `dest` and return its id, a new one if none is given.
 
+    With mode OVERWRITE it is marked as one that replaces data, and can only be committed as such.
     `on_warning` is told of other jobs at the destination whose commit never ended.
     """
     spec, destination = resolve_destination(dest, storage_options)
     job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
     store = open_store(spec)
     find_job.refuse_if_other_attempt_is_decided(store, job)
-    for warning in setup_job_stage.setup_job(store, job, mark_success=options.mark_success):
+    replaces = roots_on_store(options.replaced_roots, spec) or (destination,)
+    warnings = setup_job_stage.setup_job(
+        store,
+        job,
+        mark_success=options.mark_success,
+        replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
+    )
+    for warning in warnings:
         on_warning(warning)
     return job.job_id
 
@@ -267,7 +275,7 @@ def abort_job(
     with open_job(
         dest, job_id, executor="inline", options=options, storage_options=storage_options
     ) as job:
-        return abort_job_stage.abort_job(job.context)
+        return abort_job_stage.abort_job(job.context, nonce=_nonce())
 
 
 def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> list[JobSummary]:
@@ -283,6 +291,10 @@ def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> li
     ]
 
 
+def _nonce() -> str:
+    return f"{socket.gethostname()}-{uuid.uuid4()}"
+
+
 def _run_commit(
     job: OpenJob, *, record_only: bool, on_report: Callable[[CommitReport], None]
 ) -> CommitReport:
@@ -295,7 +307,7 @@ def _run_commit(
     commit_job_stage.commit_job(
         job.context,
         job.state,
-        nonce=f"{socket.gethostname()}-{uuid.uuid4()}",
+        nonce=_nonce(),
         replaced_roots=job.replaced_roots,
         allowed_roots=job.allowed_roots,
         record_only=record_only,

@@ -48,7 +48,13 @@ def open_job(
     """Find the job attempt and start its executor, which ends with the block."""
     spec, destination = resolve_destination(dest, storage_options)
     store = open_store(spec)
-    job, state = _find(store, destination, job_id, options.job_attempt)
+    job, state = _find(
+        store,
+        destination,
+        job_id,
+        options.job_attempt,
+        is_known=options.committed_tasks is not None,
+    )
     choice = choose_executor(
         executor,
         options,
@@ -64,8 +70,8 @@ def open_job(
             context,
             state,
             choice,
-            _roots(options.replaced_roots, spec),
-            _roots(options.allowed_roots, spec),
+            roots_on_store(options.replaced_roots, spec),
+            roots_on_store(options.allowed_roots, spec),
         )
     finally:
         choice.executor.close()
@@ -81,8 +87,14 @@ def existing_state(job: OpenJob) -> find_job.AttemptState:
 
 
 def _find(
-    store: StoreOperations, destination: str, job_id: str | None, number: int | None
+    store: StoreOperations,
+    destination: str,
+    job_id: str | None,
+    number: int | None,
+    *,
+    is_known: bool,
 ) -> tuple[JobAttempt, find_job.AttemptState]:
+    """Find the attempt and what is there of it; a driver that knows its tasks knows its attempt."""
     try:
         job = find_job.find_job_attempt(store, destination, job_id, number)
     except JobNotFoundError:
@@ -94,12 +106,13 @@ def _find(
     documented = None if state.exists else find_job.find_documented_attempt(store, job)
     if documented is not None:
         job, state = documented, find_job.read_attempt_state(store, documented)
-    if number:
+    if number is not None and not is_known:
         find_job.refuse_if_other_attempt_is_decided(store, job)
     return job, state
 
 
-def _roots(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
+def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
+    """The paths of `roots`; `PathError` if one is on another store."""
     resolved = [resolve_destination(root, spec.storage_options) for root in roots]
     for (found, _), root in zip(resolved, roots, strict=True):
         if replace(found, storage_options={}) != replace(spec, storage_options={}):

@@ -25,9 +25,13 @@ class _Group(click.Group):
         except RayCommitterError as e:
             _fail(str(e), e.exit_code)
         except PermissionError as e:
-            _fail(f"{e.filename}: no permission ({e.strerror}); nothing was changed", 1)
+            _fail(f"{e.filename}: no permission ({e.strerror}); grant it and run the same command", 1)
         except NotADirectoryError as e:
             _fail(f"{e.filename}: is not a directory; name the directory that the job wrote to", 1)
+        except OSError as e:
+            _fail(f"{e.filename}: {e.strerror or e}; mend that and run the same command", 1)
+        except KeyboardInterrupt:
+            _fail("stopped at once; everything was kept, run the same command to finish", 3)
 
 
 def _fail(text: str, exit_code: int) -> None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ray_committer.errors import PathError
+
 TEMPORARY = "_temporary"
 SUCCESS = "_SUCCESS"
 MANIFESTS = "manifests"
 TASKS = "tasks"
 COMMIT_RECORD = "_COMMIT.json"
 COMMIT_POINT = "_COMMITTED"
+REPLACES_DATA = "_REPLACES_DATA"
 MANIFEST_SUFFIX = "-manifest.json"
 DOCUMENTED_PREFIX = "manifest_"
 
@@ -53,11 +56,17 @@ class JobAttempt:
         return join(self.directory, COMMIT_POINT)
 
     @property
+    def replaces_data(self) -> str:
+        """The mark of a job that was set up to replace data; its file is empty."""
+        return join(self.directory, REPLACES_DATA)
+
+    @property
     def success(self) -> str:
         return join(self.destination, SUCCESS)
 
     def task_attempt(self, task_attempt_id: str) -> str:
         """The working directory of a task attempt."""
+        check_name(task_attempt_id, "task attempt id")
         return join(self.tasks, task_attempt_id)
 
     def manifest(self, task_id: str) -> str:
@@ -70,9 +79,18 @@ class JobAttempt:
 
 
 def new_job_attempt(destination: str, job_id: str, number: int) -> JobAttempt:
-    """Name the directory of a job attempt as Hadoop does."""
+    """Name the directory of a job attempt as Hadoop does; `PathError` for an id that is no name."""
+    check_name(job_id, "job id")
+    if number < 0:
+        raise PathError(f"job attempt {number}: must not be negative")
     directory = join(temporary_directory(destination), job_id, f"{number:02d}")
     return JobAttempt(destination, job_id, number, directory)
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse an id that would lead to another directory than one of its own."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise PathError(f"{what} {name!r}: must be a plain name, without a slash")
 
 
 def temporary_directory(destination: str) -> str:

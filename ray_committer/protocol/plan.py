@@ -53,8 +53,3 @@ def plan_shards(manifests: Sequence[ManifestRef], *, shard_files: int, sample: i
                 number, planned, ranges, room = number + 1, planned + shard_files, [], shard_files
     if ranges:
         yield Shard(number, tuple(ranges), max(0, sample - planned))
-
-
-def shard_count(files: int, shard_files: int) -> int:
-    """How many shards `plan_shards` yields for `files` entries."""
-    return -(-files // shard_files)

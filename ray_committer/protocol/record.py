@@ -61,6 +61,8 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     partition_paths: list[str] = []
     allowed_roots: list[str] = []
     mark_success: bool = True
+    aborted: bool = False
+    """The decision was to abort: nothing of the job may ever be committed."""
 
     @property
     def files(self) -> int:

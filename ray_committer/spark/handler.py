@@ -95,6 +95,7 @@ class CommitHandler:
             _log.warning("Spark's request failed", exc_info=True)
             self.last_error = e
             return msgspec.json.encode({"error": str(e) or type(e).__name__}).decode()
+        self.last_error = None
         return "{}"
 
     def _setup(self, request: _Request) -> None:
@@ -107,7 +108,7 @@ class CommitHandler:
         api.setup_job(
             request.dest,
             request.job_id,
-            options=replace(self._settings.options, job_attempt=request.job_attempt),
+            options=setup_options(request, self._settings.options),
             storage_options=self._settings.storage_options,
             on_warning=lambda text: _log.warning("%s", text),
         )
@@ -139,6 +140,18 @@ class CommitHandler:
         """Read by Py4J."""
 
         implements = ["io.raycommitter.JobCommitHandler"]
+
+
+def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
+    """The options of a job's set-up; a dynamic overwrite does not know yet what it replaces."""
+    partitions = (f"{request.dest}/_",) if request.dynamic_partition_overwrite else ()
+    roots = (*request.replace_paths, *partitions)
+    return replace(
+        options,
+        job_attempt=request.job_attempt,
+        mode=ConflictMode.OVERWRITE if roots else ConflictMode.APPEND,
+        replaced_roots=roots,
+    )
 
 
 def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:

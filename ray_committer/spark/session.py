@@ -94,9 +94,9 @@ def install(
         ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
     executor: where the commit runs; "ray" needs a connected Ray, none is started from inside a job.
 
-    Called in the main thread it also makes Ctrl-C cancel a running commit.
+    Called in the main thread it also makes Ctrl-C cancel a running commit. A driver has one handler:
+    with several sessions, the last installed one's settings hold for all of them.
     """
-    uninstall(spark)
     if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
         raise RayCommitterError(
             "this is a Spark Connect session, which has no JVM to call back from; run "
@@ -112,7 +112,10 @@ def install(
     )
     handler = CommitHandler(settings)
     _bridge(spark).setHandler(handler)
-    previous = {key: spark.conf.get(key, None) for key in (PROTOCOL_KEY, MODE_KEY)}
+    earlier = _installed.pop(id(spark), None)
+    if earlier is not None:
+        earlier.restore_signal()
+    previous = earlier.previous if earlier else _settings(spark)
     spark.conf.set(MODE_KEY, commit)
     spark.conf.set(PROTOCOL_KEY, PROTOCOL_CLASS)
     installation = Installation(spark, handler, previous, _cancel_on_interrupt(handler))
@@ -128,12 +131,19 @@ def uninstall(spark: SparkSession) -> None:
     installation.restore_signal()
     if spark.sparkContext._jsc is None:  # stopped
         return
-    _bridge(spark).clearHandler()
+    if _installed:
+        _bridge(spark).setHandler(list(_installed.values())[-1].handler)
+    else:
+        _bridge(spark).clearHandler()
     for key, value in installation.previous.items():
         if value is None:
             spark.conf.unset(key)
         else:
             spark.conf.set(key, value)
+
+
+def _settings(spark: SparkSession) -> dict[str, str | None]:
+    return {key: spark.conf.get(key, None) for key in (PROTOCOL_KEY, MODE_KEY)}
 
 
 def _load_jar(spark: SparkSession) -> None:

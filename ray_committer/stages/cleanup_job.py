@@ -7,6 +7,7 @@ by the next. Source: Hadoop CleanupJobStage.
 
 from __future__ import annotations
 
+from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.context import JobContext
@@ -31,7 +32,7 @@ def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
         store.delete_directory(job.manifests)
         store.delete_directory(job.directory)
         remove_empty_parents(context)
-    except OSError as e:
+    except (OSError, RayCommitterError) as e:
         context.notice(
             f"{job.directory}: the job is committed but was not cleaned up ({e}); the same command "
             f"finishes that"

@@ -1,8 +1,9 @@
 """Commit a job: the order of the stages, and what a second run of it finds.
 
-Undecided: load, preflight, write the commit record. Recorded: make directories, rename, remove what is
-replaced, validate, reconcile, declare the commit point. Committed: ``_SUCCESS`` and clean-up. Each run
-enters where the last one stopped, so running a commit again finishes it. Source: Hadoop CommitJobStage.
+Undecided: load, preflight, write the commit record. Recorded: make directories, rename, reconcile,
+validate, remove what is replaced, declare the commit point. Committed: ``_SUCCESS`` and clean-up.
+Each run enters where the last one stopped, so running a commit again finishes it.
+Source: Hadoop CommitJobStage.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
+    IncompleteJobError,
     JobNotFoundError,
     MissingManifestsError,
     RayCommitterError,
 )
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
-from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.stages.cleanup_job import cleanup_job, remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import create_output_directories
@@ -31,6 +33,7 @@ from ray_committer.stages.remove_replaced_files import remove_replaced_files
 from ray_committer.stages.rename_files import Renamed, reconcile, rename_files
 from ray_committer.stages.save_commit_record import (
     load_commit_record,
+    refuse_aborted,
     save_commit_point,
     save_commit_record,
 )
@@ -50,6 +53,11 @@ class _Progress:
     replaced: int = 0
     validated: int = 0
     renamed: Renamed = field(default_factory=Renamed)
+
+    @property
+    def is_decided(self) -> bool:
+        """A commit record exists."""
+        return self.resumed or self.record is not None
 
 
 def commit_job(
@@ -76,6 +84,9 @@ def commit_job(
     except OSError as e:
         failure = _store_failure(context, progress, e)
         raise failure from e
+    except RayCommitterError as e:
+        failure = _as_unknown(e) if progress.is_decided and _looks_harmless(e) else e
+        raise failure from e.__cause__
     except Exception as e:
         failure = e
         raise
@@ -102,12 +113,15 @@ def _commit(
     progress.resumed = state.is_decided
     if not state.has_commit_point:
         record = load_commit_record(context, committed=False) if state.has_record else None
+        if record is not None:
+            refuse_aborted(context, record)
         progress.record = record
         roots = (context.job.destination, *(record.allowed_roots if record else allowed_roots))
         with context.stage(names.LOAD_MANIFESTS):
             loaded = load_manifests(context, record, roots)
         context.journal.add(loaded.statistics)
         if record is None:
+            _check_intent(context, state)
             record = _decide(context, loaded, nonce, replaced_roots, allowed_roots)
             progress.record = record
         if record_only:
@@ -115,6 +129,16 @@ def _commit(
             return
         _publish(context, progress, record)
     _conclude(context, progress, progress.record or load_commit_record(context, committed=True))
+
+
+def _check_intent(context: JobContext, state: AttemptState) -> None:
+    """Refuse to append the output of a job that was meant to replace data: rows would double."""
+    told = context.options.mode is ConflictMode.OVERWRITE or context.options.committed_tasks is not None
+    if state.replaces_data and not told:
+        raise IncompleteJobError(
+            f"{context.job.directory}: this job was to replace data, but its driver ended before it "
+            f"said which; abort it and run the application again, or commit it with mode OVERWRITE"
+        )
 
 
 def _decide(
@@ -147,19 +171,19 @@ def _decide(
 def _publish(context: JobContext, progress: _Progress, record: CommitRecord) -> None:
     """Make the job's output visible, up to and including the commit point."""
     with context.stage(names.CREATE_DIRECTORIES):
+        context.executor.admit_workers(_prove_same_store, record.nonce)
         progress.directories = create_output_directories(context)
     with context.stage(names.RENAME_FILES):
-        context.executor.admit_workers(_prove_same_store, record.nonce)
         rename_files(context, record, progress.renamed)
         reconcile(context, record, progress.renamed)
     context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
     context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
-    if record.replaced:
-        with context.stage(names.REMOVE_REPLACED):
-            progress.replaced = remove_replaced_files(context, record)
     if _validates(context):
         with context.stage(names.VALIDATE):
             progress.validated = validate_renamed_files(context, record.manifests)
+    if record.replaced:
+        with context.stage(names.REMOVE_REPLACED):
+            progress.replaced = remove_replaced_files(context, record)
     with context.stage(names.COMMIT_POINT):
         save_commit_point(context, record)
 
@@ -169,23 +193,35 @@ def _conclude(context: JobContext, progress: _Progress, record: CommitRecord) ->
     progress.record = record
     progress.outcome = Outcome.COMMITTED
     if record.mark_success:
-        with context.stage(names.SAVE_SUCCESS):
+        with context.stage(names.SAVE_SUCCESS, cancellable=False):
             save_success_file(context, record, progress.renamed.sample)
     if context.options.cleanup:
-        with context.stage(names.CLEANUP):
+        with context.stage(names.CLEANUP, cancellable=False):
             cleanup_job(context, record)
 
 
 def _store_failure(context: JobContext, progress: _Progress, cause: OSError) -> RayCommitterError:
     """What a failed request means for who ran the commit."""
     where, what = cause.filename or context.job.directory, cause.strerror or cause
-    if progress.record is None:
+    if not progress.is_decided:
         return CommitAbortedError(
             f"{where}: {what}; no file was moved: mend that and run the same command"
         )
     return CommitStateUnknownError(
         f"{where}: {what}; the commit stopped in the middle and kept everything: mend that and run "
         f"the same command to finish it"
+    )
+
+
+def _looks_harmless(error: RayCommitterError) -> bool:
+    """Whether an error says that nothing was changed; only of an aborted job is that always true."""
+    return error.exit_code == 1 and not isinstance(error, CommitAbortedError)
+
+
+def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:
+    """An error that is harmless before the record stops a commit in the middle after it."""
+    return CommitStateUnknownError(
+        f"{error}; the commit has begun and kept everything: run the same command to finish it"
     )
 
 

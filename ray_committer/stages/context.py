@@ -37,9 +37,10 @@ class JobContext:
     journal: Journal = field(default_factory=lambda: Journal())
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str, *, cancellable: bool = True) -> Iterator[None]:
         """Time a stage, tell the listener, and note its duration, failed or not."""
-        self.check_cancelled()
+        if cancellable:
+            self.check_cancelled()
         self.emit(StageStarted(name))
         started = time.monotonic()
         error: str | None = "ended by a signal"

@@ -59,6 +59,13 @@ def check_entry(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: St
     _check_length(entry.dest, store)
 
 
+def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...]) -> None:
+    """Refuse a directory outside `roots` or inside ``_temporary``."""
+    inside = any(path == root or is_inside(path, root) for root in roots)
+    if not inside or path == job.temporary or is_inside(path, job.temporary):
+        raise PreflightError(f"{path}: is no directory that a job writing to {job.destination} may make")
+
+
 def _check_length(path: str, store: StoreOperations) -> None:
     limits = store.capabilities
     if len(path) * 4 <= limits.max_name_length:

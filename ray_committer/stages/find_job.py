@@ -14,6 +14,7 @@ from ray_committer.protocol.paths import (
     COMMIT_RECORD,
     DOCUMENTED_PREFIX,
     MANIFESTS,
+    REPLACES_DATA,
     TASKS,
     JobAttempt,
     attempt_number,
@@ -35,6 +36,7 @@ class AttemptState:
     has_tasks: bool
     has_record: bool
     has_commit_point: bool
+    replaces_data: bool = False
 
     @property
     def is_remnant(self) -> bool:
@@ -63,7 +65,12 @@ def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState(False, False, False, False, False)
     return AttemptState(
-        True, MANIFESTS in names, TASKS in names, COMMIT_RECORD in names, COMMIT_POINT in names
+        exists=True,
+        has_manifests=MANIFESTS in names,
+        has_tasks=TASKS in names,
+        has_record=COMMIT_RECORD in names,
+        has_commit_point=COMMIT_POINT in names,
+        replaces_data=REPLACES_DATA in names,
     )
 
 
@@ -74,13 +81,19 @@ def list_job_directories(store: StoreOperations, destination: str) -> list[Found
     except (FileNotFoundError, NotADirectoryError):
         return []
     directories = sorted(status.path for status in found if status.is_directory)
-    return [_found_job(store, destination, directory) for directory in directories]
+    jobs = (_found_job(store, destination, directory) for directory in directories)
+    return [job for job in jobs if job is not None]
 
 
-def _found_job(store: StoreOperations, destination: str, directory: str) -> FoundJob:
+def _found_job(store: StoreOperations, destination: str, directory: str) -> FoundJob | None:
+    """The job in a directory; None if it is not there, or no more."""
     job_id = job_id_of_directory(directory.rpartition("/")[2])
     attempts = []
-    for status in store.list_status(directory):
+    try:
+        statuses = store.list_status(directory)
+    except FileNotFoundError:
+        return None
+    for status in statuses:
         number = attempt_number(status.name)
         if status.is_directory and number is not None:
             attempts.append(JobAttempt(destination, job_id, number, status.path))
@@ -105,20 +118,15 @@ def find_job_attempt(
 def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
     """The same attempt under the directory name of Hadoop's documentation, if it is there."""
     directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
-    try:
-        found = _found_job(store, job.destination, directory)
-    except FileNotFoundError:
-        return None
-    return next((attempt for attempt in found.attempts if attempt.number == job.number), None)
+    found = _found_job(store, job.destination, directory)
+    attempts = found.attempts if found else ()
+    return next((attempt for attempt in attempts if attempt.number == job.number), None)
 
 
 def refuse_if_other_attempt_is_decided(store: StoreOperations, job: JobAttempt) -> None:
     """`CommitRecordExistsError` if the commit of another attempt of this job has begun."""
-    try:
-        found = _found_job(store, job.destination, job.job_directory)
-    except FileNotFoundError:
-        return
-    for other in found.attempts:
+    found = _found_job(store, job.destination, job.job_directory)
+    for other in found.attempts if found else ():
         if other.number != job.number and read_attempt_state(store, other).is_decided:
             raise CommitRecordExistsError(
                 f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has "

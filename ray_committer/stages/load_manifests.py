@@ -24,7 +24,7 @@ from ray_committer.protocol.manifest import TaskManifest, digest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import Entry, check_entry, entries, store_path
+from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
 
@@ -125,7 +125,7 @@ def _load_batch(
         ref, manifest = _read(worker, item)
         try:
             loaded = _checked_entries(worker, manifest, roots)
-            found.update(dict.fromkeys(_directories(worker, manifest, loaded)))
+            found.update(dict.fromkeys(_directories(worker, manifest, loaded, roots)))
         except (PathError, PreflightError) as e:
             raise type(e)(f"{join(worker.job.manifests, item.name)}: {e}") from e
         refs.append(ref)
@@ -170,8 +170,12 @@ def _checked_entries(worker: Worker, manifest: TaskManifest, roots: tuple[str, .
     return loaded
 
 
-def _directories(worker: Worker, manifest: TaskManifest, loaded: list[Entry]) -> Iterator[str]:
+def _directories(
+    worker: Worker, manifest: TaskManifest, loaded: list[Entry], roots: tuple[str, ...]
+) -> Iterator[str]:
     for directory in manifest.directories or ():
-        yield store_path(directory.d, worker.store.spec)
+        path = store_path(directory.d, worker.store.spec)
+        check_directory(path, worker.job, roots)
+        yield path
     for entry in loaded:
         yield parent(entry.dest)

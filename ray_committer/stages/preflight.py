@@ -27,6 +27,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import entries
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import list_replaced_files
+from ray_committer.stages.setup_job import refuse_beside_unfinished, unfinished_commits
 from ray_committer.stages.worker import Worker
 
 
@@ -49,7 +50,9 @@ def preflight(
         _check_empty(context)
     if context.options.mode is not ConflictMode.OVERWRITE:
         return Preflighted((), ())
-    old = list_replaced_files(context, replaced_roots or (context.job.destination,))
+    roots = replaced_roots or (context.job.destination,)
+    refuse_beside_unfinished(unfinished_commits(context.store, context.job), context.job, roots)
+    old = list_replaced_files(context, roots)
     names = _also_written(context, loaded, old)
     return Preflighted(
         tuple(file for file in old if file.path not in names),

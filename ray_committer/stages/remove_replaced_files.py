@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from ray_committer.errors import PreflightError
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
@@ -31,6 +32,11 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> tuple[Repl
         below: list[str] = []
         for statuses in context.executor.run_tasks(_list_directory, context.until_cancelled(level)):
             for status in statuses:
+                if status.is_directory and status.is_link:
+                    raise PreflightError(
+                        f"{status.path}: is a symbolic link to a directory, behind which old data can "
+                        f"not be told from that of others; replace the link or write elsewhere"
+                    )
                 if status.is_directory:
                     below.append(status.path)
                 else:

@@ -21,7 +21,7 @@ from ray_committer.errors import (
 from ray_committer.events import FilesRenamed
 from ray_committer.protocol.plan import Shard, plan_shards
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename
+from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
@@ -174,10 +174,12 @@ def rename_entry(
             return None
         except OSError as e:
             judgement, dest = _judge(store, entry, e)
+            if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
+                judgement = Judgement(Verdict.LOST)
             if judgement.verdict is Verdict.DONE:
                 return _finish(store, entry, judgement)
             if judgement.verdict is Verdict.CONFLICT and _is_old(dest, old):
-                store.replace(entry.source, entry.dest)
+                _replace(store, entry)
                 return None
             if judgement.verdict is not Verdict.NOT_DONE or _is_final(e, attempt, attempts):
                 raise _error(entry, judgement, e) from e
@@ -222,7 +224,24 @@ def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
     )
 
 
+def _replace(store: StoreOperations, entry: Entry) -> None:
+    """Let the new file take the place of the recorded old one, if it is what its manifest says."""
+    source = store.get_status(entry.source)
+    if source is None or prove(entry.expected, source.observation()) is None:
+        raise CommitStateUnknownError(
+            f"{entry.source}: was changed after its manifest was saved, so it must not replace "
+            f"{entry.dest}; put back what the task wrote and run the same command"
+        )
+    store.replace(entry.source, entry.dest)
+
+
 def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterError:
+    if judgement.verdict is Verdict.CONFLICT and isinstance(cause, FileNotFoundError):
+        return CommitConflictError(
+            f"{entry.dest}: is not what its manifest says, and the file that the task wrote as "
+            f"{entry.source} is gone: it was changed before or after it was moved. Nothing was "
+            f"deleted; restore the task's file here and run the same command"
+        )
     if judgement.verdict is Verdict.CONFLICT:
         return CommitConflictError(
             f"{entry.dest}: is there already and is not the file that the task wrote as "

@@ -6,7 +6,7 @@ so no crash leaves one of them half done or both.
 
 from __future__ import annotations
 
-from ray_committer.errors import CommitStateUnknownError, CommitterBusyError
+from ray_committer.errors import CommitAbortedError, CommitStateUnknownError, CommitterBusyError
 from ray_committer.protocol.record import CommitRecord, decode_record, encode_record
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state, read_success
@@ -16,6 +16,15 @@ def load_commit_record(context: JobContext, *, committed: bool) -> CommitRecord:
     """Read the record, or the commit point if the job is `committed`."""
     path = context.job.commit_point if committed else context.job.commit_record
     return decode_record(context.store.read(path), path)
+
+
+def refuse_aborted(context: JobContext, record: CommitRecord) -> None:
+    """`CommitAbortedError` if somebody decided to abort this job."""
+    if record.aborted:
+        raise CommitAbortedError(
+            f"{context.job.commit_record}: this job is being aborted; finish that with: ray-committer "
+            f"abort {context.job.destination} --job-id {context.job.job_id}"
+        )
 
 
 def save_commit_record(context: JobContext, record: CommitRecord) -> CommitRecord:
@@ -31,7 +40,9 @@ def save_commit_record(context: JobContext, record: CommitRecord) -> CommitRecor
         standing = _standing_record(context, e)
         if standing.nonce != record.nonce:
             context.store.delete_file(temporary)
-        if standing.manifests != record.manifests:
+        if not record.aborted:
+            refuse_aborted(context, standing)
+        if standing.manifests != record.manifests and not record.aborted:
             raise CommitterBusyError(
                 f"{context.job.commit_record}: another committer has recorded other manifests; "
                 f"wait for it, then run the same command"

@@ -27,6 +27,10 @@ def scan_task_attempt_directory(
     files: list[FileEntry] = []
     directories: list[DirEntry] = []
     for level, status in _walk(store, directory):
+        if status.is_directory and status.is_link:
+            raise TaskCommitError(
+                f"{status.path}: is a symbolic link to a directory; write the files themselves"
+            )
         dest = _uri(store, destination + status.path.removeprefix(directory))
         if status.is_directory:
             directories.append(DirEntry(dest, l=level))
@@ -49,7 +53,7 @@ def _walk(store: StoreOperations, root: str) -> Iterator[tuple[int, FileStatus]]
                 ) from e
             found = [status for listing in listings for status in listing]
             yield from ((level, status) for status in sorted(found, key=_path))
-            directories = [status.path for status in found if status.is_directory]
+            directories = [status.path for status in found if status.is_directory and not status.is_link]
 
 
 def _path(status: FileStatus) -> str:

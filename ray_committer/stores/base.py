@@ -24,10 +24,14 @@ class StoreSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """One file or directory as the store lists it."""
+    """One file or directory as the store lists it.
+
+    A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one.
+    """
 
     path: str
     is_directory: bool
+    is_link: bool = False
     size: int = 0
     modified_milliseconds: int | None = None
     etag: str | None = None

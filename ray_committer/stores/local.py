@@ -35,15 +35,13 @@ class LocalStore:
 
     def get_status(self, path: str) -> FileStatus | None:
         try:
-            return _status(path, os.stat(path))
+            return _status(path, os.lstat(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def list_status(self, path: str) -> list[FileStatus]:
         with os.scandir(path) as entries:
-            return [
-                _status(entry.path, entry.stat()) for entry in entries if not _is_checksum(entry.name)
-            ]
+            return [status for status in map(_listed, entries) if status is not None]
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -147,10 +145,22 @@ def _load_renameat2() -> Callable[..., int] | None:
 _renameat2 = _load_renameat2()
 
 
+def _listed(entry: os.DirEntry[str]) -> FileStatus | None:
+    """The status of a listed name; None for a checksum, or if it has gone since."""
+    if _is_checksum(entry.name):
+        return None
+    try:
+        return _status(entry.path, entry.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
 def _status(path: str, found: os.stat_result) -> FileStatus:
+    is_link = stat.S_ISLNK(found.st_mode)
     return FileStatus(
         path=path,
-        is_directory=stat.S_ISDIR(found.st_mode),
+        is_directory=os.path.isdir(path) if is_link else stat.S_ISDIR(found.st_mode),
+        is_link=is_link,
         size=found.st_size,
         modified_milliseconds=found.st_mtime_ns // 1_000_000,
         file_id=f"{found.st_dev}:{found.st_ino}",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_committer.protocol.plan import Shard, plan_shards, shard_count
+from ray_committer.protocol.plan import Shard, plan_shards
 from ray_committer.protocol.record import ManifestRef
 
 counts = st.lists(st.integers(0, 40), max_size=12)
@@ -50,11 +50,6 @@ def test_all_shards_but_the_last_are_full(files: list[int], size: int) -> None:
 
 
 @given(counts, sizes)
-def test_shard_count_is_the_number_of_shards(files: list[int], size: int) -> None:
-    assert shard_count(sum(files), size) == len(planned(files, size))
-
-
-@given(counts, sizes)
 def test_ranges_name_their_manifest_and_are_never_empty(files: list[int], size: int) -> None:
     manifests = refs(files)
     for shard in plan_shards(manifests, shard_files=size, sample=0):
@@ -73,7 +68,6 @@ def test_the_first_entries_are_to_be_named(files: list[int], size: int, sample: 
 @pytest.mark.parametrize("files", [[], [0], [0, 0, 0]])
 def test_a_job_without_files_has_no_shard(files: list[int]) -> None:
     assert planned(files, 10) == []
-    assert shard_count(0, 10) == 0
 
 
 def test_manifests_are_cut_and_joined() -> None:

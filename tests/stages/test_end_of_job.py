@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,17 +15,27 @@ import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import (
     AmbiguousJobError,
+    CommitAbortedError,
     CommitConflictError,
     CommitRecordExistsError,
     JobNotFoundError,
     ManifestChangedError,
     MissingManifestsError,
+    PathError,
     RayCommitterError,
+    RayLostError,
+    StoreRefusedError,
     ValidationError,
 )
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.success import decode_success
+from ray_committer.stages.abort_job import abort_job
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.find_job import list_job_directories, read_attempt_state
 from ray_committer.stages.setup_job import setup_job
+from ray_committer.stages.worker import Worker
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
 
 
@@ -272,3 +284,126 @@ def test_a_committer_that_was_overtaken_after_its_crash_is_harmless(store, write
         run_commit(WrappedStore(store, before=crash), job)
     run_commit(store, job, nonce="another")
     assert tree() == {"a": "x", "b": "y"}
+
+
+@pytest.mark.parametrize("first", ["commit", "abort"])
+def test_a_commit_and_an_abort_at_once_cannot_both_happen(store, write_job, dest, tree, first: str):
+    """The second one runs whole at every store call of the first, in turn."""
+    files = {"p=1/a": "x", "p=2/b": "y"}
+    for number in range(1, 40):
+        shutil.rmtree(dest, ignore_errors=True)
+        job = write_job({0: files, 1: {}})
+        commit, abort = partial(run_commit, job=job), partial(run_abort, job=job)
+        runs = {"commit": (commit, abort), "abort": (abort, commit)}[first]
+        done: list[object] = []
+        countdown = iter(range(number))
+
+        def other(call: StoreCall, countdown=countdown, runs=runs, done=done) -> None:
+            if next(countdown, None) is None and not done:
+                done.append("the other ran")
+                with contextlib.suppress(RayCommitterError):
+                    done.append(runs[1](store))
+
+        with contextlib.suppress(RayCommitterError):
+            runs[0](WrappedStore(store, before=other))
+        if not done:
+            break
+        with contextlib.suppress(JobNotFoundError, CommitAbortedError):
+            ray_committer.commit_job(str(dest), "job_1")
+        with contextlib.suppress(CommitRecordExistsError):
+            ray_committer.abort_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
+        assert tree() in (files, {}), number
+        assert (dest / "_SUCCESS").exists() == bool(tree())
+        assert not (dest / "_temporary").exists()
+    assert number > 4
+
+
+def run_abort(store, job) -> bool:
+    context = JobContext(
+        store, job, CommitOptions(), InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    )
+    return abort_job(context, nonce="the abort")
+
+
+def test_an_abort_that_crashed_is_finished_by_an_abort_and_by_nothing_else(store, write_job, dest, tree):
+    for number in range(1, 9):
+        shutil.rmtree(dest, ignore_errors=True)
+        job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+        countdown = iter(range(number))
+
+        def crash(call: StoreCall, countdown=countdown) -> None:
+            if next(countdown, None) is None:
+                raise SimulatedCrash(call)
+
+        with contextlib.suppress(SimulatedCrash):
+            run_abort(WrappedStore(store, before=crash), job)
+        if Path(job.commit_record).exists():
+            with pytest.raises(CommitAbortedError, match="ray-committer abort"):
+                ray_committer.commit_job(str(dest), "job_1")
+        ray_committer.abort_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
+        assert tree() == {}
+        assert not (dest / "_temporary").exists()
+
+
+def test_an_older_attempt_is_refused_while_a_newer_ones_commit_has_begun(write_job, dest, store):
+    write_job({0: {"a": "x"}})
+    setup_job(store, new_job_attempt(str(dest), "job_1", 1))
+    with ray_committer.task_attempt(str(dest), "job_1", 0, options=CommitOptions(job_attempt=1)):
+        pass
+    ray_committer.record_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
+    with pytest.raises(CommitRecordExistsError, match="--attempt 1"):
+        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
+
+
+@pytest.mark.parametrize("job_id", ["", ".", "..", "a/b", "/etc"])
+def test_a_job_id_that_is_no_name_is_refused(dest: Path, job_id: str):
+    (dest / "00").mkdir(parents=True)
+    (dest / "_temporary").mkdir()
+    with pytest.raises(PathError, match="job id"):
+        ray_committer.abort_job(str(dest), job_id, options=CommitOptions(job_attempt=0))
+    assert (dest / "00").is_dir()
+
+
+def test_once_committed_neither_a_cancel_nor_a_lost_cluster_makes_it_a_failure(
+    store, write_job, dest: Path, tree
+):
+    token = ray_committer.CancelToken()
+    job = write_job({0: {"a": "x"}})
+
+    def lose(call: StoreCall) -> None:
+        if call.operation == "delete_directory":
+            raise RayLostError("simulated")
+        if call.paths[-1] == job.commit_point:
+            token.cancel()
+
+    wrapped = WrappedStore(store, before=lose)
+    worker = Worker(wrapped, job, in_driver=True)
+    context = JobContext(wrapped, job, CommitOptions(), InlineExecutor(lambda: worker), cancelled=token)
+    report = commit_job(context, read_attempt_state(store, job), nonce="n")
+    assert report.outcome is Outcome.COMMITTED
+    assert (dest / "_SUCCESS").exists()
+    assert any("not cleaned up" in notice for notice in report.notices)
+
+
+def test_an_error_after_the_record_says_to_run_again_whatever_it_was(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x", "b": "y"}})
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/b"):
+            raise StoreRefusedError("b: is on another file system")
+
+    with pytest.raises(RayCommitterError, match="run the same command to finish") as caught:
+        run_commit(WrappedStore(store, before=refuse), job)
+    assert caught.value.exit_code == 3
+
+
+def test_a_job_that_ends_while_jobs_are_listed_is_passed_over(store, write_job, dest: Path):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    other = write_job({0: {"b": "y"}}, job_id="job_2")
+
+    def end(call: StoreCall) -> None:
+        if call.paths == (other.job_directory,):
+            shutil.rmtree(other.job_directory, ignore_errors=True)
+
+    found = list_job_directories(WrappedStore(store, before=end), str(dest))
+    assert [job.job_id for job in found] == ["job_1"]

@@ -204,3 +204,13 @@ def test_the_conflict_mode_is_judged_once(store, write_job, dest: Path, tree):
     assert "a" in tree()
     assert ray_committer.commit_job(str(dest), options=options).files == 2
     assert tree() == {"a": "x", "b": "y"}
+
+
+@pytest.mark.parametrize("outside", ["/elsewhere", "{}/_temporary/other", "{}x"])
+def test_a_directory_outside_the_destination_is_not_made(store, write_job, dest: Path, outside: str):
+    job = write_job({0: {"a": "x"}})
+    path = outside.format(dest)
+    edit(job, 0, lambda c: c.update(directories=[{"d": f"file:{path}", "t": 0, "l": 1}]))
+    error = refused(store, job)
+    assert isinstance(error, PreflightError)
+    assert f"{path}: is no directory" in str(error)

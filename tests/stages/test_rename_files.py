@@ -47,7 +47,7 @@ def test_another_file_of_equal_size_is_a_conflict_even_without_the_source(store,
     os.unlink(entry.source)
     Path(entry.dest).write_text("TEXT")
     os.utime(entry.dest, (1, 1))
-    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+    with pytest.raises(CommitConflictError, match="not what its manifest says"):
         rename_entry(store, entry, 1)
     assert Path(entry.dest).read_text() == "TEXT"
 

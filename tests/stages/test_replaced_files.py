@@ -9,7 +9,13 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    IncompleteJobError,
+    PreflightError,
+    RayCommitterError,
+)
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -108,3 +114,64 @@ def test_a_root_that_does_not_exist_replaces_nothing(store, write_job, dest: Pat
     options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=(str(dest / "p=7"),))
     assert run_commit(store, write_job({0: {"p=7/new": "n"}}), options).replaced == 0
     assert tree() == {"p=7/new": "n"}
+
+
+def test_a_dangling_link_hides_no_old_data(store, old, write_job, dest: Path, tree):
+    (dest / "p=1" / "link").symlink_to(dest / "nowhere")
+    run_commit(store, write_job({0: {"p=1/new": "n"}}), OVERWRITE)
+    assert tree() == {"p=1/new": "n"}
+    assert not (dest / "p=1" / "link").is_symlink()
+
+
+def test_data_behind_a_linked_directory_is_never_deleted(store, old, write_job, dest, tmp_path, tree):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("x")
+    (dest / "p=3").symlink_to(elsewhere)
+    job = write_job({0: {"p=1/new": "n"}})
+    with pytest.raises(PreflightError, match="p=3: is a symbolic link to a directory"):
+        run_commit(store, job, OVERWRITE)
+    assert (elsewhere / "precious").exists()
+    assert set(old) <= set(tree())
+
+
+def test_old_data_is_kept_until_the_new_data_is_validated(store, old, write_job, tree):
+    job = write_job({0: {"p=1/new": "whole"}})
+    next(Path(job.tasks).rglob("new")).write_text("half")
+    with pytest.raises(RayCommitterError, match="4 bytes, its manifest says 5"):
+        run_commit(store, job, OVERWRITE)
+    assert set(old) <= set(tree())
+
+
+def test_a_changed_file_does_not_take_the_place_of_an_old_one(store, old, write_job, tree):
+    job = write_job({0: {"top": "whole"}})
+    next(Path(job.tasks).rglob("top")).write_text("half")
+    with pytest.raises(CommitStateUnknownError, match="must not replace"):
+        run_commit(store, job, OVERWRITE)
+    assert tree() == old
+
+
+def test_a_job_that_was_set_up_to_replace_is_not_committed_as_an_append(old, dest: Path, tree):
+    ray_committer.setup_job(str(dest), "job_1", options=OVERWRITE)
+    with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
+        Path(attempt.path("new")).write_text("n")
+    with pytest.raises(IncompleteJobError, match="to replace data"):
+        ray_committer.commit_job(str(dest))
+    assert tree() == old
+    ray_committer.commit_job(str(dest), options=OVERWRITE)
+    assert tree() == {"new": "n"}
+
+
+def test_a_destination_is_not_replaced_beside_a_job_that_could_bring_its_rows_back(
+    store, old, write_job, dest: Path, tree
+):
+    write_job({0: {"a": "of job 1"}}, job_id="job_1")
+    second = write_job({0: {"b": "of job 2"}}, job_id="job_2")
+    ray_committer.record_job(str(dest), "job_1", options=OVERWRITE)
+    with pytest.raises(CommitConflictError, match=r"ray-committer commit .* --job-id job_1"):
+        run_commit(store, second, OVERWRITE)
+    with pytest.raises(CommitConflictError, match="only then can the destination be replaced"):
+        ray_committer.setup_job(str(dest), "job_3", options=OVERWRITE)
+    ray_committer.commit_job(str(dest), "job_1")
+    run_commit(store, second, OVERWRITE)
+    assert tree() == {"b": "of job 2"}

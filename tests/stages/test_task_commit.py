@@ -190,3 +190,12 @@ def test_setup_warns_of_a_job_whose_commit_never_ended(dest: Path, write_job):
     assert len(warnings) == 1
     assert "ray-committer commit" in warnings[0]
     assert "job_1" in warnings[0]
+
+
+def test_a_linked_directory_in_a_task_attempt_is_refused_by_name(dest: Path, store, tmp_path: Path):
+    root, elsewhere = tmp_path / "attempt", tmp_path / "elsewhere"
+    root.mkdir()
+    elsewhere.mkdir()
+    (root / "link").symlink_to(elsewhere)
+    with pytest.raises(TaskCommitError, match="link: is a symbolic link to a directory"):
+        scan_task_attempt_directory(store, str(root), str(dest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,27 +15,51 @@ from ray_committer.errors import RayLostError, RayNotAvailableError
 NAMESPACE = "ray_committer"
 
 
+_lock = threading.Lock()
+_users = 0
+
+
 def connect(*, may_start: bool) -> bool:
-    """Make sure that this process is connected to Ray; True if that was done here.
+    """Make sure that this process is connected to Ray; True if `disconnect` is to be called after.
 
     Uses the connection that is there, else the cluster of ``RAY_ADDRESS`` or of this machine. Only with
-    `may_start` is a local one started where none is found.
+    `may_start` is a local one started where none is found. Commits of one process share it.
     """
-    if ray.is_initialized():
-        return False
+    global _users
+    with _lock:
+        if ray.is_initialized() and not _users:
+            return False
+        if not ray.is_initialized():
+            _start(may_start=may_start)
+        _users += 1
+        return True
+
+
+def disconnect() -> None:
+    """End the connection that `connect` made, when its last user has gone."""
+    global _users
+    with _lock:
+        _users -= 1
+        if not _users:
+            ray.shutdown()
+
+
+def _start(*, may_start: bool) -> None:
     if not may_start:
         raise RayNotAvailableError(
             "Ray is not connected in this driver (was ray.shutdown() called?), and none is started from "
             "inside a Spark job; call ray.init() before the write, or install with executor='threads'"
         )
     address = os.environ.get("RAY_ADDRESS", "auto")
+    common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "warning"}
     try:
-        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="warning")
+        ray.init(address=address, **common)
     except ConnectionError as e:
         if "RAY_ADDRESS" in os.environ:
             raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there") from e
-        ray.init(address="local", namespace=NAMESPACE, log_to_driver=False, include_dashboard=False)
-    return True
+        ray.init(address="local", include_dashboard=False, **common)
+    except RuntimeError as e:
+        raise RayNotAvailableError(f"{address}: this Ray cluster cannot be joined: {e}") from e
 
 
 @contextmanager

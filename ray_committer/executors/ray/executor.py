@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import ray
 
 from ray_committer.directories import Directories
 from ray_committer.executors.base import Item, OpenResources, Result, Work
-from ray_committer.executors.ray.cluster import alive_nodes, calls, connect
+from ray_committer.executors.ray.cluster import alive_nodes, calls, connect, disconnect
 from ray_committer.executors.ray.directory_actor import start_directory_actor
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.remote import run_task_remotely
@@ -33,7 +34,7 @@ class RayExecutor:
         self._connected_here = connect(may_start=options.may_start_ray)
         self._open_resources = open_resources
         self._options = options
-        self._commit_key = commit_key
+        self._resources_key = uuid.uuid4().hex
         self._pool: WorkerPool | None = None
         self.width = options.workers or max(2, 2 * alive_nodes())
         try:
@@ -53,7 +54,7 @@ class RayExecutor:
             while True:
                 for item in waiting:
                     with calls():
-                        ref = task.remote(self._commit_key, self._open_resources, shared, item)
+                        ref = task.remote(self._resources_key, self._open_resources, shared, item)
                     running.append(ref)
                     if len(running) >= _TASKS_IN_FLIGHT_A_WORKER * self.width:
                         break
@@ -94,5 +95,5 @@ class RayExecutor:
 
     def _disconnect(self) -> None:
         if self._connected_here:
-            ray.shutdown()
+            disconnect()
             self._connected_here = False

@@ -43,7 +43,11 @@ class WorkerPool:
         self._losses = 0
         self._admission: list[Call] = []
         self._workers = [self._spawn() for _ in range(size)]
-        self._wait_for(self._workers)
+        try:
+            self._wait_for(self._workers)
+        except BaseException:
+            self.close()
+            raise
 
     def admit(self, check: Callable[[Any, Any], Any], item: Any) -> None:
         """Run a check on every worker, and on each that replaces one later."""
@@ -145,8 +149,7 @@ class WorkerPool:
                 f"run the same command"
             ) from cause
         _log.warning("a commit worker was lost and is replaced: %s", cause)
-        new = self._spawn()
+        new = self._workers[self._workers.index(worker)] = self._spawn()
         self._wait_for([new])
         for check, item in self._admission:
             ray.get(new.run.remote(check, item))
-        self._workers[self._workers.index(worker)] = new

@@ -17,13 +17,13 @@ _opened: dict[str, Any] = {}
 
 
 def run_task(
-    commit_key: str, open_resources: OpenResources, work: Callable[[Any, Any], Any], item: Any
+    resources_key: str, open_resources: OpenResources, work: Callable[[Any, Any], Any], item: Any
 ) -> Any:
-    """Run work in a Ray task; resources are opened once a process and commit."""
-    if commit_key not in _opened:
+    """Run work in a Ray task; resources are opened once a process and key."""
+    if resources_key not in _opened:
         _opened.clear()
-        _opened[commit_key] = open_resources()
-    return work(_opened[commit_key], item)
+        _opened[resources_key] = open_resources()
+    return work(_opened[resources_key], item)
 
 
 class CommitWorker:

@@ -92,7 +92,7 @@ def fail_task(marker: str, *, times: int) -> object:
     """A column function that fails the first `times` attempts of the task of partition 0."""
 
     @udf("long")
-    def fail(value: int) -> int:
+    def fail(value):
         context = TaskContext.get()
         Path(f"{marker}-{context.partitionId()}-{context.attemptNumber()}").touch()
         if context.partitionId() == 0 and context.attemptNumber() < times:

@@ -11,18 +11,23 @@ import scala.collection.Iterator;
 final class JobRequest {
     private final Json json = new Json();
 
-    JobRequest(JobDirectory job, String mode, boolean dynamicPartitionOverwrite) {
+    JobRequest(
+            JobDirectory job,
+            String mode,
+            boolean dynamicPartitionOverwrite,
+            List<String> replacePaths) {
         json.put("version", Bridge.PROTOCOL_VERSION)
                 .put("jobId", job.jobId())
                 .put("jobAttempt", JobDirectory.ATTEMPT)
                 .put("dest", job.dest().toUri().toString())
                 .put("commit", mode)
-                .put("dynamicPartitionOverwrite", dynamicPartitionOverwrite);
+                .put("dynamicPartitionOverwrite", dynamicPartitionOverwrite)
+                .put("replacePaths", replacePaths);
     }
 
-    /** Adds what only a commit has: the tasks, what they replace, and where else they write. */
+    /** Adds what only a commit has: the tasks, their partitions, and where else they write. */
     JobRequest withTasks(
-            Iterator<TaskCommitMessage> messages, List<String> replacePaths, boolean markSuccess)
+            Iterator<TaskCommitMessage> messages, boolean markSuccess)
             throws IOException {
         TreeSet<String> partitionPaths = new TreeSet<>();
         TreeSet<String> absoluteRoots = new TreeSet<>();
@@ -33,8 +38,7 @@ final class JobRequest {
             absoluteRoots.addAll(task.absoluteRoots());
             tasks.add(task.toJson());
         }
-        json.put("replacePaths", replacePaths)
-                .put("partitionPaths", partitionPaths)
+        json.put("partitionPaths", partitionPaths)
                 .put("absoluteRoots", absoluteRoots)
                 .put("markSuccess", markSuccess)
                 .putRawItems("tasks", tasks);

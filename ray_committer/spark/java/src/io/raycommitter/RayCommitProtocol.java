@@ -226,16 +226,16 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
                     + " so the write to " + dest + " is not committed; keep it installed until the"
                     + " write returns, and run the write again");
         }
-        List<String> replaced = new ArrayList<>();
-        replacePaths.forEach(old -> replaced.add(old.toUri().toString()));
         boolean markSuccess = context.getConfiguration()
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
-        JobRequest request = request().withTasks(messages, replaced, markSuccess);
+        JobRequest request = request().withTasks(messages, markSuccess);
         HandlerCall.run(handler::commitJob, request.text());
     }
 
     private JobRequest request() {
-        return new JobRequest(job(), mode, dynamicPartitionOverwrite);
+        List<String> replaced = new ArrayList<>();
+        replacePaths.forEach(old -> replaced.add(old.toUri().toString()));
+        return new JobRequest(job(), mode, dynamicPartitionOverwrite, replaced);
     }
 
     private JobDirectory job() {
