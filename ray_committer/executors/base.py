@@ -35,6 +35,9 @@ class WorkExecutor(Protocol):
     def run_on_workers(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
         """Run work on long-lived workers that keep their store client."""
 
+    def start_workers(self) -> None:
+        """Start the long-lived workers; idempotent, an error if they cannot be had."""
+
     def admit_workers(self, check: Work[Item, Result], item: Item) -> None:
         """Run `check` once on every worker, later ones included, before it gets other work."""
 

@@ -122,6 +122,8 @@ def _commit(
         context.journal.add(loaded.statistics)
         if record is None:
             _check_intent(context, state)
+            if not record_only:
+                context.executor.start_workers()  # a cluster without room is found before the record
             record = _decide(context, loaded, nonce, replaced_roots, allowed_roots)
             progress.record = record
         if record_only:

@@ -72,6 +72,9 @@ class RayExecutor:
     def run_on_workers(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
         return self._workers().run(work, items)
 
+    def start_workers(self) -> None:
+        self._workers()
+
     def admit_workers(self, check: Work[Item, Result], item: Item) -> None:
         self._workers().admit(check, item)
 

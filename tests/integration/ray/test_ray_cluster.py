@@ -146,6 +146,7 @@ def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest:
     with pytest.raises(RayNotAvailableError, match="50 commit workers started within 2 s"):
         ray_committer.commit_job(str(dest), executor="ray", options=options)
     assert tree() == {}
+    assert ray_committer.list_jobs(str(dest))[0].state == "running"
     ray_committer.commit_job(str(dest), executor="ray")
     assert len(tree()) == 10
 
