@@ -18,6 +18,7 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitConflictError,
     CommitRecordExistsError,
+    CommitterBusyError,
     JobNotFoundError,
     ManifestChangedError,
     MissingManifestsError,
@@ -36,6 +37,8 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import list_job_directories, read_attempt_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
 
 
@@ -407,3 +410,38 @@ def test_a_job_that_ends_while_jobs_are_listed_is_passed_over(store, write_job, 
 
     found = list_job_directories(WrappedStore(store, before=end), str(dest))
     assert [job.job_id for job in found] == ["job_1"]
+
+
+def before_the_write(run) -> WrappedStore:
+    """A store on which `run` happens just before the first file is written."""
+    ran: list[object] = []
+
+    def hook(call: StoreCall) -> None:
+        if call.operation == "write" and not ran:
+            ran.append(run())
+
+    return WrappedStore(LocalStore(StoreSpec("file")), before=hook)
+
+
+def test_an_abort_that_a_record_overtakes_deletes_nothing(write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x"}})
+    store = before_the_write(lambda: ray_committer.record_job(str(dest), "job_1"))
+    with pytest.raises(CommitRecordExistsError):
+        run_abort(store, job)
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"a": "x"}
+
+
+def test_a_committer_that_another_overtakes_with_other_manifests_stops(write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x"}})
+
+    def overtake() -> None:
+        with ray_committer.task_attempt(str(dest), "job_1", 1) as attempt:
+            Path(attempt.path("b")).write_text("y")
+        ray_committer.record_job(str(dest), "job_1")
+
+    with pytest.raises(CommitterBusyError):
+        run_commit(before_the_write(overtake), job)
+    assert tree() == {}
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"a": "x", "b": "y"}
