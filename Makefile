@@ -11,6 +11,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 .PHONY: demo test check setup spark4 java clean
 
 demo: setup spark4
+	rm -rf build/demo
 	.venv/bin/python docs/examples/flights.py build/demo/on-ray
 	.venv-spark4/bin/python docs/examples/flights_deferred.py build/demo/on-ray/flights.csv \
 		build/demo/deferred --also-read build/demo/on-ray/table
