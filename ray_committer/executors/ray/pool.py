@@ -52,9 +52,12 @@ class WorkerPool:
     def admit(self, check: Callable[[Any, Any], Any], item: Any) -> None:
         """Run a check on every worker, and on each that replaces one later."""
         self._admission.append((check, item))
-        for worker in self._workers:
+        for worker in list(self._workers):
             with calls():
-                ray.get(worker.run.remote(check, item))
+                try:
+                    ray.get(worker.run.remote(check, item))
+                except (ActorDiedError, ActorUnavailableError) as e:
+                    self._replace(worker, e)
 
     def run(self, work: Callable[[Any, Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Run work over items; at least once each, every result yielded once."""

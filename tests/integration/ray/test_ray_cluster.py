@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from ray_committer.errors import (
     CommitterBusyError,
     RayNotAvailableError,
 )
-from ray_committer.events import Event, FilesRenamed
+from ray_committer.events import Event, FilesRenamed, StageStarted
 from ray_committer.stages.commit_job import _prove_same_store
 from ray_committer.stages.worker import WorkerSpec
 
@@ -64,13 +65,21 @@ def test_ten_thousand_files_arrive_once_each_and_the_driver_holds_none(tmp_path:
 
 
 def worker_processes() -> list[int]:
+    """The commit workers of this test's cluster, which descend from this process; no other's."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().startswith(b"ray::CommitWorker"):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            pid = int(path.parent.name)
+            if path.read_bytes().startswith(b"ray::CommitWorker") and os.getpid() in ancestors(pid):
+                found.append(pid)
+    return found
+
+
+def ancestors(pid: int) -> list[int]:
+    found = []
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        found.append(pid)
     return found
 
 
@@ -92,6 +101,23 @@ def test_a_killed_worker_loses_nothing(dest: Path, tree):
     )
     assert len(killed) == 1
     assert report.moved + sum(report.proved.values()) == 6_000
+    assert tree() == written
+
+
+@pytest.mark.timeout(180)
+def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
+    written = write_files(dest, tasks=4, files=200)
+    killed: list[int] = []
+
+    def kill_one(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == "job_stage_create_target_dirs":
+            killed.append(worker_processes()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    ray_committer.commit_job(
+        str(dest), executor="ray", options=CommitOptions(workers=3), on_event=kill_one
+    )
+    assert len(killed) == 1
     assert tree() == written
 
 
