@@ -1,7 +1,7 @@
 """Write the commit record, and later turn it into the commit point: the two moments that decide.
 
 Both are one atomic rename that never replaces. The commit point is the record under its second name,
-so no crash leaves one of them half done or both.
+so a crash leaves neither of them half done.
 """
 
 from __future__ import annotations
