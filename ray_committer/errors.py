@@ -7,6 +7,8 @@ Texts read ``"{path}: what is wrong, and what to do"``.
 
 from __future__ import annotations
 
+import errno
+
 
 class RayCommitterError(Exception):
     """Base of all errors that this package raises on purpose."""
@@ -54,6 +56,21 @@ class TaskCommitError(RayCommitterError):
 
 class CommitAbortedError(RayCommitterError):
     """The store failed before anything visible was changed. Mend it and run the job's commit again."""
+
+
+class ThrottledError(OSError):
+    """The store asks for fewer requests; it did nothing. Wait, then try again.
+
+    `retry_after_seconds` is what the store asked for, None if it did not say. Raised by stores, answered
+    by the rate limit; pickles.
+    """
+
+    def __init__(self, path: str, retry_after_seconds: float | None = None) -> None:
+        super().__init__(errno.EAGAIN, "the store throttles requests", path)
+        self.retry_after_seconds = retry_after_seconds
+
+    def __reduce__(self) -> tuple[type[ThrottledError], tuple[str, float | None]]:
+        return ThrottledError, (self.filename, self.retry_after_seconds)
 
 
 class RayNotAvailableError(RayCommitterError):
