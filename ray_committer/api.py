@@ -177,6 +177,8 @@ def validate_job(
             state = existing_state(job)
             if state.is_decided and state.has_manifests:
                 record = load_commit_record(job.context, committed=state.has_commit_point)
+                roots = (job.context.job.destination, *record.allowed_roots)
+                load_manifests(job.context, record, roots)
                 return validate_renamed_files(job.context, record.manifests)
     except JobNotFoundError:
         return _validate_marker(store, destination, job_id)

@@ -1,8 +1,9 @@
-"""The directories of a job's output, each made once however many tasks wrote into it.
+"""What all tasks of a job have in common: its directories, each made once, and one owner a name.
 
-One coordinator collects what every manifest names, keeps the leaves (making a leaf makes its parents,
-so parents come before children by themselves) and hands each leaf to one worker at a time. It decides
-and does no I/O, so a slow store client never holds it up. Replaces Hadoop's lock a manifest.
+One coordinator collects what every manifest names. Of the directories it keeps the leaves (making a leaf
+makes its parents, so parents come before children by themselves) and hands each to one worker at a
+time. Of the files it keeps eight bytes each, to find two that want one name. It decides and does no
+I/O, so a slow store client never holds it up. Replaces Hadoop's lock a manifest.
 """
 
 from __future__ import annotations
@@ -11,15 +12,22 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from ray_committer.protocol.fingerprints import fingerprint, fingerprints
+from ray_committer.protocol.fingerprints import common, fingerprint, fingerprints, repeated, share_of
 from ray_committer.protocol.paths import parent
 
 
 class Directories(Protocol):
-    """What stages need of a coordinator, in this process or behind a Ray actor."""
+    """What stages need of a coordinator, in this process or behind a Ray actor.
 
-    def collect(self, directories: Sequence[str]) -> None:
-        """Add directories; any may have been added before."""
+    One that was lost and started again is empty: every call but `renew` then raises
+    `CoordinatorLostError`, until `renew` accepts the empty one and everything is collected again.
+    """
+
+    def renew(self) -> None:
+        """Go on with an empty coordinator if the one of before was lost."""
+
+    def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
+        """Add the directories and the files' fingerprints of one batch; again, it changes nothing."""
 
     def plan(self) -> int:
         """Fix the leaves and return their number; idempotent until more are collected."""
@@ -33,11 +41,17 @@ class Directories(Protocol):
     def release(self) -> int:
         """End the claims of holders that are gone; return how many leaves are not made yet."""
 
-    def fingerprints(self) -> bytes:
-        """The fingerprints of all directories, ancestors included, once each."""
+    def repeated(self) -> frozenset[bytes]:
+        """The fingerprints that more than one file or directory, ancestors included, has."""
+
+    def written(self, files: bytes) -> frozenset[bytes]:
+        """Those of these fingerprints that files of the job have, too."""
 
     def find(self, wanted: frozenset[bytes]) -> list[str]:
         """The directories that have one of these fingerprints."""
+
+    def share(self, number: int, shares: int) -> list[str]:
+        """The collected directories whose fingerprint falls into share `number` of `shares`."""
 
 
 class DirectoryCoordinator:
@@ -54,13 +68,18 @@ class DirectoryCoordinator:
         self._waiting: list[str] = []
         self._claimed: set[str] = set()
         self._made: set[str] = set()
+        self._files: dict[int, bytes] = {}
 
-    def collect(self, directories: Sequence[str]) -> None:
+    def renew(self) -> None:
+        """It lives as long as its process."""
+
+    def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
         with self._lock:
-            for directory in directories:
-                if directory not in self._collected:
-                    self._collected.add(directory)
-                    self._note_ancestors(directory)
+            self._files[batch] = files
+            new = set(directories) - self._collected
+            self._collected |= new
+            for directory in new:
+                self._note_ancestors(directory)
 
     def plan(self) -> int:
         with self._lock:
@@ -70,7 +89,8 @@ class DirectoryCoordinator:
 
     def claim(self, limit: int) -> list[str]:
         with self._lock:
-            taken = [self._waiting.pop() for _ in range(min(limit, len(self._waiting)))]
+            taken = self._waiting[-limit:][::-1]
+            del self._waiting[-limit:]
             self._claimed.update(taken)
             return taken
 
@@ -85,14 +105,22 @@ class DirectoryCoordinator:
             self._claimed.clear()
             return len(self._waiting)
 
-    def fingerprints(self) -> bytes:
+    def repeated(self) -> frozenset[bytes]:
         with self._lock:
-            return fingerprints(self._collected | self._inner)
+            return repeated([*self._files.values(), fingerprints(self._collected | self._inner)])
+
+    def written(self, files: bytes) -> frozenset[bytes]:
+        with self._lock:
+            return common(self._files.values(), files)
 
     def find(self, wanted: frozenset[bytes]) -> list[str]:
         with self._lock:
             known = self._collected | self._inner
             return [path for path in known if fingerprint(path) in wanted]
+
+    def share(self, number: int, shares: int) -> list[str]:
+        with self._lock:
+            return [path for path in self._collected if share_of(fingerprint(path), shares) == number]
 
     def _note_ancestors(self, directory: str) -> None:
         above = parent(directory)

@@ -83,6 +83,14 @@ class CommitStateUnknownError(RayCommitterError):
     exit_code = 3
 
 
+class CoordinatorLostError(CommitStateUnknownError):
+    """The coordinating actor was lost and runs again, empty. What it knew is collected again."""
+
+
+class LeaseLostError(CommitStateUnknownError):
+    """This process may not make requests any more: whoever hands out leases was not reached in time."""
+
+
 class RayLostError(CommitStateUnknownError):
     """Ray went away while the commit ran. Connect to it again and run the same command."""
 

@@ -18,6 +18,7 @@ from ray_committer.stages import find_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker, WorkerSpec
 from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store, resolve_destination
 
 StorageOptions = Mapping[str, Any]
@@ -58,13 +59,14 @@ def open_job(
     choice = choose_executor(
         executor,
         options,
-        open_here=lambda: Worker(store, job, in_driver=True),
-        open_elsewhere=WorkerSpec(spec, job, options.worker_threads),
+        open_here=lambda: Worker(store, job, in_driver=True, throttle_seconds=options.throttle_seconds),
+        open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.throttle_seconds),
         commit_key=_commit_key(spec, job),
     )
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)
-    context = JobContext(store, job, options, choice.executor, on_event, cancelled=token)
+    guarded = GuardedStore(store, choice.executor.permits, throttle_seconds=options.throttle_seconds)
+    context = JobContext(guarded, job, options, choice.executor, on_event, cancelled=token)
     try:
         yield OpenJob(
             context,

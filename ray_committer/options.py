@@ -17,6 +17,18 @@ class CommittedTask:
     task_attempt_id: str | None
 
 
+_AT_LEAST_ONE = (
+    "threads",
+    "workers",
+    "worker_threads",
+    "shard_files",
+    "max_requests_per_second",
+    "lease_seconds",
+    "rename_attempts",
+    "manifest_save_attempts",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
     """How one job is committed. What a commit record already says wins over what is asked here.
@@ -41,7 +53,12 @@ class CommitOptions:
         operations at once in each, and the CPUs that each asks Ray for.
     may_start_ray: whether executor="ray" may start a local Ray where none is connected.
     worker_start_seconds: how long a Ray worker may take to start.
-    shard_files: files that a worker is given at once.
+    shard_files: files that a worker is given at once; None: what it renames in a tenth of a second, but
+        at least 50 and at most 1,000.
+    max_requests_per_second: requests of all kinds to the store, of all processes together; None is no
+        limit until the store throttles.
+    lease_seconds: how long a process goes on when it cannot ask whether it still may.
+    throttle_seconds: how long one request is repeated that the store throttles.
     rename_attempts: tries of a rename that failed and proved not to have happened.
     manifest_save_attempts: tries of saving a task manifest.
     """
@@ -65,13 +82,15 @@ class CommitOptions:
     worker_cpus: float = 0.1
     may_start_ray: bool = True
     worker_start_seconds: float = 30.0
-    shard_files: int = 250
+    shard_files: int | None = None
+    max_requests_per_second: float | None = None
+    lease_seconds: float = 10.0
+    throttle_seconds: float = 300.0
     rename_attempts: int = 3
     manifest_save_attempts: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("threads", "worker_threads", "shard_files", "rename_attempts"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"CommitOptions.{name} must be at least 1")
-        if self.manifest_save_attempts < 1 or (self.workers is not None and self.workers < 1):
-            raise ValueError("CommitOptions.manifest_save_attempts and workers must be at least 1")
+        for name in _AT_LEAST_ONE:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"CommitOptions.{name} must be at least 1, not {value}")

@@ -8,14 +8,29 @@ again), so it must be idempotent; each item's result is yielded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from ray_committer.directories import Directories
+from ray_committer.ratelimit import LimitStatistics, Permits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Work = Callable[[Any, Item], Result]
+Work = Callable[..., Result]
 OpenResources = Callable[[], Any]
+Parked = Any
+"""A result that stays where it was made: in an executor's hands, not to be looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supplied(Generic[Item]):
+    """An item and parked results for it: the work is called with ``(resources, item, *results)``.
+
+    Where a parked result was lost with its node and cannot be made again, the work is given None.
+    """
+
+    item: Item
+    parked: tuple[Parked, ...]
 
 
 class WorkExecutor(Protocol):
@@ -27,22 +42,41 @@ class WorkExecutor(Protocol):
     name: str
     width: int
     """How many items are worked on at once."""
+    threads: int
+    """How many requests to the store each of them can have in flight."""
     directories: Directories
+    permits: Permits
+    """For the requests that the driver makes itself."""
 
-    def run_tasks(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
+    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         """Run short, stateless work."""
 
-    def run_on_workers(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Run work on long-lived workers that keep their store client."""
+    def park_tasks(
+        self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
+    ) -> Iterator[tuple[Result, Parked]]:
+        """Run short, stateless work whose second result stays where it was made."""
+
+    def run_on_workers(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Run work on long-lived workers that keep their store client; `Supplied` items allowed."""
 
     def start_workers(self) -> None:
         """Start the long-lived workers; idempotent, an error if they cannot be had."""
 
-    def admit_workers(self, check: Work[Item, Result], item: Item) -> None:
+    def admit_workers(self, check: Work[Result], item: Item) -> None:
         """Run `check` once on every worker, later ones included, before it gets other work."""
+
+    def limit_statistics(self) -> LimitStatistics:
+        """What the limit of requests did so far."""
 
     def cancel(self) -> None:
         """Ask running work to stop at its next step; idempotent, from any thread."""
 
     def close(self) -> None:
         """Release what was started; idempotent."""
+
+
+def call(work: Work[Result], resources: Any, item: Any) -> Result:
+    """Call `work` in this process."""
+    if isinstance(item, Supplied):
+        return work(resources, item.item, *item.parked)
+    return work(resources, item)

@@ -13,6 +13,7 @@ from ray_committer.executors.base import OpenResources, WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.options import CommitOptions
+from ray_committer.ratelimit import RateLimit
 
 ExecutorName = Literal["auto", "inline", "threads", "ray"]
 
@@ -42,9 +43,10 @@ def choose_executor(
         from ray_committer.executors.ray.executor import RayExecutor
 
         return Choice(RayExecutor(open_elsewhere, options, commit_key=commit_key), "asked for")
+    limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
-        return Choice(InlineExecutor(open_here), "asked for")
+        return Choice(InlineExecutor(open_here, limit), "asked for")
     if name not in ("auto", "threads"):
         raise ValueError(f"executor must be auto, inline, threads or ray, not {name!r}")
     reason = "asked for" if name == "threads" else "local files gain nothing from more processes"
-    return Choice(ThreadsExecutor(open_here, threads=options.threads), reason)
+    return Choice(ThreadsExecutor(open_here, limit, threads=options.threads), reason)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ray_committer.directories import Directories, DirectoryCoordinator
-from ray_committer.executors.base import Item, OpenResources, Result, Work
+from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work, call
+from ray_committer.ratelimit import LimitStatistics, Permits, RateLimit
 
 
 class InlineExecutor:
@@ -13,26 +14,38 @@ class InlineExecutor:
 
     name = "inline"
     width = 1
+    threads = 1
 
-    def __init__(self, open_resources: OpenResources) -> None:
+    def __init__(self, open_resources: OpenResources, limit: RateLimit | None = None) -> None:
         self.directories: Directories = DirectoryCoordinator()
+        self._limit = limit or RateLimit()
+        self.permits = Permits(self._limit, "here")
         self._resources = open_resources()
+        self._resources.guard(self.permits)
 
-    def run_tasks(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
+    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         for item in items:
-            yield work(self._resources, item)
+            yield call(work, self._resources, item)
 
-    def run_on_workers(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
+    def park_tasks(
+        self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
+    ) -> Iterator[tuple[Result, Parked]]:
+        return self.run_tasks(work, items)
+
+    def run_on_workers(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         return self.run_tasks(work, items)
 
     def start_workers(self) -> None:
         """They are here."""
 
-    def admit_workers(self, check: Work[Item, Result], item: Item) -> None:
+    def admit_workers(self, check: Work[Result], item: Item) -> None:
         check(self._resources, item)
+
+    def limit_statistics(self) -> LimitStatistics:
+        return self._limit.statistics()
 
     def cancel(self) -> None:
         self._resources.cancel()
 
     def close(self) -> None:
-        """Nothing was started."""
+        self.permits.close()

@@ -6,28 +6,30 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from ray_committer.directories import Directories, DirectoryCoordinator
-from ray_committer.executors.base import Item, OpenResources, Result, Work
+from ray_committer.executors.base import Item, OpenResources, Result, Work, call
+from ray_committer.executors.inline import InlineExecutor
+from ray_committer.ratelimit import RateLimit
 
 
-class ThreadsExecutor:
+class ThreadsExecutor(InlineExecutor):
     """A `WorkExecutor` of `threads` threads that share one set of resources."""
 
     name = "threads"
 
-    def __init__(self, open_resources: OpenResources, *, threads: int) -> None:
-        self.directories: Directories = DirectoryCoordinator()
+    def __init__(
+        self, open_resources: OpenResources, limit: RateLimit | None = None, *, threads: int
+    ) -> None:
+        super().__init__(open_resources, limit)
         self.width = threads
-        self._resources = open_resources()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ray-committer")
 
-    def run_tasks(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
+    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
         running: set[Future[Any]] = set()
         try:
             while True:
                 for item in waiting:
-                    running.add(self._pool.submit(work, self._resources, item))
+                    running.add(self._pool.submit(call, work, self._resources, item))
                     if len(running) >= 2 * self.width:
                         break
                 if not running:
@@ -40,17 +42,6 @@ class ThreadsExecutor:
                 future.cancel()
             wait(running)
 
-    def run_on_workers(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
-        return self.run_tasks(work, items)
-
-    def start_workers(self) -> None:
-        """They are here."""
-
-    def admit_workers(self, check: Work[Item, Result], item: Item) -> None:
-        check(self._resources, item)
-
-    def cancel(self) -> None:
-        self._resources.cancel()
-
     def close(self) -> None:
         self._pool.shutdown()
+        super().close()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy
+from numpy.typing import NDArray
 
 WIDTH = 8
 
@@ -26,8 +27,34 @@ def fingerprints(paths: Iterable[str]) -> bytes:
 
 
 def repeated(parts: Iterable[bytes]) -> frozenset[bytes]:
-    """The fingerprints that occur more than once in all of `parts`."""
-    array = numpy.frombuffer(b"".join(parts), dtype=numpy.uint64).copy()
+    """The fingerprints that occur more than once in all of `parts`; one copy of them is made."""
+    array = _sorted(parts)
+    return _values(array[1:][array[1:] == array[:-1]])
+
+
+def common(parts: Iterable[bytes], wanted: bytes) -> frozenset[bytes]:
+    """The fingerprints of `wanted` that occur in `parts`."""
+    if not wanted:
+        return frozenset()
+    sought = _sorted([wanted])
+    found = [part[numpy.isin(part, sought)] for part in map(_numbers, parts)]
+    return _values(numpy.concatenate([_numbers(b""), *found]))
+
+
+def share_of(mark: bytes, shares: int) -> int:
+    """Which of `shares` a fingerprint belongs to: the same in every process."""
+    return int.from_bytes(mark, "little") % shares
+
+
+def _numbers(part: bytes) -> NDArray[numpy.uint64]:
+    return numpy.frombuffer(part, dtype="<u8")
+
+
+def _sorted(parts: Iterable[bytes]) -> NDArray[numpy.uint64]:
+    array = numpy.concatenate([_numbers(b""), *map(_numbers, parts)])
     array.sort()
-    twice = numpy.unique(array[1:][array[1:] == array[:-1]])
-    return frozenset(value.tobytes() for value in twice)
+    return array
+
+
+def _values(array: NDArray[numpy.uint64]) -> frozenset[bytes]:
+    return frozenset(value.tobytes() for value in numpy.unique(array))

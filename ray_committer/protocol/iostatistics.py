@@ -43,6 +43,53 @@ def duration(name: str, milliseconds: int, *, failed: bool = False) -> IOStatist
     )
 
 
+class Durations:
+    """Durations of many operations, added up: cheap enough to be noted at each. Not safe for threads."""
+
+    def __init__(self) -> None:
+        self._timed: dict[str, _Timed] = {}
+
+    def add(self, name: str, seconds: float, *, failed: bool = False) -> None:
+        """Note one operation; the time of a failed one is kept apart, as Hadoop does."""
+        key = f"{name}.failures" if failed else name
+        timed = self._timed.get(key)
+        if timed is None:
+            timed = self._timed[key] = _Timed(name)
+        timed.add(seconds)
+
+    def statistics(self) -> IOStatistics:
+        """All that was noted, in milliseconds; a name's counter counts the failed ones, too."""
+        found = IOStatistics()
+        for key, timed in self._timed.items():
+            counters = {timed.name: timed.count, key: timed.count}
+            found = aggregate(found, timed.as_statistics(key, counters))
+        return found
+
+
+class _Timed:
+    __slots__ = ("count", "longest", "name", "shortest", "sum")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+        self.sum = self.longest = 0.0
+        self.shortest = float("inf")
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.sum += seconds
+        self.longest = max(self.longest, seconds)
+        self.shortest = min(self.shortest, seconds)
+
+    def as_statistics(self, key: str, counters: dict[str, int]) -> IOStatistics:
+        return IOStatistics(
+            counters=counters,
+            minimums={f"{key}.min": round(self.shortest * 1000)},
+            maximums={f"{key}.max": round(self.longest * 1000)},
+            meanstatistics={f"{key}.mean": Mean(self.count, round(self.sum * 1000))},
+        )
+
+
 def count(name: str, value: int) -> IOStatistics:
     """A counter alone."""
     return IOStatistics(counters={name: value})

@@ -89,8 +89,13 @@ def new_job_attempt(destination: str, job_id: str, number: int) -> JobAttempt:
 
 def check_name(name: str, what: str) -> None:
     """Refuse an id that would lead to another directory than one of its own."""
-    if name in ("", ".", "..") or "/" in name or "\0" in name:
+    if not is_name(name):
         raise PathError(f"{what} {name!r}: must be a plain name, without a slash")
+
+
+def is_name(name: str) -> bool:
+    """Whether `name` can be one element of a path, and leads nowhere else."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def temporary_directory(destination: str) -> str:

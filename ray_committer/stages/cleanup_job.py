@@ -8,8 +8,8 @@ by the next. Source: Hadoop CleanupJobStage.
 from __future__ import annotations
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.protocol.paths import is_inside
-from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
+from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker
 
@@ -20,13 +20,9 @@ def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
     A failure here does not fail the job, which is committed; the same command finishes the clean-up.
     """
     job, store = context.job, context.store
-    attempts = dict.fromkeys(
-        ref.task_attempt_directory
-        for ref in record.manifests
-        if ref.task_attempt_directory and is_inside(ref.task_attempt_directory, job.tasks)
-    )
+    attempts = {directory for ref in record.manifests if (directory := _attempt_directory(job, ref))}
     try:
-        for _ in context.executor.run_on_workers(_delete_directory, list(attempts)):
+        for _ in context.executor.run_on_workers(_delete_directory, sorted(attempts)):
             pass
         store.delete_directory(job.tasks)
         store.delete_directory(job.manifests)
@@ -39,6 +35,14 @@ def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
         )
         return False
     return True
+
+
+def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:
+    """Where a committed task attempt had its files; None if that is not below this job's tasks."""
+    directory = ref.task_attempt_directory
+    if directory is None and is_name(ref.task_attempt_id or ""):
+        directory = join(job.tasks, ref.task_attempt_id or "")
+    return directory if directory and is_inside(directory, job.tasks) else None
 
 
 def remove_empty_parents(context: JobContext) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
+    CoordinatorLostError,
     IncompleteJobError,
     JobNotFoundError,
     MissingManifestsError,
@@ -40,6 +42,10 @@ from ray_committer.stages.save_commit_record import (
 from ray_committer.stages.save_success_file import save_success_file, save_summary_report
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stages.worker import Worker
+
+T = TypeVar("T")
+
+_COORDINATORS = 5  # how many are lost before the commit stops
 
 
 @dataclass(slots=True)
@@ -118,7 +124,7 @@ def _commit(
         progress.record = record
         roots = (context.job.destination, *(record.allowed_roots if record else allowed_roots))
         with context.stage(names.LOAD_MANIFESTS):
-            loaded = load_manifests(context, record, roots)
+            loaded = _load(context, record, roots)
         context.journal.add(loaded.statistics)
         if record is None:
             _check_intent(context, state)
@@ -129,7 +135,7 @@ def _commit(
         if record_only:
             progress.outcome = Outcome.RECORDED
             return
-        _publish(context, progress, record)
+        _publish(context, progress, record, loaded)
     _conclude(context, progress, progress.record or load_commit_record(context, committed=True))
 
 
@@ -150,8 +156,11 @@ def _decide(
     replaced_roots: tuple[str, ...],
     allowed_roots: tuple[str, ...],
 ) -> CommitRecord:
+    roots = (context.job.destination, *allowed_roots)
     with context.stage(names.PREFLIGHT):
-        checked = preflight(context, loaded, replaced_roots)
+        checked = _with_coordinator(
+            context, lambda: preflight(context, loaded, replaced_roots), None, roots
+        )
     record = CommitRecord(
         nonce=nonce,
         job_id=context.job.job_id,
@@ -170,24 +179,56 @@ def _decide(
         return save_commit_record(context, record)
 
 
-def _publish(context: JobContext, progress: _Progress, record: CommitRecord) -> None:
+def _publish(
+    context: JobContext, progress: _Progress, record: CommitRecord, loaded: LoadedManifests
+) -> None:
     """Make the job's output visible, up to and including the commit point."""
+    roots = (context.job.destination, *record.allowed_roots)
     with context.stage(names.CREATE_DIRECTORIES):
         context.executor.admit_workers(_prove_same_store, record.nonce)
-        progress.directories = create_output_directories(context)
+        progress.directories = _with_coordinator(
+            context, lambda: create_output_directories(context), record, roots
+        )
     with context.stage(names.RENAME_FILES):
-        rename_files(context, record, progress.renamed)
+        rename_files(context, record, loaded, progress.renamed)
         reconcile(context, record, progress.renamed)
     context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
     context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
     if _validates(context):
         with context.stage(names.VALIDATE):
-            progress.validated = validate_renamed_files(context, record.manifests)
+            progress.validated = _with_coordinator(
+                context, lambda: validate_renamed_files(context, record.manifests), record, roots
+            )
     if record.replaced:
         with context.stage(names.REMOVE_REPLACED):
             progress.replaced = remove_replaced_files(context, record)
     with context.stage(names.COMMIT_POINT):
         save_commit_point(context, record)
+
+
+def _load(context: JobContext, record: CommitRecord | None, roots: tuple[str, ...]) -> LoadedManifests:
+    """Load the manifests, again if the coordinator was lost meanwhile with what it had collected."""
+    for _ in range(_COORDINATORS):
+        try:
+            return load_manifests(context, record, roots)
+        except CoordinatorLostError as e:
+            context.notice(f"{e}; the manifests are loaded again")
+            context.executor.directories.renew()
+    return load_manifests(context, record, roots)
+
+
+def _with_coordinator(
+    context: JobContext, step: Callable[[], T], record: CommitRecord | None, roots: tuple[str, ...]
+) -> T:
+    """Run a step that needs what the coordinator has collected, again if that was lost meanwhile."""
+    for _ in range(_COORDINATORS):
+        try:
+            return step()
+        except CoordinatorLostError as e:
+            context.notice(f"{e}; the manifests are loaded again")
+            context.executor.directories.renew()
+            _load(context, record, roots)
+    return step()
 
 
 def _conclude(context: JobContext, progress: _Progress, record: CommitRecord) -> None:

@@ -16,7 +16,7 @@ from ray_committer.executors.base import WorkExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.guarded import GuardedStore
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 class JobContext:
     """One run of a job-level operation; frozen, but for `journal`, which notes what happened."""
 
-    store: StoreOperations
+    store: GuardedStore
     job: JobAttempt
     options: CommitOptions
     executor: WorkExecutor
@@ -53,6 +53,7 @@ class JobContext:
         finally:
             seconds = time.monotonic() - started
             self.journal.note_stage(name, seconds, failed=error is not None)
+            self.journal.add(self.store.take_statistics())
             self.emit(StageEnded(name, seconds, error))
             _log.info("%s of %s: %.3f s", name, self.job.job_id, seconds)
 

@@ -1,7 +1,7 @@
 """Load the task manifests: workers parse and check them, the driver keeps a few numbers of each.
 
-Directories go to the coordinator, fingerprints of the destinations to the preflight; entries stay
-where they were read. Source: Hadoop LoadManifestsStage.
+Directories and fingerprints of the destinations go to the coordinator; entries stay where they were
+read. Source: Hadoop LoadManifestsStage.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
+import msgspec
+
 from ray_committer.directories import Directories
 from ray_committer.errors import (
     ManifestError,
@@ -18,9 +20,10 @@ from ray_committer.errors import (
     PathError,
     PreflightError,
 )
+from ray_committer.executors.base import Parked
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
-from ray_committer.protocol.manifest import TaskManifest, digest
+from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
@@ -29,15 +32,18 @@ from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
 
 MANIFESTS_A_TASK = 200
+PACKED_FILES = 10
+"""Manifests of at most as many files travel packed: to read them again would cost a request for few."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedManifests:
-    """All manifests of a job: O(tasks) values, and eight bytes a file in `fingerprints`."""
+    """All manifests of a job, O(tasks) values; ``packed[i // batch]`` may hold manifest `i`."""
 
     manifests: tuple[ManifestRef, ...]
-    fingerprints: tuple[bytes, ...]
     statistics: IOStatistics
+    batch: int
+    packed: tuple[Parked | None, ...]
 
     @property
     def files(self) -> int:
@@ -52,30 +58,48 @@ class Listed:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedBatch:
+    """What one piece of work returns; `packs` tells whether it has parked small manifests."""
+
+    number: int
+    refs: tuple[ManifestRef, ...]
+    statistics: IOStatistics
+    packs: bool
+
+
+Batch = tuple[int, tuple[Listed | ManifestRef, ...]]
+
+
 def load_manifests(
     context: JobContext, record: CommitRecord | None, roots: tuple[str, ...]
 ) -> LoadedManifests:
     """Load what is listed or, once a commit record exists, exactly what that names.
 
-    `roots` are the directories into which the job may write. `ManifestError` names a bad manifest.
+    `roots` are the directories into which the job may write. `ManifestError` names a bad manifest,
+    `CoordinatorLostError` means that everything must be loaded again.
     """
     wanted: Sequence[Listed | ManifestRef] = record.manifests if record else list_manifests(context)
     size = max(1, min(MANIFESTS_A_TASK, -(-len(wanted) // (4 * context.executor.width))))
     work = partial(_load_batch, directories=context.executor.directories, roots=roots)
-    found: dict[str, ManifestRef] = {}
-    marks: list[bytes] = []
-    statistics = IOStatistics()
-    batches = context.until_cancelled(_batches(wanted, size))
-    for refs, batch_marks, batch_statistics in context.executor.run_tasks(work, batches):
-        found.update((ref.name, ref) for ref in refs)
-        marks.append(batch_marks)
-        statistics = aggregate(statistics, batch_statistics)
+    loaded: dict[int, LoadedBatch] = {}
+    packed: dict[int, Parked] = {}
+    batches = context.until_cancelled(enumerate(_batches(wanted, size)))
+    for batch, parked in context.executor.park_tasks(work, batches):
+        loaded[batch.number] = batch
+        if batch.packs:
+            packed[batch.number] = parked
     context.check_cancelled()
-    if found.keys() != {item.name for item in wanted}:
+    numbers = range(len(loaded))
+    manifests = tuple(ref for number in numbers for ref in loaded[number].refs)
+    if [ref.name for ref in manifests] != [item.name for item in wanted]:
         raise MissingManifestsError(
-            f"{context.job.manifests}: {len(wanted)} manifests are listed, {len(found)} were loaded"
+            f"{context.job.manifests}: {len(wanted)} manifests are listed, {len(manifests)} were loaded"
         )
-    return LoadedManifests(tuple(found[item.name] for item in wanted), tuple(marks), statistics)
+    statistics = IOStatistics()
+    for batch in loaded.values():
+        statistics = aggregate(statistics, batch.statistics)
+    return LoadedManifests(manifests, statistics, size, tuple(packed.get(number) for number in numbers))
 
 
 def list_manifests(context: JobContext) -> list[Listed]:
@@ -112,17 +136,17 @@ def _batches(
 
 
 def _load_batch(
-    worker: Worker,
-    batch: tuple[Listed | ManifestRef, ...],
-    *,
-    directories: Directories,
-    roots: tuple[str, ...],
-) -> tuple[list[ManifestRef], bytes, IOStatistics]:
-    """Work: parse and check some manifests; idempotent."""
-    refs, marks, statistics = [], [], IOStatistics()
+    worker: Worker, numbered: Batch, *, directories: Directories, roots: tuple[str, ...]
+) -> tuple[LoadedBatch, bytes]:
+    """Work: parse and check some manifests, and pack the small ones for other processes; idempotent."""
+    number, batch = numbered
+    refs: list[ManifestRef] = []
+    marks: list[bytes] = []
+    small: dict[str, bytes] = {}
+    statistics = IOStatistics()
     found: dict[str, None] = {}
     for item in batch:
-        ref, manifest = _read(worker, item)
+        ref, data, manifest = _read(worker, item)
         try:
             loaded = _checked_entries(worker, manifest, roots)
             found.update(dict.fromkeys(_directories(worker, manifest, loaded, roots)))
@@ -130,15 +154,34 @@ def _load_batch(
             raise type(e)(f"{join(worker.job.manifests, item.name)}: {e}") from e
         refs.append(ref)
         marks.append(fingerprints(entry.dest for entry in loaded))
+        if ref.files <= PACKED_FILES and not worker.in_driver:
+            small[ref.digest] = data
         statistics = aggregate(statistics, manifest.iostatistics or IOStatistics())
-    directories.collect([path for path in found if path != worker.job.destination])
-    return refs, b"".join(marks), statistics
+    found.pop(worker.job.destination, None)
+    directories.collect(number, list(found), b"".join(marks))
+    statistics = aggregate(statistics, worker.take_statistics())
+    return LoadedBatch(number, tuple(refs), statistics, bool(small)), pack(small)
 
 
-def _read(worker: Worker, item: Listed | ManifestRef) -> tuple[ManifestRef, TaskManifest]:
+def pack(manifests: dict[str, bytes]) -> bytes:
+    """Manifests by digest as one value to be parked."""
+    return msgspec.msgpack.encode(manifests)
+
+
+def unpack(parts: Sequence[bytes | None]) -> dict[str, bytes]:
+    """The manifests of parked values; what was lost is left out, and read again by who needs it."""
+    found: dict[str, bytes] = {}
+    for part in parts:
+        if part is not None:
+            found.update(msgspec.msgpack.decode(part, type=dict[str, bytes]))
+    return found
+
+
+def _read(worker: Worker, item: Listed | ManifestRef) -> tuple[ManifestRef, bytes, TaskManifest]:
     path = join(worker.job.manifests, item.name)
     if isinstance(item, ManifestRef):
-        return item, worker.recorded_manifest(item)
+        data = worker.recorded_data(item)
+        return item, data, decode_manifest(data, path)
     try:
         data, manifest = worker.read_manifest(item.name, item.size)
     except FileNotFoundError as e:
@@ -147,11 +190,10 @@ def _read(worker: Worker, item: Listed | ManifestRef) -> tuple[ManifestRef, Task
         raise ManifestError(
             f"{path}: is of job {manifest.job_id}, not of {worker.job.job_id}; move it away"
         )
-    return _reference(worker, item, data, manifest), manifest
+    return _reference(worker, item, data, manifest), data, manifest
 
 
 def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest) -> ManifestRef:
-    directory = manifest.task_attempt_dir
     return ManifestRef(
         name=item.name,
         size=item.size,
@@ -159,8 +201,17 @@ def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest
         files=len(manifest.files),
         bytes=sum(file.z for file in manifest.files),
         task_attempt_id=manifest.task_attempt_id,
-        task_attempt_directory=store_path(directory, worker.store.spec) if directory else None,
+        task_attempt_directory=_unusual_directory(worker, manifest),
     )
+
+
+def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
+    """The task attempt's directory, unless its id tells it: the record names many."""
+    if not manifest.task_attempt_dir:
+        return None
+    directory = store_path(manifest.task_attempt_dir, worker.store.spec)
+    usual = join(worker.job.tasks, manifest.task_attempt_id or "")
+    return None if directory == usual else directory
 
 
 def _checked_entries(worker: Worker, manifest: TaskManifest, roots: tuple[str, ...]) -> list[Entry]:

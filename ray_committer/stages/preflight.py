@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from ray_committer.errors import (
     CommitConflictError,
@@ -20,15 +19,14 @@ from ray_committer.errors import (
     PreflightError,
 )
 from ray_committer.options import CommittedTask
-from ray_committer.protocol.fingerprints import fingerprint, fingerprints, repeated
+from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import entries
+from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import list_replaced_files
 from ray_committer.stages.setup_job import refuse_beside_unfinished, unfinished_commits
-from ray_committer.stages.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +103,13 @@ def _check_attempts(
 def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
     """Refuse one destination of two files, and a file where another file needs a directory."""
     directories = context.executor.directories
-    suspects = repeated([*loaded.fingerprints, directories.fingerprints()])
+    suspects = directories.repeated()
     if not suspects:
         return
     claims: dict[str, list[str]] = defaultdict(list)
     for path in directories.find(suspects):
         claims[path].append("a directory of the output")
-    for path, manifest in _find_destinations(context, loaded, suspects):
+    for path, manifest in find_destinations(context, loaded.manifests, suspects):
         claims[path].append(manifest)
     for path, claimants in sorted(claims.items()):
         if len(claimants) > 1:
@@ -134,24 +132,8 @@ def _also_written(
 ) -> frozenset[str]:
     """The old files whose very names the job writes again."""
     marks = fingerprints(file.path for file in old)
-    suspects = repeated([*loaded.fingerprints, marks]) if marks else frozenset()
+    suspects = context.executor.directories.written(marks) if marks else frozenset()
     if not suspects:
         return frozenset()
-    written = {path for path, _ in _find_destinations(context, loaded, suspects)}
+    written = {path for path, _ in find_destinations(context, loaded.manifests, suspects)}
     return frozenset(file.path for file in old if file.path in written)
-
-
-def _find_destinations(
-    context: JobContext, loaded: LoadedManifests, wanted: frozenset[bytes]
-) -> list[tuple[str, str]]:
-    work = partial(_find_in_manifest, wanted=wanted)
-    results = context.executor.run_tasks(work, loaded.manifests)
-    return [(path, name) for name, paths in results for path in paths]
-
-
-def _find_in_manifest(
-    worker: Worker, ref: ManifestRef, *, wanted: frozenset[bytes]
-) -> tuple[str, list[str]]:
-    """Work: the destinations of one manifest that have a wanted fingerprint."""
-    destinations = (entry.dest for entry in entries(worker.recorded_manifest(ref), worker.store.spec))
-    return ref.name, [path for path in destinations if fingerprint(path) in wanted]

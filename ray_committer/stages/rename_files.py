@@ -19,13 +19,17 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.events import FilesRenamed
-from ray_committer.protocol.plan import Shard, plan_shards
+from ray_committer.executors.base import Supplied
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate
+from ray_committer.protocol.plan import Shard, plan_shards, shard_size
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, entries
+from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations
 
@@ -56,6 +60,8 @@ class ShardResult:
     proved: dict[Proof, int]
     done_by_manifest: dict[int, int]
     sample: list[str]
+    seconds_a_file: float
+    statistics: IOStatistics
     failure: RayCommitterError | None
 
 
@@ -63,25 +69,31 @@ class ShardResult:
 class _Outcome:
     entry: Entry
     index: int
+    seconds: float
     proof: Proof | None = None
-    failure: RayCommitterError | None = None
 
 
-def rename_files(context: JobContext, record: CommitRecord, renamed: Renamed) -> None:
+def rename_files(
+    context: JobContext, record: CommitRecord, loaded: LoadedManifests, renamed: Renamed
+) -> None:
     """Rename all entries of the manifests that `record` names, adding up in `renamed`.
 
     Idempotent: what an earlier run moved is proved and counted. After the first error no shard is
     started; those in progress end, then that error is raised.
     """
     failures: list[RayCommitterError] = []
+    size = _ShardSize(context, record.files)
     work = partial(
         _rename_shard,
         overwritten={file.path: file for file in record.overwritten},
         attempts=context.options.rename_attempts,
     )
-    shards = (shard for shard in _shards(context, record) if not failures)
-    for result in context.executor.run_on_workers(work, context.until_cancelled(shards)):
+    shards = plan_shards(record.manifests, shard_files=size.files, sample=MAX_FILENAMES)
+    items = (_supplied(shard, loaded) for shard in shards if not failures)
+    for result in context.executor.run_on_workers(work, context.until_cancelled(items)):
         _add(renamed, result)
+        size.learn(result.seconds_a_file)
+        context.journal.add(result.statistics)
         if result.failure is not None:
             failures.append(result.failure)
         context.emit(FilesRenamed(renamed.files, record.files))
@@ -101,10 +113,32 @@ def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> No
             )
 
 
-def _shards(context: JobContext, record: CommitRecord) -> Iterator[Shard]:
-    even = -(-record.files // (4 * context.executor.width))
-    size = max(1, min(context.options.shard_files, even))
-    return plan_shards(record.manifests, shard_files=size, sample=MAX_FILENAMES)
+class _ShardSize:
+    """How many files the next shard gets, by how long a file took lately."""
+
+    def __init__(self, context: JobContext, files: int) -> None:
+        self._threads = context.executor.threads
+        self._fixed = context.options.shard_files
+        self._even = max(1, -(-files // (4 * context.executor.width)))
+        self._seconds_a_file = float("inf")
+
+    def files(self) -> int:
+        wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
+        return min(wanted, self._even)
+
+    def learn(self, seconds_a_file: float) -> None:
+        if self._seconds_a_file == float("inf"):
+            self._seconds_a_file = seconds_a_file
+        self._seconds_a_file = 0.9 * self._seconds_a_file + 0.1 * seconds_a_file
+
+
+def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
+    """The shard with the small manifests that it needs, which were parked when they were read."""
+    batches = {
+        part.index // loaded.batch for part in shard.ranges if part.manifest.files <= PACKED_FILES
+    }
+    parked = (loaded.packed[number] for number in sorted(batches))
+    return Supplied(shard, tuple(one for one in parked if one is not None))
 
 
 def _add(renamed: Renamed, result: ShardResult) -> None:
@@ -118,39 +152,53 @@ def _add(renamed: Renamed, result: ShardResult) -> None:
 def _rename_shard(
     worker: Worker,
     shard: Shard,
-    *,
+    *packed: bytes | None,
     overwritten: Mapping[str, ReplacedFile],
     attempts: int,
 ) -> ShardResult:
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
-    failed: list[RayCommitterError] = []
+    failed: list[tuple[RayCommitterError, float]] = []
 
     def rename(item: tuple[int, Entry]) -> _Outcome | None:
         if failed or worker.cancelled.is_set():
             return None
         index, entry = item
+        started = time.monotonic()
         try:
-            old = overwritten.get(entry.dest)
-            return _Outcome(entry, index, rename_entry(worker.store, entry, attempts, old))
+            proof = rename_entry(worker.store, entry, attempts, overwritten.get(entry.dest))
         except RayCommitterError as e:
-            failed.append(e)
+            failed.append((e, time.monotonic() - started))
             return None
+        return _Outcome(entry, index, time.monotonic() - started, proof)
 
-    outcomes = [one for one in worker.map(rename, _entries(worker, shard)) if one is not None]
+    shard_entries = _entries(worker, shard, unpack(packed))
+    outcomes = [one for one in worker.map(rename, shard_entries) if one is not None]
     located = (_uri(worker, one.entry.dest) for one in outcomes[: shard.sample])
+    seconds = [one.seconds for one in outcomes]
     return ShardResult(
         moved=sum(one.proof is None for one in outcomes),
         bytes=sum(one.entry.expected.size for one in outcomes),
         proved=dict(Counter(one.proof for one in outcomes if one.proof is not None)),
         done_by_manifest=dict(Counter(one.index for one in outcomes)),
         sample=list(located),
-        failure=failed[0] if failed else None,
+        seconds_a_file=sum(seconds) / max(1, len(seconds)),
+        statistics=aggregate(_statistics(seconds, [one for _, one in failed]), worker.take_statistics()),
+        failure=failed[0][0] if failed else None,
     )
 
 
-def _entries(worker: Worker, shard: Shard) -> Iterator[tuple[int, Entry]]:
+def _statistics(done: list[float], failed: list[float]) -> IOStatistics:
+    durations = Durations()
+    for seconds in done:
+        durations.add(names.COMMIT_FILE_RENAME, seconds)
+    for seconds in failed:
+        durations.add(names.COMMIT_FILE_RENAME, seconds, failed=True)
+    return durations.statistics()
+
+
+def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:
     for part in shard.ranges:
-        manifest = worker.recorded_manifest(part.manifest)
+        manifest = worker.recorded_manifest(part.manifest, packed)
         for entry in entries(manifest, worker.store.spec, part.low, part.high):
             yield part.index, entry
 

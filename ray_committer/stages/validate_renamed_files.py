@@ -1,91 +1,160 @@
 """Compare what is at the destination with what the manifests say, before the job counts as committed.
 
 One listing a directory, no request a file. Finds sources that changed after their manifest was saved.
+Tasks pack what each manifest expects; each worker then lists a share of the directories and compares.
 Hadoop's stage of this name runs after ``_SUCCESS`` and clean-up, when there is no way back.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from zlib import crc32
+from itertools import islice
 
-from ray_committer.errors import ValidationError
-from ray_committer.protocol.paths import parent
+from ray_committer.errors import CommitStateUnknownError, ValidationError
+from ray_committer.executors.base import Supplied
+from ray_committer.protocol.expected_files import by_directory, hashed_etag, pack_expected
+from ray_committer.protocol.fingerprints import fingerprint, share_of
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.protocol.recovery import prove
+from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import Entry, entries
+from ray_committer.stages.entries import entries
+from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations
 
-FILES_A_BUCKET = 250_000
+FILES_A_SHARE = 250_000
+FILES_A_PACK = 20_000
 SHOWN = 5
+
+Expected = dict[bytes, Expectation]
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """The destination directories whose hash modulo `buckets` is `number`."""
+class Share:
+    """The directories whose fingerprint falls into share `number` of `shares`."""
 
     number: int
-    buckets: int
+    shares: int
+    directories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one share found: files compared, differences in words, fingerprints of missing files."""
+
+    files: int
+    differences: tuple[str, ...]
+    missing: frozenset[bytes]
 
 
 def validate_renamed_files(context: JobContext, manifests: Sequence[ManifestRef]) -> int:
     """List every destination directory once; returns the files compared.
 
-    `ValidationError` names the first differences. Each worker parses all manifests but keeps only
-    its share of the directories, so memory is bounded whatever the job's size.
+    `ValidationError` names the first differences. The coordinator must know the directories.
     """
-    files = sum(manifest.files for manifest in manifests)
-    count = max(min(context.executor.width, -(-files // 1000)), -(-files // FILES_A_BUCKET))
-    work = partial(_validate_bucket, manifests=tuple(manifests))
-    buckets = context.until_cancelled(Bucket(number, count) for number in range(count))
-    compared, differences = 0, []
-    for checked, found in context.executor.run_on_workers(work, buckets):
-        compared += checked
-        differences += found
+    packs = context.until_cancelled(_packs(manifests))
+    packed = tuple(parked for _, parked in context.executor.park_tasks(_pack_expected, packs))
     context.check_cancelled()
+    items = (Supplied(share, packed) for share in _shares(context, manifests))
+    compared, differences, missing = 0, list[str](), set[bytes]()
+    for found in context.executor.run_on_workers(_compare_share, context.until_cancelled(items)):
+        compared += found.files
+        differences += found.differences
+        missing |= found.missing
+    context.check_cancelled()
+    if missing:
+        lost = find_destinations(context, manifests, frozenset(missing))
+        differences += [f"{path}: is missing" for path, _ in lost]
     if differences:
         shown = "; ".join(sorted(differences)[:SHOWN])
         raise ValidationError(f"{len(differences)} or more files differ from their manifests: {shown}")
+    files = sum(manifest.files for manifest in manifests)
+    if compared != files:
+        raise ValidationError(
+            f"{context.job.destination}: {compared} of {files} files were compared; the directories of "
+            f"the others are not known, so run the same command again"
+        )
     return compared
 
 
-def _validate_bucket(
-    worker: Worker, bucket: Bucket, *, manifests: tuple[ManifestRef, ...]
-) -> tuple[int, list[str]]:
+def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]]:
+    """Groups of manifests with enough files that what they expect is worth moving as one."""
+    iterator = iter(manifests)
+    for first in iterator:
+        group, files = [first], first.files
+        while files < FILES_A_PACK and (more := next(iterator, None)) is not None:
+            group.append(more)
+            files += more.files
+        yield tuple(group)
+
+
+def _pack_expected(worker: Worker, refs: tuple[ManifestRef, ...]) -> tuple[None, bytes]:
+    """Work: what the manifests say must be at the destination."""
+    found = (
+        entry for ref in refs for entry in entries(worker.recorded_manifest(ref), worker.store.spec)
+    )
+    return None, pack_expected((entry.dest, entry.expected) for entry in found)
+
+
+def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Share]:
+    files = sum(manifest.files for manifest in manifests)
+    shares = max(min(context.executor.width, -(-files // 1000)), -(-files // FILES_A_SHARE))
+    own = context.job.destination
+    for number in range(shares):
+        known = context.executor.directories.share(number, shares)
+        if share_of(fingerprint(own), shares) == number:
+            known.append(own)
+        yield Share(number, shares, tuple(known))
+
+
+def _compare_share(worker: Worker, share: Share, *packed: bytes | None) -> Compared:
     """Work: compare one share of the directories; at most a few differences are returned."""
-    expected: dict[str, list[Entry]] = defaultdict(list)
-    for manifest in manifests:
-        for entry in entries(worker.recorded_manifest(manifest), worker.store.spec):
-            directory = parent(entry.dest)
-            if crc32(directory.encode()) % bucket.buckets == bucket.number:
-                expected[directory].append(entry)
-    compare = partial(_compare_directory, worker.store)
-    differences = [text for texts in worker.map(compare, expected.items()) for text in texts]
-    return sum(map(len, expected.values())), differences[:SHOWN]
+    parts = [part for part in packed if part is not None]
+    if len(parts) < len(packed):
+        raise CommitStateUnknownError(
+            f"{worker.job.destination}: what was to be compared was lost with its node; all files are "
+            f"in place, run the same command to finish"
+        )
+    expected = by_directory(parts, share.number, share.shares)
+    items = [
+        (directory, files)
+        for directory in share.directories
+        if (files := expected.get(fingerprint(directory))) is not None
+    ]
+    texts: list[str] = []
+    missing: set[bytes] = set()
+    for found, absent in worker.map(partial(_compare_directory, worker.store), items):
+        texts += found
+        missing |= absent
+    compared = sum(len(files) for _, files in items)
+    return Compared(compared, tuple(texts[:SHOWN]), frozenset(islice(missing, SHOWN)))
 
 
-def _compare_directory(store: StoreOperations, item: tuple[str, list[Entry]]) -> list[str]:
+def _compare_directory(
+    store: StoreOperations, item: tuple[str, Expected]
+) -> tuple[list[str], set[bytes]]:
     directory, files = item
     try:
-        found = {status.path: status for status in store.list_status(directory)}
+        listed = store.list_status(directory)
     except FileNotFoundError:
-        found = {}
-    texts = (_difference(entry, found.get(entry.dest)) for entry in files)
-    return [text for text in texts if text]
+        listed = []
+    texts, present = [], set[bytes]()
+    for status in listed:
+        mark = fingerprint(status.path)
+        if mark in files:
+            present.add(mark)
+            texts.append(_difference(files[mark], status))
+    return [text for text in texts if text], files.keys() - present
 
 
-def _difference(entry: Entry, found: FileStatus | None) -> str | None:
-    if found is None:
-        return f"{entry.dest}: is missing"
+def _difference(expected: Expectation, found: FileStatus) -> str | None:
     if found.is_directory:
-        return f"{entry.dest}: is a directory"
-    if found.size != entry.expected.size:
-        return f"{entry.dest}: has {found.size} bytes, its manifest says {entry.expected.size}"
-    if prove(entry.expected, found.observation()) is None:
-        return f"{entry.dest}: was changed after its manifest was saved"
+        return f"{found.path}: is a directory"
+    if found.size != expected.size:
+        return f"{found.path}: has {found.size} bytes, its manifest says {expected.size}"
+    observed = replace(found.observation(), etag=hashed_etag(found.etag))
+    if prove(expected, observed) is None:
+        return f"{found.path}: was changed after its manifest was saved"
     return None

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from ray_committer.errors import ManifestChangedError, ManifestError
+from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.ratelimit import Permits
 from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store
 
 MANIFEST_CACHE_BYTES = 64 << 20
+PARSED_CACHE_FILES = 50_000
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +35,50 @@ class WorkerSpec:
     store: StoreSpec
     job: JobAttempt
     concurrency: int
+    throttle_seconds: float = 300.0
 
     def __call__(self) -> Worker:
-        return Worker(open_store(self.store), self.job, self.concurrency, in_driver=False)
+        return Worker(
+            open_store(self.store),
+            self.job,
+            self.concurrency,
+            in_driver=False,
+            throttle_seconds=self.throttle_seconds,
+        )
 
 
 class Worker:
     """The resources of one process; used by several threads."""
 
     def __init__(
-        self, store: StoreOperations, job: JobAttempt, concurrency: int = 1, *, in_driver: bool
+        self,
+        store: StoreOperations,
+        job: JobAttempt,
+        concurrency: int = 1,
+        *,
+        in_driver: bool,
+        throttle_seconds: float = 300.0,
     ) -> None:
         self.store = store
         self.job = job
         self.in_driver = in_driver
         self.cancelled = threading.Event()
-        self._cache = _BytesCache(MANIFEST_CACHE_BYTES)
+        self._throttle_seconds = throttle_seconds
+        self._guarded: GuardedStore | None = None
+        self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
+        self._parsed: _Cache[TaskManifest] = _Cache(PARSED_CACHE_FILES)
         self._pool = ThreadPoolExecutor(concurrency) if concurrency > 1 else None
+
+    def guard(self, permits: Permits) -> None:
+        """Make no more request without a permit."""
+        self._permits = permits
+        self.store = self._guarded = GuardedStore(
+            self.store, permits, throttle_seconds=self._throttle_seconds
+        )
+
+    def take_statistics(self) -> IOStatistics:
+        """The requests of this process since the last call."""
+        return self._guarded.take_statistics() if self._guarded else IOStatistics()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply `function` with this worker's own concurrency; results in order."""
@@ -55,6 +88,11 @@ class Worker:
         """Let running work stop before its next file."""
         self.cancelled.set()
 
+    def close(self) -> None:
+        """Stop asking for permits; idempotent."""
+        if self._guarded is not None:
+            self._permits.close()
+
     def read_manifest(self, name: str, size: int) -> tuple[bytes, TaskManifest]:
         """Read a manifest that was just listed with `size` bytes."""
         path = join(self.job.manifests, name)
@@ -62,13 +100,28 @@ class Worker:
         if len(data) != size:
             raise ManifestError(f"{path}: had {size} bytes when listed and has {len(data)} now")
         manifest = decode_manifest(data, path)
-        self._cache.put(digest(data), data)
+        self._read.put(digest(data), data, len(data))
         return data, manifest
 
-    def recorded_manifest(self, ref: ManifestRef) -> TaskManifest:
-        """The manifest that the commit record names; `ManifestChangedError` if it is another now."""
+    def recorded_manifest(
+        self, ref: ManifestRef, packed: Mapping[str, bytes] = MappingProxyType({})
+    ) -> TaskManifest:
+        """The manifest that the commit record names; `ManifestChangedError` if it is another now.
+
+        `packed` holds manifests that were read already, by digest. One that several shards share is
+        parsed once.
+        """
+        manifest = self._parsed.get(ref.digest)
+        if manifest is None:
+            data = packed.get(ref.digest) or self.recorded_data(ref)
+            manifest = decode_manifest(data, join(self.job.manifests, ref.name))
+            self._parsed.put(ref.digest, manifest, len(manifest.files))
+        return manifest
+
+    def recorded_data(self, ref: ManifestRef) -> bytes:
+        """The bytes of `recorded_manifest`."""
         path = join(self.job.manifests, ref.name)
-        data = self._cache.get(ref.digest)
+        data = self._read.get(ref.digest)
         if data is None:
             data = self._read_recorded(path)
             if digest(data) != ref.digest:
@@ -76,8 +129,8 @@ class Worker:
                     f"{path}: was replaced after the commit record was written (a task attempt that "
                     f"should be dead?); put back the manifest with SHA-256 {ref.digest}"
                 )
-            self._cache.put(ref.digest, data)
-        return decode_manifest(data, path)
+            self._read.put(ref.digest, data, len(data))
+        return data
 
     def _read_recorded(self, path: str) -> bytes:
         try:
@@ -89,26 +142,27 @@ class Worker:
             ) from e
 
 
-class _BytesCache:
-    """Manifests by digest, the least recently used dropped first; bounded in bytes."""
+class _Cache(Generic[T]):
+    """The values used last, as many as weigh no more than `limit` together, and always one."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held = 0
-        self._entries: OrderedDict[str, bytes] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[T, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str) -> T | None:
         with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-            return self._entries.get(key)
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, value: T, weight: int) -> None:
         with self._lock:
             if key in self._entries:
                 return
-            self._entries[key] = data
-            self._held += len(data)
-            while self._held > self._limit:
-                self._held -= len(self._entries.popitem(last=False)[1])
+            self._entries[key] = (value, weight)
+            self._held += weight
+            while self._held > self._limit and len(self._entries) > 1:
+                self._held -= self._entries.popitem(last=False)[1][1]

@@ -12,6 +12,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.guarded import GuardedStore
 
 
 def run_commit(
@@ -24,12 +25,8 @@ def run_commit(
 ) -> CommitReport:
     """Commit `job` on `store`, by default inline, so that the order of the calls is fixed."""
     options = options or CommitOptions()
-    context = JobContext(
-        store,
-        job,
-        options,
-        executor or InlineExecutor(lambda: Worker(store, job, in_driver=True)),
-    )
+    executor = executor or InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    context = JobContext(GuardedStore(store, executor.permits), job, options, executor)
     return commit_job(
         context,
         read_attempt_state(store, job),

@@ -23,7 +23,7 @@ def refs(files: Sequence[int]) -> list[ManifestRef]:
 
 
 def planned(files: Sequence[int], shard_files: int, sample: int = 0) -> list[Shard]:
-    return list(plan_shards(refs(files), shard_files=shard_files, sample=sample))
+    return list(plan_shards(refs(files), shard_files=lambda: shard_files, sample=sample))
 
 
 def entries(shards: Sequence[Shard]) -> list[tuple[int, int]]:
@@ -52,7 +52,7 @@ def test_all_shards_but_the_last_are_full(files: list[int], size: int) -> None:
 @given(counts, sizes)
 def test_ranges_name_their_manifest_and_are_never_empty(files: list[int], size: int) -> None:
     manifests = refs(files)
-    for shard in plan_shards(manifests, shard_files=size, sample=0):
+    for shard in plan_shards(manifests, shard_files=lambda: size, sample=0):
         assert all(part.manifest is manifests[part.index] for part in shard.ranges)
         assert all(0 <= part.low < part.high <= part.manifest.files for part in shard.ranges)
 
@@ -80,5 +80,5 @@ def test_manifests_are_cut_and_joined() -> None:
 
 
 def test_a_huge_plan_is_lazy() -> None:
-    shards = plan_shards(refs([10**12]), shard_files=250, sample=100)
+    shards = plan_shards(refs([10**12]), shard_files=lambda: 250, sample=100)
     assert [shard.files for shard in islice(shards, 3)] == [250, 250, 250]

@@ -38,6 +38,7 @@ from ray_committer.stages.find_job import list_job_directories, read_attempt_sta
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
 
@@ -322,9 +323,8 @@ def test_a_commit_and_an_abort_at_once_cannot_both_happen(store, write_job, dest
 
 
 def run_abort(store, job) -> bool:
-    context = JobContext(
-        store, job, CommitOptions(), InlineExecutor(lambda: Worker(store, job, in_driver=True))
-    )
+    executor = InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    context = JobContext(GuardedStore(store, executor.permits), job, CommitOptions(), executor)
     return abort_job(context, nonce="the abort")
 
 
@@ -381,7 +381,9 @@ def test_once_committed_neither_a_cancel_nor_a_lost_cluster_makes_it_a_failure(
 
     wrapped = WrappedStore(store, before=lose)
     worker = Worker(wrapped, job, in_driver=True)
-    context = JobContext(wrapped, job, CommitOptions(), InlineExecutor(lambda: worker), cancelled=token)
+    executor = InlineExecutor(lambda: worker)
+    guarded = GuardedStore(wrapped, executor.permits)
+    context = JobContext(guarded, job, CommitOptions(), executor, cancelled=token)
     report = commit_job(context, read_attempt_state(store, job), nonce="n")
     assert report.outcome is Outcome.COMMITTED
     assert (dest / "_SUCCESS").exists()

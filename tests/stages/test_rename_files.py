@@ -239,8 +239,8 @@ def test_a_truncated_list_of_renames_is_never_reported_as_success(store, write_j
     from ray_committer.stages import rename_files as stage
 
     job = write_job({0: {f"f{number}": "x" for number in range(40)}})
-    whole = stage._shards
-    monkeypatch.setattr(stage, "_shards", lambda *arguments: list(whole(*arguments))[:-1])
+    whole = stage.plan_shards
+    monkeypatch.setattr(stage, "plan_shards", lambda refs, **how: list(whole(refs, **how))[:-1])
     with pytest.raises(CommitStateUnknownError, match="names 40 files, but 30 were moved"):
         run_commit(store, job, CommitOptions(shard_files=10))
     assert Path(job.commit_record).exists()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import ray
 from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ray_committer.errors import RayLostError, RayNotAvailableError
 
@@ -83,6 +84,18 @@ def calls() -> Iterator[None]:
         ) from e
 
 
-def alive_nodes() -> int:
-    """How many nodes of the cluster are alive."""
-    return sum(bool(node["Alive"]) for node in ray.nodes())
+def worker_nodes() -> list[str]:
+    """The ids of the nodes that are alive and have CPUs to offer."""
+    return [
+        node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0
+    ]
+
+
+def near(node_id: str) -> NodeAffinitySchedulingStrategy:
+    """On this node, or elsewhere if it has no room or is gone."""
+    return NodeAffinitySchedulingStrategy(node_id=node_id, soft=True)
+
+
+def near_driver() -> NodeAffinitySchedulingStrategy:
+    """On the driver's node if that can be."""
+    return near(ray.get_runtime_context().get_node_id())

@@ -9,14 +9,40 @@ from typing import Any
 import ray
 
 from ray_committer.directories import Directories
-from ray_committer.executors.base import Item, OpenResources, Result, Work
-from ray_committer.executors.ray.cluster import alive_nodes, calls, connect, disconnect
-from ray_committer.executors.ray.directory_actor import start_directory_actor
+from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work
+from ray_committer.executors.ray.cluster import calls, connect, disconnect, worker_nodes
+from ray_committer.executors.ray.coordinator_actor import start_coordinator
+from ray_committer.executors.ray.limit_actor import start_limit
 from ray_committer.executors.ray.pool import WorkerPool
+from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.executors.ray.remote import run_task_remotely
 from ray_committer.options import CommitOptions
+from ray_committer.ratelimit import LimitStatistics, Permits
 
 _TASKS_IN_FLIGHT_A_WORKER = 2
+
+
+class RayPool:
+    """Commit workers that stay for many commits of this driver, so that each is spared their start."""
+
+    def __init__(self, options: CommitOptions) -> None:
+        self._connected_here = connect(may_start=options.may_start_ray)
+        try:
+            self.workers = WorkerPool(options, pool_size(options))
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def close(self) -> None:
+        """End the workers, and Ray if it was started for them; idempotent."""
+        if ray.is_initialized():
+            self.workers.close()
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connected_here:
+            disconnect()
+            self._connected_here = False
 
 
 class RayExecutor:
@@ -30,73 +56,114 @@ class RayExecutor:
         options: CommitOptions,
         *,
         commit_key: str,
+        pool: RayPool | None = None,
     ) -> None:
         self._connected_here = connect(may_start=options.may_start_ray)
         self._open_resources = open_resources
         self._options = options
-        self._resources_key = uuid.uuid4().hex
-        self._pool: WorkerPool | None = None
-        self.width = options.workers or max(2, 2 * alive_nodes())
+        self._key = uuid.uuid4().hex
+        self._own_pool: WorkerPool | None = None
+        self._shared_pool = pool.workers if pool else None
+        self._job: PoolJob | None = None
+        self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
+        self.threads = options.worker_threads
         try:
-            self._actor = start_directory_actor(commit_key)
-            self.directories: Directories = self._actor
+            self._coordinator = start_coordinator(commit_key)
+            self._limit = start_limit(options)
         except BaseException:
             self._disconnect()
             raise
+        self.directories: Directories = self._coordinator
+        self.permits = Permits(self._limit, f"driver-{self._key}")
 
-    def run_tasks(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
+    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+        for (ref,) in self._tasks(work, items, num_returns=1):
+            with calls():
+                result: Result = ray.get(ref)
+            yield result
+
+    def park_tasks(
+        self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
+    ) -> Iterator[tuple[Result, Parked]]:
+        for ref, parked in self._tasks(work, items, num_returns=2):
+            with calls():
+                result: Result = ray.get(ref)
+            yield result, parked
+
+    def run_on_workers(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+        return self._workers().run(work, items)
+
+    def start_workers(self) -> None:
+        with calls():
+            self._workers().start()
+
+    def admit_workers(self, check: Work[Result], item: Item) -> None:
+        self._workers().admit(check, item)
+
+    def limit_statistics(self) -> LimitStatistics:
+        return self._limit.statistics()
+
+    def cancel(self) -> None:
+        if self._job is not None and ray.is_initialized():
+            self._job.cancel()
+
+    def close(self) -> None:
+        self.permits.close()
+        if ray.is_initialized():
+            if self._own_pool is not None:
+                self._own_pool.close()
+            elif self._job is not None:
+                self._job.close()
+            self._limit.close()
+            self._coordinator.close()
+        self._job = self._own_pool = None
+        self._disconnect()
+
+    def _tasks(self, work: Work[Any], items: Iterable[Any], *, num_returns: int) -> Iterator[list[Any]]:
+        """Run tasks, a bounded number at a time; the references of each, whose first is ready."""
         with calls():
             shared = ray.put(work)
-        task = run_task_remotely.options(num_cpus=self._options.worker_cpus, max_retries=3)
+        task = run_task_remotely.options(
+            num_cpus=self._options.worker_cpus, max_retries=3, num_returns=num_returns
+        )
         waiting = iter(items)
-        running: list[Any] = []
+        running: dict[Any, list[Any]] = {}
         try:
             while True:
                 for item in waiting:
                     with calls():
-                        ref = task.remote(self._resources_key, self._open_resources, shared, item)
-                    running.append(ref)
+                        refs = task.remote(self._key, self._open_resources, self._limit, shared, item)
+                    refs = refs if isinstance(refs, list) else [refs]
+                    running[refs[0]] = refs
                     if len(running) >= _TASKS_IN_FLIGHT_A_WORKER * self.width:
                         break
                 if not running:
                     return
                 with calls():
-                    ready, running = ray.wait(running, num_returns=1)
-                    result = ray.get(ready[0])
-                yield result
+                    ready, _ = ray.wait(list(running), num_returns=1)
+                yield running.pop(ready[0])
         finally:
             if ray.is_initialized():
                 for ref in running:
                     ray.cancel(ref)
 
-    def run_on_workers(self, work: Work[Item, Result], items: Iterable[Item]) -> Iterator[Result]:
-        return self._workers().run(work, items)
-
-    def start_workers(self) -> None:
-        self._workers()
-
-    def admit_workers(self, check: Work[Item, Result], item: Item) -> None:
-        self._workers().admit(check, item)
-
-    def cancel(self) -> None:
-        if self._pool is not None and ray.is_initialized():
-            self._pool.cancel()
-
-    def close(self) -> None:
-        if ray.is_initialized():
-            if self._pool is not None:
-                self._pool.close()
-            self._actor.close()
-        self._pool = None
-        self._disconnect()
-
-    def _workers(self) -> WorkerPool:
-        """The worker pool, started when it is first needed."""
-        if self._pool is None:
-            self._pool = WorkerPool(self._open_resources, self._options, self.width)
-        return self._pool
+    def _workers(self) -> PoolJob:
+        """This commit's part of the worker pool, which starts when it is first needed."""
+        if self._job is None:
+            with calls():
+                pool = self._shared_pool
+                if pool is None:
+                    pool = self._own_pool = WorkerPool(self._options, self.width)
+                self._job = PoolJob(pool, self._key, self._open_resources, self._limit)
+                self._job.start()
+        return self._job
 
     def _disconnect(self) -> None:
         if self._connected_here:
             disconnect()
             self._connected_here = False
+
+
+def pool_size(options: CommitOptions) -> int:
+    """How many workers: two a node unless the options say."""
+    return options.workers or max(2, 2 * len(worker_nodes()))

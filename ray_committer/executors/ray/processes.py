@@ -7,39 +7,106 @@ private copies and locks in them cannot be pickled.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+import uuid
 from typing import Any
 
-from ray_committer.executors.base import OpenResources
+from ray_committer.directories import DirectoryCoordinator
+from ray_committer.errors import CoordinatorLostError, RayNotAvailableError
+from ray_committer.executors.base import OpenResources, Work
+from ray_committer.executors.ray.metrics import WorkerMetrics
+from ray_committer.ratelimit import LimitAuthority, Permits
 from ray_committer.version import __version__
 
 _opened: dict[str, Any] = {}
 
 
 def run_task(
-    resources_key: str, open_resources: OpenResources, work: Callable[[Any, Any], Any], item: Any
+    key: str, open_resources: OpenResources, authority: LimitAuthority, work: Work[Any], item: Any
 ) -> Any:
     """Run work in a Ray task; resources are opened once a process and key."""
-    if resources_key not in _opened:
+    if key not in _opened:
+        for resources in _opened.values():
+            resources.close()
         _opened.clear()
-        _opened[resources_key] = open_resources()
-    return work(_opened[resources_key], item)
+        _opened[key] = _open(open_resources, authority, f"task-{uuid.uuid4()}")
+    return work(_opened[key], item)
 
 
 class CommitWorker:
-    """A long-lived worker: its resources stay open between calls. Run by Ray as a threaded actor."""
+    """A long-lived worker of one or many commits. Run by Ray as a threaded actor.
 
-    def __init__(self, open_resources: OpenResources) -> None:
-        self._resources = open_resources()
+    The resources of a commit (`key`) stay open between its calls.
+    """
 
-    def identify(self) -> tuple[str, int]:
-        """The version of this package on the worker's node, and the process id."""
-        return __version__, os.getpid()
+    def __init__(self) -> None:
+        self._resources: dict[str, Any] = {}
+        self._metrics = WorkerMetrics()
 
-    def run(self, work: Callable[[Any, Any], Any], item: Any) -> Any:
-        """Run work on one item."""
-        return work(self._resources, item)
+    def open(
+        self,
+        key: str,
+        open_resources: OpenResources,
+        authority: LimitAuthority,
+        holder: str,
+        version: str,
+    ) -> int:
+        """Open the resources of a commit; idempotent. Returns the process id.
 
-    def cancel(self) -> None:
-        """Let running work stop at its next step."""
-        self._resources.cancel()
+        `RayNotAvailableError` if the driver runs another `version` of this package.
+        """
+        if version != __version__:
+            raise RayNotAvailableError(
+                f"this worker's node runs ray-committer {__version__}, the driver runs {version}; "
+                f"install the same everywhere"
+            )
+        if key not in self._resources:
+            self._resources[key] = _open(open_resources, authority, holder)
+        return os.getpid()
+
+    def run(self, key: str, work: Work[Any], item: Any, *parked: Any) -> tuple[float, Any]:
+        """Run work on one item; the seconds that it took, and its result."""
+        started = time.monotonic()
+        result = work(self._resources[key], item, *parked)
+        self._metrics.note(result)
+        return time.monotonic() - started, result
+
+    def cancel(self, key: str) -> None:
+        """Let a commit's running work stop at its next step."""
+        if key in self._resources:
+            self._resources[key].cancel()
+
+    def close(self, key: str) -> None:
+        """Give back a commit's resources; idempotent."""
+        resources = self._resources.pop(key, None)
+        if resources is not None:
+            resources.close()
+
+
+class Coordinator:
+    """A `DirectoryCoordinator` that says so when it is not the one that the caller knows.
+
+    Ray starts a lost actor again, empty; a caller that went on with it would miss directories.
+    """
+
+    def __init__(self) -> None:
+        self._directories = DirectoryCoordinator()
+        self._generation = uuid.uuid4().hex
+
+    def generation(self) -> str:
+        """What tells this coordinator from the next one of its name."""
+        return self._generation
+
+    def call(self, generation: str, method: str, *arguments: Any) -> Any:
+        """Call a method of `Directories`; `CoordinatorLostError` if this is not that `generation`."""
+        if generation != self._generation:
+            raise CoordinatorLostError(
+                "the coordinating actor of this commit was lost and runs again, empty"
+            )
+        return getattr(self._directories, method)(*arguments)
+
+
+def _open(open_resources: OpenResources, authority: LimitAuthority, holder: str) -> Any:
+    resources = open_resources()
+    resources.guard(Permits(authority, holder))
+    return resources

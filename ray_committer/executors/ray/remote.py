@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ray
 
-from ray_committer.directories import DirectoryCoordinator
-from ray_committer.executors.ray.processes import CommitWorker, run_task
+from ray_committer.executors.ray.processes import CommitWorker, Coordinator, run_task
+from ray_committer.ratelimit import RateLimit
 
 run_task_remotely = ray.remote(run_task)
 CommitWorkerActor = ray.remote(CommitWorker)
-DirectoryActor = ray.remote(DirectoryCoordinator)
+CoordinatorActor = ray.remote(Coordinator)
+LimitActor = ray.remote(RateLimit)

@@ -1,7 +1,7 @@
-"""The directory coordinator as one named actor: in a cluster, also the proof of being alone.
+"""The coordinator as one named actor: in a cluster, also the proof of being alone.
 
 Its name stands for the destination and the job, so a second commit of the same job is refused. It needs
-no CPU and dies with the driver that made it.
+no CPU, stays near the driver and dies with it. If it is lost, Ray starts it again, empty.
 """
 
 from __future__ import annotations
@@ -14,20 +14,28 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from ray_committer.errors import CommitterBusyError
-from ray_committer.executors.ray.cluster import NAMESPACE, calls
-from ray_committer.executors.ray.remote import DirectoryActor
+from ray_committer.executors.ray.cluster import NAMESPACE, calls, near_driver
+from ray_committer.executors.ray.remote import CoordinatorActor
 
 _TAKEOVER_SECONDS = 10.0
 
 
 class ActorDirectories:
-    """`Directories` behind an actor handle; pickles, so that workers can be given it."""
+    """`Directories` behind an actor handle; pickles, so that workers can be given it.
 
-    def __init__(self, actor: Any) -> None:
+    A copy knows the coordinator that it was made for and is refused by any later one.
+    """
+
+    def __init__(self, actor: Any, generation: str) -> None:
         self._actor = actor
+        self._generation = generation
 
-    def collect(self, directories: Sequence[str]) -> None:
-        self._call("collect", directories)
+    def renew(self) -> None:
+        with calls():
+            self._generation = ray.get(self._actor.generation.remote())
+
+    def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
+        self._call("collect", batch, directories, files)
 
     def plan(self) -> int:
         return cast("int", self._call("plan"))
@@ -41,11 +49,17 @@ class ActorDirectories:
     def release(self) -> int:
         return cast("int", self._call("release"))
 
-    def fingerprints(self) -> bytes:
-        return cast("bytes", self._call("fingerprints"))
+    def repeated(self) -> frozenset[bytes]:
+        return cast("frozenset[bytes]", self._call("repeated"))
+
+    def written(self, files: bytes) -> frozenset[bytes]:
+        return cast("frozenset[bytes]", self._call("written", files))
 
     def find(self, wanted: frozenset[bytes]) -> list[str]:
         return cast("list[str]", self._call("find", wanted))
+
+    def share(self, number: int, shares: int) -> list[str]:
+        return cast("list[str]", self._call("share", number, shares))
 
     def close(self) -> None:
         """End the actor, which frees its name."""
@@ -53,18 +67,24 @@ class ActorDirectories:
 
     def _call(self, method: str, *arguments: Any) -> Any:
         with calls():
-            return ray.get(getattr(self._actor, method).remote(*arguments))
+            return ray.get(self._actor.call.remote(self._generation, method, *arguments))
 
 
-def start_directory_actor(commit_key: str) -> ActorDirectories:
+def start_coordinator(commit_key: str) -> ActorDirectories:
     """Start the coordinator of one commit; `CommitterBusyError` if another commit of it runs."""
     name = f"commit-{commit_key}"
     deadline = time.monotonic() + _TAKEOVER_SECONDS
     while True:
         try:
-            actor = DirectoryActor.options(name=name, namespace=NAMESPACE, num_cpus=0).remote()
-            ray.get(actor.plan.remote())
-            return ActorDirectories(actor)
+            actor = CoordinatorActor.options(
+                name=name,
+                namespace=NAMESPACE,
+                num_cpus=0,
+                max_restarts=-1,
+                max_task_retries=-1,
+                scheduling_strategy=near_driver(),
+            ).remote()
+            return ActorDirectories(actor, ray.get(actor.generation.remote()))
         except ValueError as e:
             if _is_alive(name) or time.monotonic() > deadline:
                 raise CommitterBusyError(

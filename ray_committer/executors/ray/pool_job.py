@@ -1,0 +1,224 @@
+"""One commit's use of a worker pool: who is ready, who works on what, and what must run again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError
+
+from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
+from ray_committer.executors.base import OpenResources, Supplied, Work
+from ray_committer.executors.ray.cluster import calls
+from ray_committer.executors.ray.limit_actor import ActorLimit
+from ray_committer.executors.ray.pool import Member, WorkerPool
+from ray_committer.version import __version__
+
+DEPTH = 2
+_FAILED_STARTS = 3
+_LOST = (ActorDiedError, ActorUnavailableError)
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A worker's part in this commit.
+
+    `step` counts what it still has to do first: open the resources, then the admission checks.
+    """
+
+    member: Member
+    step: int = 0
+    pending: Any = None
+    running: int = 0
+    seconds: float | None = None
+    since: float = field(default_factory=time.monotonic)
+
+
+class PoolJob:
+    """Runs the work of one commit (`key`) on the workers of `pool`."""
+
+    def __init__(
+        self, pool: WorkerPool, key: str, open_resources: OpenResources, limit: ActorLimit
+    ) -> None:
+        self._pool = pool
+        self._key = key
+        self._open_resources = open_resources
+        self._limit = limit
+        self._admission: list[tuple[Any, Any]] = []
+        self._seats: dict[int, _Seat] = {}
+        self._failed_starts = 0
+
+    def start(self) -> None:
+        """Wait until every worker of the pool is ready; `RayNotAvailableError` if one does not start."""
+        deadline = time.monotonic() + self._pool.options.worker_start_seconds
+        while waiting := self._waiting():
+            seconds = max(0.0, deadline - time.monotonic())
+            ready, _ = ray.wait([seat.pending for seat in waiting], timeout=seconds)
+            if not ready:
+                raise self._not_started()
+            self._settle(set(ready))
+
+    def admit(self, check: Work[Any], item: Any) -> None:
+        """Run a check on every worker, and on each that replaces one later before it gets work."""
+        with calls():
+            self._admission.append((check, item))
+            while waiting := [seat for seat in self._waiting() if seat.step > 0]:
+                ready, _ = ray.wait([seat.pending for seat in waiting])
+                self._settle(set(ready))
+
+    def run(self, work: Work[Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Run work over items; at least once each, every result yielded once."""
+        with calls():
+            shared_work = ray.put(work)
+        waiting = iter(items)
+        again: deque[Any] = deque()
+        running: dict[Any, tuple[_Seat, Any]] = {}
+        try:
+            while True:
+                with calls():
+                    starting = [seat.pending for seat in self._waiting()]
+                    if self._feed(shared_work, waiting, again, running) and not running:
+                        return
+                    ready, _ = ray.wait([*running, *starting], timeout=self._patience(running))
+                    self._settle({ref for ref in ready if ref not in running})
+                    done = [self._result(ref, running, again) for ref in ready if ref in running]
+                for result in done:
+                    yield from result
+        finally:
+            if running and ray.is_initialized():
+                ray.wait(list(running), num_returns=len(running))
+
+    def cancel(self) -> None:
+        """Ask every worker to stop its work at the next step."""
+        for member in self._pool.members:
+            member.actor.cancel.remote(self._key)
+
+    def close(self) -> None:
+        """Let every worker give back what it had opened for this commit."""
+        for member in self._pool.members:
+            member.actor.close.remote(self._key)
+
+    def _waiting(self) -> list[_Seat]:
+        """The seats of workers that are not ready, each with its next step under way."""
+        members = self._pool.members
+        for number in self._seats.keys() - {member.number for member in members}:
+            del self._seats[number]
+        for member in members:
+            seat = self._seats.setdefault(member.number, _Seat(member))
+            if seat.pending is None and seat.step <= len(self._admission):
+                seat.pending = self._next_step(seat)
+        return [seat for seat in self._seats.values() if seat.pending is not None]
+
+    def _next_step(self, seat: _Seat) -> Any:
+        actor = seat.member.actor
+        if seat.step == 0:
+            return actor.open.remote(
+                self._key, self._open_resources, self._limit, self._holder(seat), __version__
+            )
+        return actor.run.remote(self._key, *self._admission[seat.step - 1])
+
+    def _settle(self, ready: set[Any]) -> None:
+        """Note the steps that ended; an error of a check is raised, a lost worker replaced."""
+        for seat in list(self._seats.values()):
+            if seat.pending is None or seat.pending not in ready:
+                continue
+            try:
+                ray.get(seat.pending)
+            except _LOST as e:
+                self._failed_starts += seat.step == 0
+                if self._failed_starts > _FAILED_STARTS:
+                    raise RayNotAvailableError(
+                        f"a commit worker could not start; is ray-committer {__version__} "
+                        f"installed on all nodes? {e}"
+                    ) from e
+                self._lose(seat, e)
+                continue
+            seat.pending = None
+            seat.step += 1
+
+    def _feed(
+        self,
+        work: Any,
+        waiting: Iterator[Any],
+        again: deque[Any],
+        running: dict[Any, tuple[_Seat, Any]],
+    ) -> bool:
+        """Give each ready worker what it lacks, those with the least first; True if no item is left."""
+        depths = self._depths()
+        for level in range(DEPTH):
+            for seat, depth in depths:
+                if seat.running > level or level >= depth:
+                    continue
+                try:
+                    item = again.popleft() if again else next(waiting)
+                except StopIteration:
+                    return True
+                running[self._submit(seat, work, item)] = (seat, item)
+                seat.running += 1
+        return False
+
+    def _submit(self, seat: _Seat, work: Any, item: Any) -> Any:
+        run = seat.member.actor.run
+        if isinstance(item, Supplied):
+            return run.remote(self._key, work, item.item, *item.parked)
+        return run.remote(self._key, work, item)
+
+    def _depths(self) -> list[tuple[_Seat, int]]:
+        """The ready workers; one that takes twice the median is given one item at a time."""
+        ready = [seat for seat in self._seats.values() if seat.pending is None]
+        known = [seat.seconds for seat in ready if seat.seconds is not None]
+        slow = 2 * median(known) if known else float("inf")
+        return [(seat, 1 if (seat.seconds or 0.0) > slow else DEPTH) for seat in ready]
+
+    def _result(
+        self, ref: Any, running: dict[Any, tuple[_Seat, Any]], again: deque[Any]
+    ) -> tuple[Any, ...]:
+        """The result of a call that ended, or nothing if its item must run again."""
+        seat, item = running.pop(ref)
+        seat.running -= 1
+        try:
+            seconds, result = ray.get(ref)
+        except _LOST as e:
+            again.appendleft(item)
+            self._lose(seat, e)
+            return ()
+        except ObjectLostError:
+            if not isinstance(item, Supplied):
+                raise
+            again.appendleft(Supplied(item.item, (None,) * len(item.parked)))
+            return ()
+        seat.seconds = seconds if seat.seconds is None else 0.5 * (seat.seconds + seconds)
+        return (result,)
+
+    def _lose(self, seat: _Seat, cause: Exception) -> None:
+        self._limit.expel(self._holder(seat))
+        self._seats.pop(seat.member.number, None)
+        self._pool.replace(seat.member, cause)
+
+    def _holder(self, seat: _Seat) -> str:
+        return f"worker-{self._key}-{seat.member.number}"
+
+    def _patience(self, running: dict[Any, tuple[_Seat, Any]]) -> float | None:
+        """How long to wait: without end while work is done, but not for workers that never start."""
+        if running or any(seat.pending is None for seat in self._seats.values()):
+            return None
+        seconds = self._pool.options.worker_start_seconds
+        if all(time.monotonic() - seat.since > seconds for seat in self._seats.values()):
+            raise CommitStateUnknownError(
+                f"all commit workers were lost and none started again within {seconds:g} s; mend the "
+                f"cluster and run the same command"
+            )
+        return 1.0
+
+    def _not_started(self) -> RayNotAvailableError:
+        options = self._pool.options
+        return RayNotAvailableError(
+            f"not all of {self._pool.size} commit workers started within "
+            f"{options.worker_start_seconds:g} s: each asks Ray for {options.worker_cpus:g} CPU, "
+            f"{ray.available_resources()} is available; free some, or lower worker_cpus or workers"
+        )

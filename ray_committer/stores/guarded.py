@@ -1,0 +1,100 @@
+"""A store as a commit uses it: each request needs a permit, is timed, and waits when throttled.
+
+The one retry layer for throttling: a store that throttles did nothing, so the same request is made again
+once a permit is to be had. Whether a rename whose answer was lost took place is not decided here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from ray_committer.errors import ThrottledError
+from ray_committer.protocol.iostatistics import Durations, IOStatistics
+from ray_committer.ratelimit import Permits
+from ray_committer.stores.base import FileStatus, StoreOperations
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class GuardedStore:
+    """`StoreOperations` that take a permit for each request to `store`.
+
+    `ThrottledError` once a store has throttled one request for `throttle_seconds`; `LeaseLostError`,
+    with nothing requested, when no permit may be had any more.
+    """
+
+    def __init__(
+        self, store: StoreOperations, permits: Permits, *, throttle_seconds: float = 300.0
+    ) -> None:
+        self.spec = store.spec
+        self.capabilities = store.capabilities
+        self._store = store
+        self._permits = permits
+        self._throttle_seconds = throttle_seconds
+        self._lock = threading.Lock()
+        self._durations = Durations()
+
+    def take_statistics(self) -> IOStatistics:
+        """The requests since the last call, under Hadoop's names; they are forgotten then."""
+        with self._lock:
+            taken, self._durations = self._durations, Durations()
+        return taken.statistics()
+
+    def get_status(self, path: str) -> FileStatus | None:
+        return self._call("op_get_file_status", self._store.get_status, path)
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        return self._call("op_list_status", self._store.list_status, path)
+
+    def read(self, path: str) -> bytes:
+        return self._call("op_open", self._store.read, path)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._call("op_create", self._store.write, path, data)
+
+    def mkdirs(self, path: str) -> None:
+        self._call("op_mkdirs", self._store.mkdirs, path)
+
+    def rename(self, source: str, dest: str) -> None:
+        self._call("op_rename", self._store.rename, source, dest)
+
+    def replace(self, source: str, dest: str) -> None:
+        self._call("op_rename", self._store.replace, source, dest)
+
+    def delete_file(self, path: str) -> bool:
+        return self._call("op_delete", self._store.delete_file, path)
+
+    def delete_directory(self, path: str) -> bool:
+        return self._call("op_delete_dir", self._store.delete_directory, path)
+
+    def remove_empty_directory(self, path: str) -> bool:
+        return self._call("op_delete", self._store.remove_empty_directory, path)
+
+    def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        throttled_since: float | None = None
+        while True:
+            self._permits.acquire()
+            started = time.monotonic()
+            try:
+                result = request(*args, **kwargs)
+            except ThrottledError as e:
+                self._note(name, started, failed=True)
+                self._permits.throttled(e.retry_after_seconds)
+                throttled_since = throttled_since or started
+                if time.monotonic() - throttled_since > self._throttle_seconds:
+                    raise
+            except OSError:
+                self._note(name, started, failed=True)
+                raise
+            else:
+                self._note(name, started, failed=False)
+                return result
+
+    def _note(self, name: str, started: float, *, failed: bool) -> None:
+        seconds = time.monotonic() - started
+        with self._lock:
+            self._durations.add(name, seconds, failed=failed)
