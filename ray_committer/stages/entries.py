@@ -38,7 +38,7 @@ def store_path(uri: str, spec: StoreSpec) -> str:
         return _own_path(parse_uri(uri), spec, uri)
     directory = _own_directory(head + slash, spec.scheme, spec.authority)
     name = unquote_path(name)
-    if "/" in name or "\0" in name:
+    if name in (".", "..") or "/" in name or "\0" in name:
         return _own_path(parse_uri(uri), spec, uri)
     return f"{directory.rstrip('/')}/{name}"
 
