@@ -145,9 +145,7 @@ def success_file(dest: Path) -> SuccessData:
 def test_every_name_in_the_marker_is_of_a_file_that_is_there(written, dest: Path):
     ray_committer.commit_job(str(dest))
     root = f"file:{dest}/".replace(" ", "%20")
-    named = {
-        uri.removeprefix(root).replace("%20", " ") for uri in success_file(dest).filenames or ()
-    }
+    named = {uri.removeprefix(root).replace("%20", " ") for uri in success_file(dest).filenames or ()}
     assert named == set(visible_files(dest))
 
 
