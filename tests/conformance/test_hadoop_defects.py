@@ -152,11 +152,11 @@ def test_b04_what_a_commit_writes_does_not_grow_with_its_files(tmp_path: Path):
 def test_b05_a_commit_holds_no_object_for_each_file(tmp_path: Path):
     """Beside the bytes of the manifests, which a cache of fixed size keeps, a few bytes a file."""
     peaks, manifest_bytes = [], []
-    for tasks in (5, 20, 400):  # the first one warms up
+    for tasks in (2, 10, 110):  # the first one warms up
         dest = tmp_path / f"{tasks}"
         ray_committer.setup_job(str(dest), "job_1")
         job = new_job_attempt(str(dest), "job_1", 0)
-        imagine(job, tasks=tasks, files=50)
+        imagine(job, tasks=tasks, files=200)
         manifest_bytes.append(sum(path.stat().st_size for path in Path(job.manifests).iterdir()))
         gc.collect()
         tracemalloc.start()
@@ -166,8 +166,8 @@ def test_b05_a_commit_holds_no_object_for_each_file(tmp_path: Path):
         finally:
             tracemalloc.stop()
     grown = peaks[2] - peaks[1] - (manifest_bytes[2] - manifest_bytes[1])
-    more_tasks, more_files = 380, 380 * 50
-    assert grown < more_files * 60 + more_tasks * 1500
+    more_tasks, more_files = 100, 100 * 200
+    assert grown < more_files * 40 + more_tasks * 4000
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads"])
