@@ -5,7 +5,9 @@ Source: Hadoop TestManifestCommitProtocol, by scenario.
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Barrier
 
@@ -14,6 +16,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import (
+    CommitConflictError,
     CommitStateUnknownError,
     IncompleteJobError,
     JobNotFoundError,
@@ -21,6 +24,7 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.success import decode_success
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
@@ -139,6 +143,36 @@ def test_another_process_aborts_the_task_of_a_dead_one(store, write_job, dest: P
     assert not file.exists()
     ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
+
+
+def test_the_report_has_the_numbers_of_the_marker(write_job, dest: Path, tmp_path: Path):
+    write_job({task: {f"p={task}/f{n}": "xx" for n in range(5)} for task in range(3)})
+    options = CommitOptions(summary_directory=str(tmp_path / "reports"))
+    ray_committer.commit_job(str(dest), options=options)
+    marker, report = (
+        decode_success(path.read_bytes(), str(path))
+        for path in (dest / "_SUCCESS", tmp_path / "reports" / "summary-job_1.json")
+    )
+    assert marker is not None
+    assert report is not None
+    assert marker.iostatistics is not None
+    assert report.iostatistics is not None
+    for name, number in (("committer_files_committed", 15), ("committer_bytes_committed", 30)):
+        assert marker.iostatistics.counters[name] == report.iostatistics.counters[name] == number
+    assert (report.success, report.job_id) == (True, "job_1")
+    assert sorted(report.filenames or ()) == sorted(marker.filenames or ())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_thread_outlives_a_commit(write_job, dest: Path, fails: bool):
+    before = set(threading.enumerate())
+    write_job({0: {"p=1/a": "x"}, 1: {"p=1/b": "y"}})
+    if fails:
+        (dest / "p=1").write_text("in the way")
+    outcome = pytest.raises(CommitConflictError) if fails else nullcontext()
+    with outcome:
+        ray_committer.commit_job(str(dest), executor="threads")
+    assert set(threading.enumerate()) - before == set()
 
 
 def test_a_directory_as_output_arrives_whole_with_its_hidden_files(write_job, dest: Path, tree):
