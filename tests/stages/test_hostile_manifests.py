@@ -80,6 +80,11 @@ def source_uri(template: str) -> Change:
     return lambda content, job: content["files"][0].update(s=template.format(job.tasks))
 
 
+def directory_uri(template: str) -> Change:
+    """A directory to make, in which ``{}`` stands for the path of the job's destination."""
+    return lambda content, job: content.update(directories=[{"d": template.format(job.destination)}])
+
+
 def source_of(job_id: str, attempt: str) -> Change:
     """A source that exists, or could, in another job or in another attempt of this one."""
     name = f"file:{{}}/../../../{job_id}/{attempt}/tasks/attempt_1_m_000000_0/p=1/a"
@@ -106,6 +111,12 @@ MISPLACED = [
     pytest.param(
         dest_uri("file:{}/%5ftemporary/job_2/00/_COMMIT.json"), "the commit itself", id="record"
     ),
+    pytest.param(dest_uri("file:{}/_temporary"), "the commit itself", id="all jobs"),
+    pytest.param(dest_uri("file:{}/_SUCCESS"), "the commit itself", id="the marker"),
+    pytest.param(dest_uri("file:{}/_SUCCESS/d"), "the commit itself", id="below the marker"),
+    pytest.param(dest_uri("file:{}/" + "x" * 256), "longer than", id="a long name"),
+    pytest.param(dest_uri("file:{}/" + "x" * 256 + "/d"), "longer than", id="a long directory"),
+    pytest.param(dest_uri("file:{}" + "/x" * 2048), "longer than", id="a long path"),
     pytest.param(dest_uri("hdfs://nn{}/d"), "another store", id="another scheme"),
     pytest.param(dest_uri("file://host{}/d"), "another store", id="another authority"),
     pytest.param(dest_uri("//host{}/d"), "no scheme", id="an authority without a scheme"),
@@ -120,6 +131,11 @@ MISPLACED = [
     pytest.param(source_of("job_2", "00"), "not this job's", id="source of another job"),
     pytest.param(source_of("job_1", "01"), "not this job's", id="source of another job attempt"),
     pytest.param(field(directories=[{"d": "file:/etc/d"}]), "no directory that", id="directory outside"),
+    pytest.param(directory_uri("file:{}/_SUCCESS"), "no directory that", id="the marker as a directory"),
+    pytest.param(
+        directory_uri("file:{}/_temporary/job_2"), "no directory that", id="directory of a job"
+    ),
+    pytest.param(directory_uri("file:{}/p/%2e%2e"), "'..'", id="encoded dot-dot as a directory"),
 ]
 
 WRONG = [
