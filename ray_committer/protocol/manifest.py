@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,6 +20,9 @@ from ray_committer.protocol.iostatistics import IOStatistics
 
 MANIFEST_TYPE = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 MANIFEST_VERSION = 1
+
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A Java long: what Hadoop's reader accepts as a size."""
 
 
 class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,9 +35,9 @@ class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     s: str
     d: str
-    z: int
+    z: Long
     e: str | None = None
-    m: int | None = None
+    m: Long | None = None
 
 
 class DirEntry(msgspec.Struct, frozen=True):
@@ -91,8 +94,9 @@ def decode_manifest(data: bytes, path: str) -> TaskManifest:
 def _decode_leading_object(data: bytes, path: str, cause: Exception) -> TaskManifest:
     """Accept text after the object, as Hadoop's parser does; a truncated one stays an error."""
     try:
-        value, _ = json.JSONDecoder().raw_decode(data.decode("utf-8-sig").lstrip())
-        return msgspec.convert(value, TaskManifest, strict=False)
+        text = data.decode("utf-8-sig").lstrip()
+        _, end = json.JSONDecoder().raw_decode(text)
+        return _DECODER.decode(text[:end])
     except (ValueError, RecursionError):
         raise ManifestError(f"{path}: is truncated or no JSON ({cause}); run the task again") from cause
 

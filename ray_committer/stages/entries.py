@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ray_committer.errors import PreflightError
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
-from ray_committer.protocol.paths import JobAttempt, is_inside
+from ray_committer.protocol.paths import JobAttempt, is_inside, join
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.uri import Location, parse_uri, unquote_path
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -38,7 +38,7 @@ def store_path(uri: str, spec: StoreSpec) -> str:
         return _own_path(parse_uri(uri), spec, uri)
     directory = _own_directory(head + slash, spec.scheme, spec.authority)
     name = unquote_path(name)
-    if "/" in name or "\0" in name:
+    if name in (".", "..") or "/" in name or "\0" in name:
         return _own_path(parse_uri(uri), spec, uri)
     return f"{directory.rstrip('/')}/{name}"
 
@@ -54,28 +54,41 @@ def check_entry(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: St
             f"{entry.dest}: is outside the destination {job.destination}; name its directory as "
             f"an allowed root if that is meant"
         )
-    if is_inside(entry.dest, job.temporary) or entry.dest == job.success:
+    if _is_reserved(entry.dest, job):
         raise PreflightError(f"{entry.dest}: is a name that the commit itself needs")
     _check_length(entry.dest, store)
 
 
 def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...]) -> None:
-    """Refuse a directory outside `roots` or inside ``_temporary``."""
+    """Refuse a directory outside `roots`, inside ``_temporary`` or in the place of ``_SUCCESS``."""
     inside = any(path == root or is_inside(path, root) for root in roots)
-    if not inside or path == job.temporary or is_inside(path, job.temporary):
+    if not inside or _is_reserved(path, job):
         raise PreflightError(f"{path}: is no directory that a job writing to {job.destination} may make")
+
+
+def _is_reserved(path: str, job: JobAttempt) -> bool:
+    """Whether `path` is, or is below, one of the two names at the destination that a commit needs."""
+    if not path.startswith(join(job.destination, "_")):
+        return False
+    return any(path == own or is_inside(path, own) for own in (job.temporary, job.success))
 
 
 def _check_length(path: str, store: StoreOperations) -> None:
     limits = store.capabilities
     if len(path) * 4 <= limits.max_name_length:
         return
-    name = path.rpartition("/")[2]
-    if len(path.encode()) > limits.max_path_length or len(name.encode()) > limits.max_name_length:
+    directory, _, name = path.rpartition("/")
+    longest = max(len(name.encode()), _longest_name(directory))
+    if len(path.encode()) > limits.max_path_length or longest > limits.max_name_length:
         raise PreflightError(
             f"{path}: is longer than the store allows ({limits.max_path_length} bytes, a name "
             f"{limits.max_name_length}); use shorter partition values or file names"
         )
+
+
+@lru_cache(maxsize=8192)
+def _longest_name(directory: str) -> int:
+    return max(map(len, directory.encode().split(b"/")))
 
 
 def _entry(file: FileEntry, spec: StoreSpec) -> Entry:

@@ -1,0 +1,84 @@
+"""What clean-up deletes, how often it asks, and what a failure of it means.
+
+Beside `tests/stages/test_end_of_job`. Source: Hadoop TestCleanupStage, by scenario.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import ray_committer
+from ray_committer import CommitOptions, Outcome
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.setup_task import setup_task
+from ray_committer.testing import StoreCall, WrappedStore, run_commit
+
+TEN_TASKS = {task: {f"f{task}": "x"} for task in range(10)}
+
+
+def deleted(store, job: JobAttempt) -> list[str]:
+    """Commit; the directories whose deletion was asked for, below the job attempt's, in order."""
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(store, before=calls.append), job)
+    paths = [call.paths[0] for call in calls if call.operation == "delete_directory"]
+    return [path.removeprefix(job.directory).lstrip("/") for path in paths]
+
+
+def test_each_task_attempt_is_deleted_by_a_request_of_its_own_and_the_job_last(store, write_job, dest):
+    job = write_job(TEN_TASKS)
+    attempts = [f"tasks/attempt_1_m_{task:06d}_0" for task in range(10)]
+    found = deleted(store, job)
+    assert sorted(found[:10]) == attempts
+    assert found[10:] == ["tasks", "manifests", ""]
+    assert not (dest / "_temporary").exists()
+
+
+def test_attempts_that_never_committed_are_deleted_too(store, write_job, dest: Path):
+    job = write_job(TEN_TASKS)
+    Path(setup_task(store, job, "attempt_1_m_000010_0"), "unfinished").write_text("x")
+    assert len(deleted(store, job)) == 13
+    assert not (dest / "_temporary").exists()
+
+
+def test_a_job_without_a_directory_of_tasks_is_cleaned_up(store, write_job, dest: Path):
+    job = write_job(TEN_TASKS)
+    run_commit(store, job, CommitOptions(cleanup=False))
+    shutil.rmtree(job.tasks)
+    assert ray_committer.commit_job(str(dest)).outcome is Outcome.COMMITTED
+    assert not (dest / "_temporary").exists()
+
+
+def test_nothing_to_clean_up_is_a_job_committed_already(store, write_job, dest: Path):
+    job = write_job(TEN_TASKS)
+    run_commit(store, job, CommitOptions(cleanup=False))
+    shutil.rmtree(dest / "_temporary")
+    for cleanup in (True, False):
+        report = ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(cleanup=cleanup))
+        assert report.outcome is Outcome.ALREADY_COMMITTED
+        assert report.notices == []
+
+
+def test_one_attempt_that_cannot_be_deleted_leaves_the_job_committed_and_the_next_run_finishes(
+    store, write_job, dest: Path, tree
+):
+    job = write_job(TEN_TASKS)
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == "delete_directory" and "m_000004" in call.paths[0]:
+            raise TimeoutError("Simulated failure of delete")
+
+    report = run_commit(WrappedStore(store, before=fail), job)
+    assert report.outcome is Outcome.COMMITTED
+    assert ["Simulated failure of delete" in notice for notice in report.notices] == [True]
+    assert ray_committer.list_jobs(str(dest))[0].state == "committed"
+    assert ray_committer.commit_job(str(dest)).outcome is Outcome.COMMITTED
+    assert not (dest / "_temporary").exists()
+    assert tree() == {f"f{task}": "x" for task in range(10)}
+
+
+def test_a_foreign_file_in_the_directory_of_all_jobs_is_left_there(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    (dest / "_temporary" / "notes").write_text("of somebody else")
+    run_commit(store, job)
+    assert [path.name for path in (dest / "_temporary").iterdir()] == ["notes"]
