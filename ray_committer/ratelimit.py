@@ -31,6 +31,7 @@ DECREASE_SECONDS = 1.0
 FAST_INCREASE = 0.25  # of the rate, a second
 SLOW_INCREASE = 0.01  # near the rate that the store did not bear
 RETRY_SECONDS = 0.2
+CLOSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +223,13 @@ class Permits:
         self._authority.throttled(self._holder, used, retry_after_seconds)
 
     def close(self) -> None:
-        """Stop asking; idempotent."""
+        """Stop asking; idempotent. Requests that wait for a permit fail."""
         with self._changed:
             self._held.closed = True
             self._changed.notify_all()
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(CLOSE_SECONDS)
 
     def _take(self) -> bool:
         held, now = self._held, self._clock()

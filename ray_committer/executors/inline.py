@@ -48,4 +48,5 @@ class InlineExecutor:
         self._resources.cancel()
 
     def close(self) -> None:
+        self._resources.close()
         self.permits.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker
 
@@ -22,7 +23,8 @@ def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
     job, store = context.job, context.store
     attempts = {directory for ref in record.manifests if (directory := _attempt_directory(job, ref))}
     try:
-        for _ in context.executor.run_on_workers(_delete_directory, sorted(attempts)):
+        work = batches(context.executor, sorted(attempts))
+        for _ in context.executor.run_on_workers(_delete_directories, work):
             pass
         store.delete_directory(job.tasks)
         store.delete_directory(job.manifests)
@@ -51,6 +53,6 @@ def remove_empty_parents(context: JobContext) -> None:
     context.store.remove_empty_directory(context.job.temporary)
 
 
-def _delete_directory(worker: Worker, path: str) -> bool:
-    """Work: delete one task attempt directory."""
-    return worker.store.delete_directory(path)
+def _delete_directories(worker: Worker, paths: tuple[str, ...]) -> int:
+    """Work: delete some task attempt directories."""
+    return sum(worker.map(worker.store.delete_directory, paths))

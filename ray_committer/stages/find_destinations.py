@@ -7,6 +7,7 @@ from functools import partial
 
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import entries
 from ray_committer.stages.worker import Worker
@@ -16,14 +17,21 @@ def find_destinations(
     context: JobContext, manifests: Sequence[ManifestRef], wanted: frozenset[bytes]
 ) -> list[tuple[str, str]]:
     """The destinations with a wanted fingerprint, each with its manifest's name; reads all manifests."""
-    work = partial(_find_in_manifest, wanted=wanted)
-    results = context.executor.run_tasks(work, manifests)
-    return [(path, name) for name, paths in results for path in paths]
+    work = partial(_find_in_batch, wanted=wanted)
+    results = context.executor.run_tasks(work, batches(context.executor, manifests))
+    return [found for batch in results for found in batch]
+
+
+def _find_in_batch(
+    worker: Worker, refs: tuple[ManifestRef, ...], *, wanted: frozenset[bytes]
+) -> list[tuple[str, str]]:
+    """Work: the destinations of some manifests that have a wanted fingerprint."""
+    find = partial(_find_in_manifest, worker, wanted=wanted)
+    return [found for paths in worker.map(find, refs) for found in paths]
 
 
 def _find_in_manifest(
     worker: Worker, ref: ManifestRef, *, wanted: frozenset[bytes]
-) -> tuple[str, list[str]]:
-    """Work: the destinations of one manifest that have a wanted fingerprint."""
+) -> list[tuple[str, str]]:
     destinations = (entry.dest for entry in entries(worker.recorded_manifest(ref), worker.store.spec))
-    return ref.name, [path for path in destinations if fingerprint(path) in wanted]
+    return [(path, ref.name) for path in destinations if fingerprint(path) in wanted]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 
 import msgspec
 
@@ -26,12 +25,12 @@ from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.stages.batches import batch_size, batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
 
-MANIFESTS_A_TASK = 200
 PACKED_FILES = 10
 """Manifests of at most as many files travel packed: to read them again would cost a request for few."""
 
@@ -80,12 +79,11 @@ def load_manifests(
     `CoordinatorLostError` means that everything must be loaded again.
     """
     wanted: Sequence[Listed | ManifestRef] = record.manifests if record else list_manifests(context)
-    size = max(1, min(MANIFESTS_A_TASK, -(-len(wanted) // (4 * context.executor.width))))
     work = partial(_load_batch, directories=context.executor.directories, roots=roots)
     loaded: dict[int, LoadedBatch] = {}
     packed: dict[int, Parked] = {}
-    batches = context.until_cancelled(enumerate(_batches(wanted, size)))
-    for batch, parked in context.executor.park_tasks(work, batches):
+    numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
+    for batch, parked in context.executor.park_tasks(work, numbered):
         loaded[batch.number] = batch
         if batch.packs:
             packed[batch.number] = parked
@@ -99,6 +97,7 @@ def load_manifests(
     statistics = IOStatistics()
     for batch in loaded.values():
         statistics = aggregate(statistics, batch.statistics)
+    size = batch_size(context.executor, len(wanted))
     return LoadedManifests(manifests, statistics, size, tuple(packed.get(number) for number in numbers))
 
 
@@ -127,12 +126,15 @@ def _check_listed(status: FileStatus) -> None:
         raise ManifestError(f"{status.path}: is {what}, not a task manifest; run the task again")
 
 
-def _batches(
-    items: Sequence[Listed | ManifestRef], size: int
-) -> Iterator[tuple[Listed | ManifestRef, ...]]:
-    iterator = iter(items)
-    while batch := tuple(islice(iterator, size)):
-        yield batch
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """One manifest, read and checked."""
+
+    ref: ManifestRef
+    data: bytes
+    directories: list[str]
+    marks: bytes
+    statistics: IOStatistics
 
 
 def _load_batch(
@@ -140,27 +142,32 @@ def _load_batch(
 ) -> tuple[LoadedBatch, bytes]:
     """Work: parse and check some manifests, and pack the small ones for other processes; idempotent."""
     number, batch = numbered
-    refs: list[ManifestRef] = []
-    marks: list[bytes] = []
-    small: dict[str, bytes] = {}
-    statistics = IOStatistics()
-    found: dict[str, None] = {}
-    for item in batch:
+    found = {one.ref.name: one for one in worker.map(partial(_load, worker, roots=roots), batch)}
+    loaded = [found[item.name] for item in batch]
+    paths = {path for one in loaded for path in one.directories} - {worker.job.destination}
+    directories.collect(number, list(paths), b"".join(one.marks for one in loaded))
+    statistics = worker.take_statistics()
+    for one in loaded:
+        statistics = aggregate(statistics, one.statistics)
+    small = {one.ref.digest: one.data for one in loaded if one.data}
+    return LoadedBatch(number, tuple(one.ref for one in loaded), statistics, bool(small)), pack(small)
+
+
+def _load(worker: Worker, item: Listed | ManifestRef, *, roots: tuple[str, ...]) -> _Loaded:
+    try:
         ref, data, manifest = _read(worker, item)
-        try:
-            loaded = _checked_entries(worker, manifest, roots)
-            found.update(dict.fromkeys(_directories(worker, manifest, loaded, roots)))
-        except (PathError, PreflightError) as e:
-            raise type(e)(f"{join(worker.job.manifests, item.name)}: {e}") from e
-        refs.append(ref)
-        marks.append(fingerprints(entry.dest for entry in loaded))
-        if ref.files <= PACKED_FILES and not worker.in_driver:
-            small[ref.digest] = data
-        statistics = aggregate(statistics, manifest.iostatistics or IOStatistics())
-    found.pop(worker.job.destination, None)
-    directories.collect(number, list(found), b"".join(marks))
-    statistics = aggregate(statistics, worker.take_statistics())
-    return LoadedBatch(number, tuple(refs), statistics, bool(small)), pack(small)
+        loaded = _checked_entries(worker, manifest, roots)
+        directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
+    except (PathError, PreflightError) as e:
+        raise type(e)(f"{join(worker.job.manifests, item.name)}: {e}") from e
+    travels = ref.files <= PACKED_FILES and not worker.in_driver
+    return _Loaded(
+        ref=ref,
+        data=data if travels else b"",
+        directories=list(directories),
+        marks=fingerprints(entry.dest for entry in loaded),
+        statistics=manifest.iostatistics or IOStatistics(),
+    )
 
 
 def pack(manifests: dict[str, bytes]) -> bytes:

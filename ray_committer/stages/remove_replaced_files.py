@@ -7,14 +7,16 @@ removed, never a directory, and never one that has changed since it was listed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from ray_committer.errors import PreflightError
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 SPARK_STAGING = ".spark-staging-"
 
@@ -30,7 +32,8 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> tuple[Repl
     level = list(dict.fromkeys(roots))
     while level:
         below: list[str] = []
-        for statuses in context.executor.run_tasks(_list_directory, context.until_cancelled(level)):
+        work = context.until_cancelled(batches(context.executor, level))
+        for statuses in context.executor.run_tasks(_list_directories, work):
             for status in statuses:
                 if status.is_directory and status.is_link:
                     raise PreflightError(
@@ -51,11 +54,10 @@ def remove_replaced_files(context: JobContext, record: CommitRecord) -> int:
     groups: dict[str, list[ReplacedFile]] = defaultdict(list)
     for file in record.replaced:
         groups[parent(file.path)].append(file)
-    items: Iterator[Group] = ((path, tuple(files)) for path, files in groups.items())
+    items: list[Group] = [(path, tuple(files)) for path, files in groups.items()]
+    work = context.until_cancelled(batches(context.executor, items))
     removed = 0
-    for count, kept in context.executor.run_on_workers(
-        _remove_from_directory, context.until_cancelled(items)
-    ):
+    for count, kept in context.executor.run_on_workers(_remove_from_directories, work):
         removed += count
         for path in kept:
             context.notice(f"{path}: was to be replaced but has changed since; it was kept")
@@ -63,10 +65,15 @@ def remove_replaced_files(context: JobContext, record: CommitRecord) -> int:
     return removed
 
 
-def _list_directory(worker: Worker, directory: str) -> list[FileStatus]:
-    """Work: list one directory of old data."""
+def _list_directories(worker: Worker, directories: tuple[str, ...]) -> list[FileStatus]:
+    """Work: list some directories of old data."""
+    listed = worker.map(partial(_list_directory, worker.store), directories)
+    return [status for statuses in listed for status in statuses]
+
+
+def _list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:
     try:
-        statuses = worker.store.list_status(directory)
+        statuses = store.list_status(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
     kept = (TEMPORARY, SUCCESS)
@@ -77,17 +84,26 @@ def _list_directory(worker: Worker, directory: str) -> list[FileStatus]:
     ]
 
 
-def _remove_from_directory(worker: Worker, group: Group) -> tuple[int, list[str]]:
-    """Work: remove the old files of one directory; one listing tells what they are now."""
+def _remove_from_directories(worker: Worker, groups: tuple[Group, ...]) -> tuple[int, list[str]]:
+    """Work: remove the old files of some directories."""
+    removed, kept = 0, list[str]()
+    for same, changed in worker.map(partial(_still_old, worker.store), groups):
+        if not worker.cancelled.is_set():
+            removed += sum(worker.map(worker.store.delete_file, same))
+            kept += changed
+    return removed, kept
+
+
+def _still_old(store: StoreOperations, group: Group) -> tuple[list[str], list[str]]:
+    """The old files that are what was recorded, and those that are not; from one listing."""
     directory, files = group
     try:
-        now = {status.path: _replaced(status) for status in worker.store.list_status(directory)}
+        now = {status.path: _replaced(status) for status in store.list_status(directory)}
     except FileNotFoundError:
-        return 0, []
-    same = [file for file in files if now.get(file.path) == file]
+        return [], []
+    same = [file.path for file in files if now.get(file.path) == file]
     changed = [file.path for file in files if file.path in now and now[file.path] != file]
-    removed = sum(worker.map(worker.store.delete_file, [file.path for file in same]))
-    return removed, changed
+    return same, changed
 
 
 def _replaced(status: FileStatus) -> ReplacedFile:

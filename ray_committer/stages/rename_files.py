@@ -22,7 +22,8 @@ from ray_committer.events import FilesRenamed
 from ray_committer.executors.base import Supplied
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate
-from ray_committer.protocol.plan import Shard, plan_shards, shard_size
+from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.plan import EntryRange, Shard, plan_shards, shard_size
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.protocol.success import MAX_FILENAMES
@@ -197,8 +198,10 @@ def _statistics(done: list[float], failed: list[float]) -> IOStatistics:
 
 
 def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:
-    for part in shard.ranges:
-        manifest = worker.recorded_manifest(part.manifest, packed)
+    def read(part: EntryRange) -> tuple[EntryRange, TaskManifest]:
+        return part, worker.recorded_manifest(part.manifest, packed)
+
+    for part, manifest in worker.map(read, shard.ranges):
         for entry in entries(manifest, worker.store.spec, part.low, part.high):
             yield part.index, entry
 

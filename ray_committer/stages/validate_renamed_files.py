@@ -92,10 +92,12 @@ def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]
 
 def _pack_expected(worker: Worker, refs: tuple[ManifestRef, ...]) -> tuple[None, bytes]:
     """Work: what the manifests say must be at the destination."""
-    found = (
-        entry for ref in refs for entry in entries(worker.recorded_manifest(ref), worker.store.spec)
-    )
-    return None, pack_expected((entry.dest, entry.expected) for entry in found)
+    return None, b"".join(worker.map(partial(_expected, worker), refs))
+
+
+def _expected(worker: Worker, ref: ManifestRef) -> bytes:
+    found = entries(worker.recorded_manifest(ref), worker.store.spec)
+    return pack_expected((entry.dest, entry.expected) for entry in found)
 
 
 def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Share]:

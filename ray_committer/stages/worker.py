@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -16,12 +15,13 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest, diges
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.ratelimit import Permits
+from ray_committer.stages.crew import Crew
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store
 
 MANIFEST_CACHE_BYTES = 64 << 20
-PARSED_CACHE_FILES = 50_000
+PARSED_CACHE_FILES = 10_000
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,7 +67,7 @@ class Worker:
         self._guarded: GuardedStore | None = None
         self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
         self._parsed: _Cache[TaskManifest] = _Cache(PARSED_CACHE_FILES)
-        self._pool = ThreadPoolExecutor(concurrency) if concurrency > 1 else None
+        self._crew = Crew(concurrency) if concurrency > 1 else None
 
     def guard(self, permits: Permits) -> None:
         """Make no more request without a permit."""
@@ -81,15 +81,20 @@ class Worker:
         return self._guarded.take_statistics() if self._guarded else IOStatistics()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply `function` with this worker's own concurrency; results in order."""
-        return self._pool.map(function, items) if self._pool else map(function, items)
+        """Apply `function` with this worker's own concurrency; results in no order.
+
+        After an exception no further item is begun; it is raised when those in progress have ended.
+        """
+        return self._crew.map(function, items) if self._crew else map(function, items)
 
     def cancel(self) -> None:
         """Let running work stop before its next file."""
         self.cancelled.set()
 
     def close(self) -> None:
-        """Stop asking for permits; idempotent."""
+        """End its threads and stop asking for permits; idempotent."""
+        if self._crew is not None:
+            self._crew.close()
         if self._guarded is not None:
             self._permits.close()
 

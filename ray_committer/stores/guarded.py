@@ -6,7 +6,6 @@ once a permit is to be had. Whether a rename whose answer was lost took place is
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -35,14 +34,15 @@ class GuardedStore:
         self._store = store
         self._permits = permits
         self._throttle_seconds = throttle_seconds
-        self._lock = threading.Lock()
-        self._durations = Durations()
+        self._noted: list[tuple[str, float, bool]] = []  # appended to by all threads, without a lock
 
     def take_statistics(self) -> IOStatistics:
         """The requests since the last call, under Hadoop's names; they are forgotten then."""
-        with self._lock:
-            taken, self._durations = self._durations, Durations()
-        return taken.statistics()
+        taken, self._noted = self._noted, []
+        durations = Durations()
+        for name, seconds, failed in taken:
+            durations.add(name, seconds, failed=failed)
+        return durations.statistics()
 
     def get_status(self, path: str) -> FileStatus | None:
         return self._call("op_get_file_status", self._store.get_status, path)
@@ -95,6 +95,4 @@ class GuardedStore:
                 return result
 
     def _note(self, name: str, started: float, *, failed: bool) -> None:
-        seconds = time.monotonic() - started
-        with self._lock:
-            self._durations.add(name, seconds, failed=failed)
+        self._noted.append((name, time.monotonic() - started, failed))

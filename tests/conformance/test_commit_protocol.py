@@ -32,6 +32,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore
 from tests.conftest import visible_files
@@ -126,9 +127,8 @@ def test_an_abort_that_the_store_refuses_is_finished_by_the_next_one(store, writ
             raise OSError("Simulated failure of delete")
 
     broken = WrappedStore(store, before=fail)
-    context = JobContext(
-        broken, job, CommitOptions(), InlineExecutor(lambda: Worker(broken, job, in_driver=True))
-    )
+    executor = InlineExecutor(lambda: Worker(broken, job, in_driver=True))
+    context = JobContext(GuardedStore(broken, executor.permits), job, CommitOptions(), executor)
     with pytest.raises(CommitStateUnknownError, match=r"Simulated.*run the same command again"):
         abort_job(context, nonce="n")
     assert ray_committer.abort_job(str(dest), "job_1") is True

@@ -152,7 +152,11 @@ def test_b04_what_a_commit_writes_does_not_grow_with_its_files(tmp_path: Path):
 def test_b05_a_commit_holds_no_object_for_each_file(tmp_path: Path):
     """Beside the bytes of the manifests, which a cache of fixed size keeps, a few bytes a file."""
     peaks, manifest_bytes = [], []
-    for tasks in (2, 10, 110):  # the first one warms up
+    for tasks in (
+        2,
+        60,
+        160,
+    ):  # the first one warms up, and a cache of parsed ones is full in the second
         dest = tmp_path / f"{tasks}"
         ray_committer.setup_job(str(dest), "job_1")
         job = new_job_attempt(str(dest), "job_1", 0)

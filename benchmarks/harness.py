@@ -1,0 +1,202 @@
+"""What all benchmarks share: jobs to commit, stores with a price for each request, rounds and results.
+
+A result is one JSON file in ``benchmarks/results`` with the commit, the machine and the versions. This
+machine's absolute numbers mean little; ratios within one run do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import ray_committer
+from ray_committer.protocol.manifest import DirEntry, FileEntry, TaskManifest, encode_manifest
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import FileStatus, StoreSpec
+from ray_committer.stores.local import LocalStore
+
+RESULTS = Path(__file__).parent / "results"
+ROUNDS = 5
+
+
+class PricedStore(LocalStore):
+    """Local files, each request `seconds` long, as on a store behind a network."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(StoreSpec("file"))
+        self._seconds = seconds
+
+    def get_status(self, path: str) -> FileStatus | None:
+        time.sleep(self._seconds)
+        return super().get_status(path)
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        time.sleep(self._seconds)
+        return super().list_status(path)
+
+    def read(self, path: str) -> bytes:
+        time.sleep(self._seconds)
+        return super().read(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        time.sleep(2 * self._seconds)  # create and close
+        super().write(path, data)
+
+    def mkdirs(self, path: str) -> None:
+        time.sleep(self._seconds)
+        super().mkdirs(path)
+
+    def rename(self, source: str, dest: str) -> None:
+        time.sleep(self._seconds)
+        super().rename(source, dest)
+
+    def replace(self, source: str, dest: str) -> None:
+        time.sleep(self._seconds)
+        super().replace(source, dest)
+
+    def delete_file(self, path: str) -> bool:
+        time.sleep(self._seconds)
+        return super().delete_file(path)
+
+    def delete_directory(self, path: str) -> bool:
+        time.sleep(self._seconds)
+        return super().delete_directory(path)
+
+    def remove_empty_directory(self, path: str) -> bool:
+        time.sleep(self._seconds)
+        return super().remove_empty_directory(path)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPriced:
+    """Opens a worker on a `PricedStore`; travels to Ray's workers."""
+
+    seconds: float
+    job: JobAttempt
+    concurrency: int
+
+    def __call__(self) -> Worker:
+        return Worker(PricedStore(self.seconds), self.job, self.concurrency, in_driver=False)
+
+
+def write_job(root: Path, *, tasks: int, files: int, directories: int) -> JobAttempt:
+    """A fresh job of `tasks` tasks with `files` files each, every task in all of the `directories`."""
+    shutil.rmtree(root, ignore_errors=True)
+    job = new_job_attempt(str(root), "job_1", 0)
+    os.makedirs(job.manifests)
+    for task in range(tasks):
+        attempt = job.task_attempt(f"attempt_1_m_{task:06d}_0")
+        entries = []
+        for number in range(directories):
+            os.makedirs(f"{attempt}/p={number}")
+        for number in range(files):
+            name = f"p={number % directories}/part-{task:05d}-{number:05d}"
+            with open(f"{attempt}/{name}", "wb") as file:
+                file.write(b"0123456789abcdef")
+            modified = os.stat(f"{attempt}/{name}").st_mtime_ns // 1_000_000
+            entries.append(
+                FileEntry(f"file://{attempt}/{name}", f"file://{root}/{name}", 16, m=modified)
+            )
+        write_manifest(job, task, entries, directories=directories)
+    return job
+
+
+def write_manifest(job: JobAttempt, task: int, entries: list[FileEntry], *, directories: int) -> None:
+    """Save the manifest of one task."""
+    manifest = TaskManifest(
+        job_id=job.job_id,
+        task_id=f"task_1_m_{task:06d}",
+        task_attempt_id=f"attempt_1_m_{task:06d}_0",
+        task_attempt_dir=f"file://{job.task_attempt(f'attempt_1_m_{task:06d}_0')}",
+        files=entries,
+        directories=[DirEntry(f"file://{job.destination}/p={n}") for n in range(directories)],
+    )
+    Path(job.manifest(f"task_1_m_{task:06d}")).write_bytes(encode_manifest(manifest))
+
+
+def rounds(measure: Callable[[], dict[str, float]], *, number: int = ROUNDS) -> dict[str, Any]:
+    """Measure once to warm up, then `number` times: every value of each, and the medians."""
+    measure()
+    found = [measure() for _ in range(number)]
+    return {
+        "rounds": found,
+        "median": {key: round(statistics.median(one[key] for one in found), 4) for key in found[0]},
+    }
+
+
+@contextmanager
+def local_ray(cpus: int = 4) -> Iterator[None]:
+    """A Ray of this machine alone, which ends with the block."""
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="warning",
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def save(
+    name: str, question: str, found: dict[str, Any], bars: dict[str, tuple[float, str, float]]
+) -> None:
+    """Write ``results/name.json`` and print it; exit 1 if a bar is missed.
+
+    `bars` are what was measured, ``>=`` or ``<=``, and the bar.
+    """
+    met = {
+        text: {"measured": value, "bar": f"{sign} {bar}", "met": _holds(value, sign, bar)}
+        for text, (value, sign, bar) in bars.items()
+    }
+    result = {
+        "benchmark": name,
+        "question": " ".join(question.split()),
+        "commit": _commit(),
+        "host": {"cores": os.cpu_count(), "machine": platform.machine(), "kernel": platform.release()},
+        "versions": {
+            "python": platform.python_version(),
+            "ray_committer": ray_committer.__version__,
+            "ray": version("ray"),
+            "msgspec": msgspec.__version__,
+        },
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "bars": met,
+        **found,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(result, indent=1)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+    print(json.dumps({"benchmark": name, "bars": met}, indent=1))
+    if not all(one["met"] for one in met.values()):
+        sys.exit(1)
+
+
+def _holds(value: float, sign: str, bar: float) -> bool:
+    return value >= bar if sign == ">=" else value <= bar
+
+
+def _commit() -> str:
+    run = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return run.stdout.strip() or "unknown"

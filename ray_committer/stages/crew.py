@@ -1,0 +1,86 @@
+"""Threads of one process that make its requests, with as little between two of them as can be.
+
+A `Future` an item was measured to cost a rename as much processor time as all the rest of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+CLOSE_SECONDS = 1.0
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Crew:
+    """`size` threads, started when they are first needed, that work for several callers at once."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._queue: SimpleQueue[tuple[_Batch[Any, Any], Any] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Apply `function` to all items; results in no order, the first exception raised at the end."""
+        wanted = list(items)
+        if not wanted:
+            return iter(())
+        self._start()
+        batch = _Batch(function, len(wanted))
+        for item in wanted:
+            self._queue.put((batch, item))
+        return iter(batch.wait())
+
+    def close(self) -> None:
+        """End the threads, which are idle once no caller waits; idempotent."""
+        with self._lock:
+            ending, self._threads = self._threads, []
+        for _ in ending:
+            self._queue.put(None)
+        for thread in ending:
+            thread.join(CLOSE_SECONDS)
+
+    def _start(self) -> None:
+        with self._lock:
+            while len(self._threads) < self._size:
+                thread = threading.Thread(target=self._work, name="ray-committer", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def _work(self) -> None:
+        while (job := self._queue.get()) is not None:
+            batch, item = job
+            batch.do(item)
+
+
+class _Batch(Generic[Item, Result]):
+    """The items of one call; appending to a list is atomic, so no lock is needed."""
+
+    def __init__(self, function: Callable[[Item], Result], size: int) -> None:
+        self._function = function
+        self._size = size
+        self._ended: list[Result | None] = []
+        self._failures: list[BaseException] = []
+        self._done = threading.Event()
+
+    def do(self, item: Item) -> None:
+        result = None
+        if not self._failures:
+            try:
+                result = self._function(item)
+            except BaseException as e:  # noqa: BLE001 - raised where it is waited for
+                self._failures.append(e)
+        self._ended.append(result)
+        if len(self._ended) == self._size:
+            self._done.set()
+
+    def wait(self) -> list[Result]:
+        self._done.wait()
+        if self._failures:
+            raise self._failures[0]
+        return self._ended  # type: ignore[return-value]
