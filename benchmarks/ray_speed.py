@@ -1,7 +1,7 @@
 """How close to the ideal are four Ray workers of 64 requests in flight, and how far from one process?
 
-The rename stage on a store of 35 ms a request, against threads of one process with 32 in flight. Ideal is files
-x latency / requests in flight. Warm workers serve many commits; a cold commit starts its own.
+The rename stage on a store of 35 ms a request, against threads of one process with 32 in flight. Ideal
+is files x latency / requests in flight. Warm workers serve many commits; a cold commit starts its own.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import JobNotFoundError, PathError, ValidationError
 from ray_committer.events import EventSink, ignore
-from ray_committer.executors.choose import ExecutorName
+from ray_committer.executors.base import CommitPool
+from ray_committer.executors.choose import ExecutorName, open_pool
 from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job, roots_on_store
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import (
@@ -75,11 +76,26 @@ class JobPlan:
     replaced: int
 
 
+@contextmanager
+def commit_pool(options: CommitOptions = _DEFAULTS) -> Iterator[CommitPool]:
+    """Keep commit workers on Ray for many commits of this driver, several at once included.
+
+    Give it to `commit_job` as `executor`, or to `ray_committer.spark.install`: the workers are started
+    once, by `options` (workers, worker_cpus, worker_start_seconds, may_start_ray), and end with
+    the block.
+    """
+    pool = open_pool(options)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
 def commit_job(
     dest: str,
     job_id: str | None = None,
     *,
-    executor: ExecutorName = "auto",
+    executor: ExecutorName | CommitPool = "auto",
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
@@ -108,7 +124,7 @@ def record_job(
     dest: str,
     job_id: str | None = None,
     *,
-    executor: ExecutorName = "auto",
+    executor: ExecutorName | CommitPool = "auto",
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,

@@ -21,6 +21,8 @@ class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `files` are those of the whole job, of which this run moved `moved` and proved `proved` (by kind
     of proof) to have been moved before. `resumed` tells that an earlier run had begun the commit.
+    `throttled` of its `requests` to the store were refused because there were too many; `lowest_rate` is
+    what the commit then went down to, in requests a second.
     """
 
     destination: str
@@ -39,6 +41,9 @@ class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
     proved: dict[str, int] = {}
     replaced: int = 0
     validated: int = 0
+    requests: int = 0
+    throttled: int = 0
+    lowest_rate: float | None = None
     stage_seconds: dict[str, float] = {}
     notices: list[str] = []
     error: str | None = None

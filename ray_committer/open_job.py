@@ -11,6 +11,7 @@ from typing import Any
 from ray_committer.cancellation import CancelToken
 from ray_committer.errors import JobNotFoundError, PathError
 from ray_committer.events import EventSink, ignore
+from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -40,7 +41,7 @@ def open_job(
     dest: str,
     job_id: str | None,
     *,
-    executor: ExecutorName,
+    executor: ExecutorName | CommitPool,
     options: CommitOptions,
     storage_options: StorageOptions | None,
     on_event: EventSink = ignore,
@@ -62,6 +63,8 @@ def open_job(
         open_here=lambda: Worker(store, job, in_driver=True, throttle_seconds=options.throttle_seconds),
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.throttle_seconds),
         commit_key=_commit_key(spec, job),
+        renames_are_local=store.capabilities.renames_are_local,
+        estimate_files=lambda: find_job.estimate_files(store, job),
     )
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)

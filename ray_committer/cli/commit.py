@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.errors import CommitCancelledError
 from ray_committer.events import Event, FilesRenamed, Notice, StageStarted
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
@@ -78,8 +80,10 @@ def _cancel_on_signals() -> Iterator[CancelToken]:
     """The first Ctrl-C or SIGTERM cancels in order, the second one at once."""
     token = CancelToken()
 
-    def handle(number: int, _: FrameType | None) -> None:
-        signal.signal(number, signal.default_int_handler)
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if token.is_cancelled:
+            click.echo("ray-committer: stopped at once; run the same command to finish", err=True)
+            os._exit(CommitCancelledError.exit_code)  # requests in flight may take minutes to end
         click.echo("ray-committer: cancelling; again to stop at once", err=True)
         token.cancel()
 

@@ -75,6 +75,13 @@ class WorkExecutor(Protocol):
         """Release what was started; idempotent."""
 
 
+class CommitPool(Protocol):
+    """Workers that stay for many commits of one driver, from `ray_committer.commit_pool`."""
+
+    def close(self) -> None:
+        """End the workers; idempotent."""
+
+
 def call(work: Work[Result], resources: Any, item: Any) -> Result:
     """Call `work` in this process."""
     if isinstance(item, Supplied):

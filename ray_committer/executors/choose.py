@@ -1,21 +1,28 @@
 """Choose where a commit runs, and say why.
 
-`auto` never starts Ray: threads move local files as fast as any cluster does (renames there are bound
-by the kernel). Only an explicit ``ray`` may start one, and never inside a Spark driver.
+`auto` never starts Ray: it takes threads for local files (renames there are bound by the kernel), for
+jobs that are done before Ray's workers have started, and where no Ray is to be reached. Only an
+explicit ``ray`` may start one, and never inside a Spark driver.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from ray_committer.executors.base import OpenResources, WorkExecutor
+from ray_committer.executors.base import CommitPool, OpenResources, WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.ratelimit import RateLimit
 
 ExecutorName = Literal["auto", "inline", "threads", "ray"]
+
+RAY_PAYS_FROM_FILES = 20_000
+"""Ray's workers were measured to take 4 to 8 s to start; threads rename as many files by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +33,66 @@ class Choice:
     reason: str
 
 
+def open_pool(options: CommitOptions) -> CommitPool:
+    """Start commit workers on Ray that serve many commits."""
+    from ray_committer.executors.ray.executor import RayPool
+
+    return RayPool(options)
+
+
 def choose_executor(
-    name: ExecutorName,
+    name: ExecutorName | CommitPool,
     options: CommitOptions,
     *,
     open_here: OpenResources,
     open_elsewhere: OpenResources,
     commit_key: str,
+    renames_are_local: bool,
+    estimate_files: Callable[[], int],
 ) -> Choice:
-    """Open the executor called `name`; the caller closes it.
+    """Open the executor called `name`, or one on a pool; the caller closes it.
 
     `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
     `commit_key` identifies the commit in the cluster: a second one with it is refused.
     """
+    pool: Any = None
+    reason = "asked for"
+    if not isinstance(name, str):
+        pool, name, reason = name, "ray", "on the pool that was given"
+    if name == "auto":
+        name, reason = choose_name(
+            renames_are_local=renames_are_local, ray=reachable_ray(), estimate_files=estimate_files
+        )
+        options = replace(options, may_start_ray=False)
     if name == "ray":
         from ray_committer.executors.ray.executor import RayExecutor
 
-        return Choice(RayExecutor(open_elsewhere, options, commit_key=commit_key), "asked for")
+        return Choice(RayExecutor(open_elsewhere, options, commit_key=commit_key, pool=pool), reason)
     limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
-        return Choice(InlineExecutor(open_here, limit), "asked for")
-    if name not in ("auto", "threads"):
-        raise ValueError(f"executor must be auto, inline, threads or ray, not {name!r}")
-    reason = "asked for" if name == "threads" else "local files gain nothing from more processes"
-    return Choice(ThreadsExecutor(open_here, limit, threads=options.threads), reason)
+        return Choice(InlineExecutor(open_here, limit), reason)
+    if name == "threads":
+        return Choice(ThreadsExecutor(open_here, limit, threads=options.threads), reason)
+    raise ValueError(f"executor must be auto, inline, threads or ray, not {name!r}")
+
+
+def choose_name(
+    *, renames_are_local: bool, ray: str | None, estimate_files: Callable[[], int]
+) -> tuple[ExecutorName, str]:
+    """What `auto` stands for, and why; `ray` says which Ray can be reached, None for none."""
+    if renames_are_local:
+        return "threads", "local files gain nothing from more processes"
+    if ray is None:
+        return "threads", "no Ray is connected and RAY_ADDRESS is not set"
+    files = estimate_files()
+    if files < RAY_PAYS_FROM_FILES:
+        return "threads", f"about {files:,} files are renamed before workers on Ray have started"
+    return "ray", f"about {files:,} files, {ray}"
+
+
+def reachable_ray() -> str | None:
+    """Which Ray a commit could use without starting one; does not import Ray."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        return "Ray is connected"
+    return "RAY_ADDRESS is set" if os.environ.get("RAY_ADDRESS") else None

@@ -19,6 +19,7 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
+from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
@@ -56,7 +57,7 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
 class HandlerSettings:
     """How the jobs of a session are committed."""
 
-    executor: ExecutorName = "auto"
+    executor: ExecutorName | CommitPool = "auto"
     options: CommitOptions = field(default_factory=CommitOptions)
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     on_event: EventSink = ignore

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import RayCommitterError, RayNotAvailableError
 from ray_committer.events import EventSink, ignore
+from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
 from ray_committer.spark.handler import DEFERRED, CommitHandler, HandlerSettings
@@ -83,7 +84,7 @@ def install(
     spark: SparkSession,
     *,
     commit: CommitMode = "ray",
-    executor: ExecutorName = "auto",
+    executor: ExecutorName | CommitPool = "auto",
     options: CommitOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     on_event: EventSink = ignore,
@@ -92,7 +93,8 @@ def install(
 
     commit: "ray" commits in ``df.write``; "deferred" only writes the commit record there, and
         ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
-    executor: where the commit runs; "ray" needs a connected Ray, none is started from inside a job.
+    executor: where the commit runs; "ray" needs a connected Ray or RAY_ADDRESS, none is started from
+        inside a job. The workers of a `ray_committer.commit_pool` serve all writes of the session.
 
     Called in the main thread it also makes Ctrl-C cancel a running commit. A driver has one handler:
     with several sessions, the last installed one's settings hold for all of them.
@@ -103,12 +105,13 @@ def install(
             "ray_committer.spark.install in the driver itself"
         )
     _load_jar(spark)
+    needs_ray = executor == "ray" or not isinstance(executor, str)
     settings = HandlerSettings(
         executor=executor,
         options=options or CommitOptions(),
         storage_options=storage_options or {},
         on_event=on_event,
-        check_ready=_require_ray if executor == "ray" and commit != DEFERRED else lambda: None,
+        check_ready=_require_ray if needs_ray and commit != DEFERRED else lambda: None,
     )
     handler = CommitHandler(settings)
     _bridge(spark).setHandler(handler)
@@ -184,7 +187,7 @@ def _require_ray() -> None:
     """Refuse a job before its tasks run if its commit could not."""
     import ray
 
-    if not ray.is_initialized():
+    if not ray.is_initialized() and "RAY_ADDRESS" not in os.environ:
         raise RayNotAvailableError(
             "this session commits on Ray (executor='ray') but Ray is not connected in this driver "
             f"(process {os.getpid()}); call ray.init() before the write"

@@ -25,6 +25,7 @@ from ray_committer.errors import (
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
+from ray_committer.ratelimit import LimitStatistics
 from ray_committer.stages.cleanup_job import cleanup_job, remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import create_output_directories
@@ -97,7 +98,8 @@ def commit_job(
         failure = e
         raise
     finally:
-        report = _report(context, progress, failure)
+        limit = _note_limit(context)
+        report = _report(context, progress, failure, limit)
         on_report(report)
         if failure is not None or progress.outcome is Outcome.COMMITTED:
             save_summary_report(context, progress.record, progress.renamed.sample, failure)
@@ -313,7 +315,24 @@ def _validates(context: JobContext) -> bool:
     return context.options.validate
 
 
-def _report(context: JobContext, progress: _Progress, failure: Exception | None) -> CommitReport:
+def _note_limit(context: JobContext) -> LimitStatistics:
+    """What the store bore, which a person should read if it was not all that was asked of it."""
+    try:
+        limit = context.executor.limit_statistics()
+    except RayCommitterError:  # whoever knew has gone, and with it the commit
+        return LimitStatistics()
+    if limit.throttled and limit.lowest is not None:
+        context.journal.add(count(names.STORE_IO_THROTTLED, limit.throttled))
+        context.notice(
+            f"the store throttled {limit.throttled:,} of {limit.requests:,} requests; the commit went "
+            f"down to {limit.lowest:,.0f} a second and ended at {limit.last or 0:,.0f}"
+        )
+    return limit
+
+
+def _report(
+    context: JobContext, progress: _Progress, failure: Exception | None, limit: LimitStatistics
+) -> CommitReport:
     record, renamed = progress.record, progress.renamed
     return CommitReport(
         destination=context.job.destination,
@@ -331,6 +350,9 @@ def _report(context: JobContext, progress: _Progress, failure: Exception | None)
         proved={proof.value: number for proof, number in renamed.proved.items()},
         replaced=progress.replaced,
         validated=progress.validated,
+        requests=limit.requests,
+        throttled=limit.throttled,
+        lowest_rate=limit.lowest,
         stage_seconds=dict(context.journal.seconds),
         notices=list(context.journal.notices),
         error=str(failure) if failure else None,

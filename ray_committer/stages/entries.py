@@ -43,12 +43,17 @@ def store_path(uri: str, spec: StoreSpec) -> str:
     return f"{directory.rstrip('/')}/{name}"
 
 
-def check_entry(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
-    """Refuse an entry that leads out of the job, out of `roots`, or past what the store can name."""
+def check_entry(
+    entry: Entry, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
+) -> None:
+    """Refuse an entry that leads out of its task attempt's directory, out of `roots`, or past what the
+    store can name."""
     if not is_inside(entry.source, job.tasks):
         raise PreflightError(
             f"{entry.source}: is not below {job.tasks}, so it is not this job's to move"
         )
+    if not is_inside(entry.source, attempt):
+        raise PreflightError(f"{entry.source}: is not below its task attempt's directory {attempt}")
     if not any(is_inside(entry.dest, root) for root in roots):
         raise PreflightError(
             f"{entry.dest}: is outside the destination {job.destination}; name its directory as "
@@ -59,11 +64,13 @@ def check_entry(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: St
     _check_length(entry.dest, store)
 
 
-def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...]) -> None:
-    """Refuse a directory outside `roots`, inside ``_temporary`` or in the place of ``_SUCCESS``."""
+def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+    """Refuse a directory outside `roots`, inside ``_temporary``, in the place of ``_SUCCESS``, or with a
+    name that the store cannot have."""
     inside = any(path == root or is_inside(path, root) for root in roots)
     if not inside or _is_reserved(path, job):
         raise PreflightError(f"{path}: is no directory that a job writing to {job.destination} may make")
+    _check_length(path, store)
 
 
 def _is_reserved(path: str, job: JobAttempt) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ray_committer.errors import AmbiguousJobError, CommitRecordExistsError, JobNotFoundError
+from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import (
     COMMIT_POINT,
     COMMIT_RECORD,
     DOCUMENTED_PREFIX,
+    MANIFEST_SUFFIX,
     MANIFESTS,
     REPLACES_DATA,
     TASKS,
@@ -72,6 +74,19 @@ def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
         has_commit_point=COMMIT_POINT in names,
         replaces_data=REPLACES_DATA in names,
     )
+
+
+def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
+    """About how many files a job has: by the size of its manifests and the content of the largest."""
+    try:
+        found = [one for one in store.list_status(job.manifests) if one.name.endswith(MANIFEST_SUFFIX)]
+        largest = max(found, key=lambda one: one.size, default=None)
+        if largest is None or not largest.size:
+            return 0
+        manifest = decode_manifest(store.read(largest.path), largest.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return round(sum(one.size for one in found) / largest.size * len(manifest.files))
 
 
 def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:

@@ -6,6 +6,7 @@ read. Source: Hadoop LoadManifestsStage.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -222,9 +223,14 @@ def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
 
 
 def _checked_entries(worker: Worker, manifest: TaskManifest, roots: tuple[str, ...]) -> list[Entry]:
+    own = manifest.task_attempt_dir
+    directory = store_path(own, worker.store.spec) if own else worker.job.tasks
     loaded = list(entries(manifest, worker.store.spec))
     for entry in loaded:
-        check_entry(entry, worker.job, roots, worker.store)
+        check_entry(entry, worker.job, directory, roots, worker.store)
+    if len({entry.source for entry in loaded}) < len(loaded):
+        twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
+        raise PreflightError(f"{twice}: is named twice, but can be moved only once; run the task again")
     return loaded
 
 
@@ -233,7 +239,7 @@ def _directories(
 ) -> Iterator[str]:
     for directory in manifest.directories or ():
         path = store_path(directory.d, worker.store.spec)
-        check_directory(path, worker.job, roots)
+        check_directory(path, worker.job, roots, worker.store)
         yield path
     for entry in loaded:
         yield parent(entry.dest)

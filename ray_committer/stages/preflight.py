@@ -43,6 +43,7 @@ def preflight(
     """Check the whole job; changes nothing. `PreflightError`, `CommitConflictError` or
     `MissingManifestsError` name what is wrong."""
     _check_complete(context, loaded)
+    _check_attempts_differ(context, loaded.manifests)
     _check_unique(context, loaded)
     if context.options.mode is ConflictMode.ERROR:
         _check_empty(context)
@@ -98,6 +99,18 @@ def _check_attempts(
         f"{join(context.job.manifests, wrong[0])}: is not what the successful task attempt saved "
         f"(another attempt replaced it?); run the job again"
     )
+
+
+def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
+    """Refuse two manifests of one task attempt, since each file can be moved only once."""
+    seen: dict[str, str] = {}
+    for ref in manifests:
+        attempt = ref.task_attempt_directory or ref.task_attempt_id
+        if attempt is not None and seen.setdefault(attempt, ref.name) != ref.name:
+            raise PreflightError(
+                f"{join(context.job.manifests, ref.name)}: is of task attempt {attempt}, as is "
+                f"{seen[attempt]}; remove the one that is a copy"
+            )
 
 
 def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:

@@ -9,6 +9,7 @@ import logging
 import socket
 from collections.abc import Sequence
 
+from ray_committer.errors import RayCommitterError
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.paths import join
@@ -46,7 +47,7 @@ def save_summary_report(
         context.store.mkdirs(directory)
         context.store.write(path + ".tmp", encode_success(data))
         context.store.replace(path + ".tmp", path)
-    except OSError as e:
+    except (OSError, RayCommitterError) as e:
         _log.warning("%s: the summary report could not be written: %s", path, e)
 
 

@@ -53,6 +53,8 @@ class StoreCapabilities:
     listing_is_cheap: bool
     max_path_length: int
     max_name_length: int
+    renames_are_local: bool = False
+    """The kernel of one machine renames, so that more processes gain nothing."""
 
 
 class StoreOperations(Protocol):

@@ -27,7 +27,9 @@ Rename = Callable[[str, str], None]
 class LocalStore:
     """`StoreOperations` on ``file://``; about 10 microseconds a rename."""
 
-    capabilities = StoreCapabilities(listing_is_cheap=True, max_path_length=4095, max_name_length=255)
+    capabilities = StoreCapabilities(
+        listing_is_cheap=True, max_path_length=4095, max_name_length=255, renames_are_local=True
+    )
 
     def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
         self.spec = spec

@@ -46,10 +46,11 @@ def disconnect() -> None:
 
 
 def _start(*, may_start: bool) -> None:
-    if not may_start:
+    if not may_start and "RAY_ADDRESS" not in os.environ:
         raise RayNotAvailableError(
             "Ray is not connected in this driver (was ray.shutdown() called?), and none is started from "
-            "inside a Spark job; call ray.init() before the write, or install with executor='threads'"
+            "inside a Spark job; call ray.init() before the write, set RAY_ADDRESS, or install with "
+            "executor='threads'"
         )
     address = os.environ.get("RAY_ADDRESS", "auto")
     common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "warning"}
