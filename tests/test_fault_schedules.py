@@ -28,7 +28,7 @@ from ray_committer.testing import (
     chaos_executor,
     run_commit,
 )
-from tests.doubles import NAMES, SCENARIOS, Double, Scenario, check_finished, check_unfinished, doubles
+from tests.doubles import NAMES, SCENARIOS, Double, Scenario, check_unfinished, doubles
 
 SCHEDULES = int(os.environ.get("RAY_COMMITTER_TEST_SCHEDULES", "400"))
 ONLY_SEED = os.environ.get("RAY_COMMITTER_TEST_SEED")
@@ -89,7 +89,7 @@ def finish(run: Run) -> Counter[str]:
         else:
             assert outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
             if number:
-                check_finished(run.store, run.double.job, run.scenario.visible)
+                run.double.check_finished(run.store, run.scenario.visible)
                 return seen
         store = run.store
     raise AssertionError(f"not done after {RUNS_UNTIL_DONE} runs without faults: {seen}")
@@ -108,7 +108,7 @@ def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(
 ):
     name, scenario, executor = COMBINATIONS[number]
     double = doubles(tmp_path)[name]
-    double.prepare(scenario)
+    double.prepare(scenario, beside_another_job=True)
     calls = count_calls(double, scenario)
     seeds = range(number, SCHEDULES, len(COMBINATIONS))
     for seed in [int(ONLY_SEED)] if ONLY_SEED else seeds:
