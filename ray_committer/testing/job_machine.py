@@ -8,6 +8,7 @@ of others appear. `DestinationModel` says after each step what must be visible. 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -195,8 +196,8 @@ class JobMachine(JobActions, RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Whatever happened, every job can be brought to its end."""
-        if not hasattr(self, "model"):
-            return
+        if not hasattr(self, "model") or sys.exc_info()[0] is not None:
+            return  # the error of the rule that failed is the one to show
         for job in self.model.in_phase(Phase.ABORTING):
             self.finish_abort(job)
         for job in self.model.in_phase(Phase.DECIDED, Phase.COMMITTED):

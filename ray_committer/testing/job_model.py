@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ray_committer.protocol.paths import JobAttempt, join
+from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.protocol.record import decode_record
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stores.base import StoreOperations
@@ -102,7 +102,7 @@ class DestinationModel:
         elif state.has_manifests:
             _check(job.phase is Phase.OPEN, job, "has lost its record")
         else:
-            self._note_gone(job, aborts=aborts)
+            self._note_gone(job, aborts=aborts, is_left=state.exists)
 
     def check(self, store: StoreOperations, destination: str) -> None:
         """Assert that what is visible is what must be, and that nothing is lost."""
@@ -117,8 +117,8 @@ class DestinationModel:
     def check_clean(self, store: StoreOperations, job: ModelJob) -> None:
         """Assert that a job that has ended left nothing but what came after its end."""
         left = all_files(store, job.job.job_directory)
-        if job.was_cut:  # a recursive delete that was cut off may leave the mark beside the commit point
-            left.pop(job.job.replaces_data, None)
+        if job.was_cut:  # a recursive delete that was cut off may leave what was beside the commit point
+            left = {path: data for path, data in left.items() if parent(path) != job.job.directory}
         if job.has_zombie_files:
             left = {path: data for path, data in left.items() if not path.startswith(job.job.tasks)}
         _check(not left, job, f"left {list(left)}")
@@ -126,8 +126,8 @@ class DestinationModel:
             _check(store.get_status(job.job.job_directory) is None, job, "left its directory")
 
     def _note_record(self, job: ModelJob, *, aborted: bool) -> None:
-        before = (Phase.OPEN, Phase.ABORTING if aborted else Phase.DECIDED)
-        _check(job.phase in before, job, f"has a record, aborted: {aborted}")
+        before = (Phase.ABORTING, Phase.OVER) if aborted else (Phase.DECIDED,)
+        _check(job.phase in (Phase.OPEN, *before), job, f"has a record, aborted: {aborted}")
         if aborted:
             job.phase = Phase.ABORTING
         elif job.phase is Phase.OPEN:
@@ -138,14 +138,15 @@ class DestinationModel:
         self._finish(job)
         job.phase = Phase.COMMITTED
 
-    def _note_gone(self, job: ModelJob, *, aborts: bool) -> None:
+    def _note_gone(self, job: ModelJob, *, aborts: bool, is_left: bool) -> None:
         if aborts:
             undecided = (Phase.OPEN, Phase.ABORTING, Phase.OVER)
             _check(job.phase in undecided, job, "was deleted by an abort")
-        else:
+            job.phase = Phase.ABORTING if is_left else Phase.OVER
+        elif job.phase is not Phase.OVER:
             _check(job.phase is not Phase.ABORTING, job, "was deleted by a commit")
             self._finish(job)
-        job.phase = Phase.OVER
+            job.phase = Phase.OVER
 
     def _decide(self, job: ModelJob) -> None:
         job.old = {name: data for name, data in self.settled.items() if job.replaces(name)}
