@@ -88,7 +88,7 @@ class DestinationModel:
     def blockers(self, job: ModelJob) -> list[str]:
         """The files of others that stand where the job's must go and that it does not replace."""
         if job.phase is Phase.DECIDED:
-            return [name for name in job.files if name in self.settled and name not in job.old]
+            return [name for name in job.files if name in self.settled and not self._is_old(job, name)]
         return [name for name in job.files if name in self.settled and not job.replaces(name)]
 
     def learn(self, store: StoreOperations, job: ModelJob, *, aborts: bool) -> None:
@@ -157,18 +157,22 @@ class DestinationModel:
         if job.phase is Phase.OPEN:
             self._decide(job)
         if job.phase is Phase.DECIDED:
-            for name in job.old:
+            for name in [name for name in job.old if self._is_old(job, name)]:
                 del self.settled[name]
             self.settled.update(job.files)
+
+    def _is_old(self, job: ModelJob, name: str) -> bool:
+        """Whether a file is one that the job's record names, and not a newer one of that name."""
+        return name in job.old and self.settled.get(name) == job.old[name]
 
     def _allowed(self, name: str, visible: Mapping[str, bytes]) -> list[bytes | None]:
         """What a reader may see under a name; None means nothing."""
         allowed = [self.settled.get(name)]
         for job in self.in_phase(Phase.DECIDED):
             files = job.files
-            if name in files and (name in job.old or name not in self.settled):
+            if name in files and (self._is_old(job, name) or name not in self.settled):
                 allowed.append(files[name])
-            elif name in job.old and files.items() <= visible.items():
+            elif self._is_old(job, name) and files.items() <= visible.items():
                 allowed.append(None)
         return allowed
 
