@@ -21,6 +21,8 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
+    Fault,
+    FaultKind,
     FaultSchedule,
     SimulatedCrash,
     StoreCall,
@@ -46,22 +48,8 @@ class Run:
     double: Double
     scenario: Scenario
     executor: str
-    calls: int
-
-    @property
-    def schedule(self) -> FaultSchedule:
-        return FaultSchedule.from_seed(self.seed, self.calls)
-
-    @property
-    def options(self) -> CommitOptions:
-        """Retries wait, so only some runs have them; whether files are validated differs, too."""
-        dice = random.Random(self.seed)
-        return replace(
-            self.scenario.options,
-            rename_attempts=1 if dice.random() < 0.9 else 2,
-            validate=dice.choice((None, True, False)),
-            shard_files=dice.choice((1, 2, 250)),
-        )
+    schedule: FaultSchedule
+    options: CommitOptions
 
     def commit(self, store: StoreOperations, run: int) -> Outcome:
         job = self.double.job
@@ -74,6 +62,17 @@ class Run:
             f"seed {self.seed} on {self.double.name}, {self.scenario.name}, {self.executor}: "
             f"{self.schedule!r}"
         )
+
+
+def draw_options(scenario: Scenario, seed: int) -> CommitOptions:
+    """Retries wait, so only some runs have them; whether files are validated differs, too."""
+    dice = random.Random(seed)
+    return replace(
+        scenario.options,
+        rename_attempts=1 if dice.random() < 0.9 else 2,
+        validate=dice.choice((None, True, False)),
+        shard_files=dice.choice((1, 2, 250)),
+    )
 
 
 def finish(run: Run) -> Counter[str]:
@@ -95,9 +94,9 @@ def finish(run: Run) -> Counter[str]:
     raise AssertionError(f"not done after {RUNS_UNTIL_DONE} runs without faults: {seen}")
 
 
-def count_calls(double: Double, scenario: Scenario) -> int:
+def count_calls(double: Double, options: CommitOptions) -> int:
     calls: list[StoreCall] = []
-    run_commit(WrappedStore(double.fresh(), before=calls.append), double.job, scenario.options)
+    run_commit(WrappedStore(double.fresh(), before=calls.append), double.job, options)
     return len(calls)
 
 
@@ -109,11 +108,31 @@ def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(
     name, scenario, executor = COMBINATIONS[number]
     double = doubles(tmp_path)[name]
     double.prepare(scenario, beside_another_job=True)
-    calls = count_calls(double, scenario)
+    calls = count_calls(double, scenario.options)
     seeds = range(number, SCHEDULES, len(COMBINATIONS))
     for seed in [int(ONLY_SEED)] if ONLY_SEED else seeds:
-        run = Run(seed, double.fresh(), double, scenario, executor, calls)
-        try:
-            finish(run)
-        except (AssertionError, RayCommitterError, OSError) as e:
-            pytest.fail(f"{run}\n{type(e).__name__}: {e}")
+        schedule = FaultSchedule.from_seed(seed, calls)
+        options = draw_options(scenario, seed)
+        check(Run(seed, double.fresh(), double, scenario, executor, schedule, options))
+
+
+@pytest.mark.parametrize("name", ["memory etag directories", "memory size only flat"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_commit_under_any_one_fault_at_any_call_is_finished_by_running_it_again(
+    tmp_path: Path, name: str, scenario: Scenario
+):
+    double = doubles(tmp_path)[name]
+    double.prepare(scenario, beside_another_job=True)
+    options = replace(scenario.options, rename_attempts=1, validate=False)
+    calls = count_calls(double, options)
+    for kind, number in itertools.product(FaultKind, range(1, calls + 1)):
+        schedule = FaultSchedule(0, calls, (Fault(kind, number),))
+        check(Run(0, double.fresh(), double, scenario, "inline", schedule, options))
+
+
+def check(run: Run) -> None:
+    """Fail with what is needed to run it again."""
+    try:
+        finish(run)
+    except (AssertionError, RayCommitterError, OSError) as e:
+        pytest.fail(f"{run}\n{type(e).__name__}: {e}")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from msgspec import structs
 
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.abort_task import abort_task
@@ -83,9 +87,20 @@ class JobActions:
         abort_task(self.store, job.job, failed.task_attempt_id)
         self.succeed(job, self.run_attempt(job, failed.task, list(PARTITIONS), same=False))
 
-    def put_foreign(self, name: str) -> None:
+    @contextmanager
+    def another_manifest(self, job: ModelJob, attempt: ModelAttempt) -> Iterator[None]:
+        """Let the manifest of an attempt's task name other destinations while the block runs."""
+        stem = attempt.task_attempt_id.removeprefix("attempt_").rpartition("_")[0]
+        path = job.job.manifest(f"task_{stem}")
+        saved = self.store.read(path)
+        manifest = decode_manifest(saved, path)
+        files = [structs.replace(file, d=f"{file.d}-zombie") for file in manifest.files]
+        self.store.write(path, encode_manifest(structs.replace(manifest, files=files)))
+        yield
+        self.store.write(path, saved)
+
+    def put_foreign(self, name: str, data: bytes) -> None:
         """Write a visible file that belongs to no job."""
-        data = self.data()
         put_file(self.store, self.path(name), data)
         self.model.settled[name] = data
 

@@ -22,6 +22,7 @@ from ray_committer.errors import (
     CommitRecordExistsError,
     IncompleteJobError,
     JobNotFoundError,
+    ManifestChangedError,
     RayCommitterError,
     TaskCommitError,
 )
@@ -77,7 +78,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         self.numbers = itertools.count(1)
         self.theirs = join(self.destination, "_temporary", "0", "_temporary", "attempt_0", "part-0")
         put_file(self.store, self.theirs, b"work of a classic committer")
-        self.put_foreign("p=1/foreign")
+        self.put_foreign("p=1/foreign", self.data())
 
     @precondition(lambda self: len(self.model.in_phase(Phase.OPEN)) < MOST_OPEN_JOBS)
     @rule(root=st.sampled_from((None, None, WHOLE_DESTINATION, "p=1")), names=outputs)
@@ -109,7 +110,8 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @rule(pick=picks, faults=st.none() | seeds)
     def commit_task(self, pick: int, faults: int | None) -> None:
         """A task attempt commits, perhaps so late that its job has been decided or is over."""
-        job = _one(self._with_running(), pick)
+        late = [job for job in self._with_running() if job.phase is Phase.DECIDED]
+        job = _one(late or self._with_running(), pick)
         attempt = job.running.pop(pick % len(job.running))
         try:
             store = self.faulty_store(faults, TASK_CALLS)
@@ -183,9 +185,28 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     def foreign_file_appears(self, pick: int, partition: str, in_the_way: bool) -> None:
         """Somebody writes to the destination, perhaps where a job wants to put a file."""
         there = visible_files(self.store, self.destination)
-        wanted = [name for job in self._committable() for name in job.files if name not in there]
-        fresh = f"{partition}/foreign-{next(self.numbers)}"
-        self.put_foreign(_one(wanted, pick) if in_the_way and wanted else fresh)
+        wanted = [
+            (name, data if job.phase is Phase.DECIDED or job.root is None else self.data())
+            for job in self._committable()
+            for name, data in job.files.items()
+            if name not in there
+        ]
+        if in_the_way and wanted:
+            name, like = _one(wanted, pick)
+            self.put_foreign(name, b"y" * len(like))  # a size alone must not make it the job's own
+        else:
+            self.put_foreign(f"{partition}/foreign-{next(self.numbers)}", self.data())
+
+    @precondition(lambda self: self._decided_with_files())
+    @rule(pick=picks)
+    def zombie_replaces_manifest(self, pick: int) -> None:
+        """A task of another committer does not ask whether its job is decided; that stops everything."""
+        job = _one(self._decided_with_files(), pick)
+        attempt = next(attempt for attempt in job.winners.values() if attempt.files)
+        with self.another_manifest(job, attempt):
+            result = self.commit(job, None, None, SAFE_CHAOS)
+            assert isinstance(result, ManifestChangedError), f"{job}: {result!r}"
+            self.model.check(self.store, self.destination)
 
     @invariant()
     def only_what_must_be_is_visible(self) -> None:
@@ -263,6 +284,9 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     def _ready(self) -> list[ModelJob]:
         """Those that have something to commit or to finish."""
         return [job for job in self._committable() if job.winners and job.phase is not Phase.OVER]
+
+    def _decided_with_files(self) -> list[ModelJob]:
+        return [job for job in self.model.in_phase(Phase.DECIDED) if job.files]
 
     def _others(self, job: ModelJob, phases: Iterable[Phase]) -> list[ModelJob]:
         return [other for other in self.model.in_phase(*phases) if other is not job]

@@ -7,8 +7,10 @@ from collections import Counter
 import pytest
 
 from ray_committer import CommitOptions, ConflictMode, Outcome
-from ray_committer.errors import PreflightError
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.errors import CommitStateUnknownError, PreflightError
+from ray_committer.executors.inline import InlineExecutor
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Chaos,
@@ -162,3 +164,33 @@ def test_chaos_alone_never_fails_a_commit(mode: ConflictMode, kind: Chaos | None
         assert report.moved + sum(report.proved.values()) == len(FILES)
         assert visible_files(store, job.destination) == FILES
         assert store.get_status(job.temporary) is None
+
+
+class ForgetfulExecutor(InlineExecutor):
+    """Breaks the contract: one item of the long-lived workers is neither worked on nor reported."""
+
+    def __init__(self, store: StoreOperations, job: JobAttempt, forgotten: int) -> None:
+        super().__init__(lambda: Worker(store, job, in_driver=True))
+        self.items_left = forgotten
+
+    def run_on_workers(self, work, items):
+        for item in items:
+            self.items_left -= 1
+            if self.items_left != 0:
+                yield from super().run_on_workers(work, [item])
+
+
+def test_a_commit_whose_executor_forgets_an_item_does_not_say_that_it_is_done():
+    prepared, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
+    write_job(prepared, job, TASKS)
+    options, stopped = CommitOptions(shard_files=1, validate=False), 0
+    for forgotten in range(1, 12):
+        store = prepared.copy()
+        try:
+            run_commit(store, job, options, executor=ForgetfulExecutor(store, job, forgotten))
+        except CommitStateUnknownError:
+            stopped += 1
+            run_commit(store, job, options)
+        assert visible_files(store, job.destination) == FILES
+        assert store.get_status(job.temporary) is None
+    assert stopped >= len(FILES)
