@@ -194,14 +194,22 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         if in_the_way and wanted:
             name, like = _one(wanted, pick)
             self.put_foreign(name, b"y" * len(like))  # a size alone must not make it the job's own
-        else:
-            self.put_foreign(f"{partition}/foreign-{next(self.numbers)}", self.data())
+            return
+        old = self.model.old_files(there) if pick % 2 else []  # rewritten, it is old no more
+        fresh = f"{partition}/foreign-{next(self.numbers)}"
+        self.put_foreign(_one(old, pick) if old else fresh, self.data())
 
     @precondition(lambda self: self._decided_with_files())
     @rule(pick=picks)
     def zombie_replaces_manifest(self, pick: int) -> None:
-        """A task of another committer does not ask whether its job is decided; that stops everything."""
+        """A task that asks whether its job is decided is refused; one that does not stops everything."""
         job = _one(self._decided_with_files(), pick)
+        late = self.run_attempt(job, 0, ["p=1"], same=False)
+        try:
+            self.succeed(job, late)
+        except CommitRecordExistsError:
+            job.running.remove(late)
+        assert late not in job.winners.values(), f"{job}: took a task after its record"
         attempt = next(attempt for attempt in job.winners.values() if attempt.files)
         with self.another_manifest(job, attempt):
             result = self.commit(job, None, None, SAFE_CHAOS)

@@ -91,6 +91,15 @@ class DestinationModel:
             return [name for name in job.files if name in self.settled and not self._is_old(job, name)]
         return [name for name in job.files if name in self.settled and not job.replaces(name)]
 
+    def old_files(self, visible: Mapping[str, bytes]) -> list[str]:
+        """The files that are there and that a decided job is going to remove or replace."""
+        return [
+            name
+            for job in self.in_phase(Phase.DECIDED)
+            for name in job.old
+            if self._is_old(job, name) and visible.get(name) == job.old[name]
+        ]
+
     def learn(self, store: StoreOperations, job: ModelJob, *, aborts: bool) -> None:
         """Note how far the job got by what is in its directory, after a commit or an abort of it."""
         state = read_attempt_state(store, job.job)
