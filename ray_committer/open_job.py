@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.errors import JobNotFoundError, PathError
+from ray_committer.errors import CommitAbortedError, JobNotFoundError, PathError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
@@ -50,13 +50,19 @@ def open_job(
     """Find the job attempt and start its executor, which ends with the block."""
     spec, destination = resolve_destination(dest, storage_options)
     store = open_store(spec)
-    job, state = _find(
-        store,
-        destination,
-        job_id,
-        options.job_attempt,
-        is_known=options.committed_tasks is not None,
-    )
+    try:
+        job, state = _find(
+            store,
+            destination,
+            job_id,
+            options.job_attempt,
+            is_known=options.committed_tasks is not None,
+        )
+    except OSError as e:
+        raise CommitAbortedError(
+            f"{e.filename or destination}: {e.strerror or e}; nothing was changed: mend that and run "
+            f"the same command"
+        ) from e
     choice = choose_executor(
         executor,
         options,

@@ -1,52 +1,26 @@
-"""Crash a commit before, after and inside every store call; the same command must then finish it.
+"""Crash a commit before, after and inside every store call, on every kind of store; run it again.
 
 Complete: every file of the job is there with its content. Exclusive: nothing else is. Nothing is left
-in ``_temporary``. The second run knows only the destination, as a person at night does.
+in ``_temporary``. Where a URL leads to the store, the second run knows only that, as a person at night
+does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, Outcome
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stores.base import StoreSpec
+from ray_committer import Outcome
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
-from tests.conftest import visible_files
-
-TASKS = {
-    0: {"p=1/a.txt": "a", "p=2/b.txt": "bb"},
-    1: {"p=1/c.txt": "ccc", "top.txt": ""},
-    2: {},
-}
-NEW = {name: text for files in TASKS.values() for name, text in files.items()}
-OLD = {"p=1/old.txt": "old", "p=9/old.txt": "older", "p=2/b.txt": "old of the same name"}
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A job, how it is committed, and what must be visible in the end."""
-
-    name: str
-    old: dict[str, str]
-    options: CommitOptions
-    visible: dict[str, str]
-
-
-APPEND_OLD = {name: text for name, text in OLD.items() if name not in NEW}
-SCENARIOS = [
-    Scenario("append", APPEND_OLD, CommitOptions(), {**APPEND_OLD, **NEW}),
-    Scenario("overwrite", OLD, CommitOptions(mode=ConflictMode.OVERWRITE), NEW),
-]
+from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, crash_at, run_commit
+from tests.doubles import NAMES, NEW, SCENARIOS, Double, Scenario, check_unfinished, doubles
 
 
 @pytest.fixture(params=SCENARIOS, ids=lambda scenario: scenario.name)
@@ -54,39 +28,17 @@ def scenario(request: pytest.FixtureRequest) -> Scenario:
     return request.param
 
 
-@pytest.fixture
-def prepared(tmp_path: Path, scenario: Scenario, write_job, dest: Path) -> Path:
+@pytest.fixture(params=NAMES)
+def double(request: pytest.FixtureRequest, tmp_path: Path, scenario: Scenario) -> Double:
     """A destination with old files and an uncommitted job, to be copied for each crash."""
-    for name, text in scenario.old.items():
-        (dest / name).parent.mkdir(parents=True, exist_ok=True)
-        (dest / name).write_text(text)
-    write_job(TASKS)
-    return dest
+    double = doubles(tmp_path)[request.param]
+    double.prepare(scenario, beside_another_job=False)
+    return double
 
 
-def fresh_copy(prepared: Path) -> Path:
-    """The prepared destination again, at the same path, since manifests hold absolute paths."""
-    saved = prepared.with_name("saved")
-    if not saved.exists():
-        shutil.copytree(prepared, saved)
-    shutil.rmtree(prepared)
-    shutil.copytree(saved, prepared)
-    return prepared
-
-
-def crash_at(number: int) -> Callable[[StoreCall], None]:
-    calls = iter(range(1, number + 1))
-
-    def hook(call: StoreCall) -> None:
-        if next(calls) == number:
-            raise SimulatedCrash(call)
-
-    return hook
-
-
-def count_calls(job: JobAttempt, options: CommitOptions) -> int:
+def count_calls(double: Double, scenario: Scenario) -> int:
     calls: list[StoreCall] = []
-    run_commit(WrappedStore(LocalStore(StoreSpec("file")), before=calls.append), job, options)
+    run_commit(WrappedStore(double.fresh(), before=calls.append), double.job, scenario.options)
     return len(calls)
 
 
@@ -96,85 +48,68 @@ def crashes(total: int) -> Iterator[tuple[str, int]]:
             yield when, number
 
 
-def finish(dest: Path, scenario: Scenario) -> None:
+def finish(double: Double, store: StoreOperations, scenario: Scenario) -> None:
     """Run the same command; once the job is decided nobody has to vouch for its tasks again."""
-    decided = (dest / "_SUCCESS").exists() or any(dest.rglob("_COMMIT.json"))
+    decided = any(map(store.get_status, (double.job.success, double.job.commit_record)))
     options = replace(scenario.options, assume_complete=not decided)
-    report = ray_committer.commit_job(str(dest), executor="inline", options=options)
+    if double.is_local:
+        report = ray_committer.commit_job(double.job.destination, executor="inline", options=options)
+    else:
+        report = run_commit(store, double.job, options)
     assert report.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
-    assert visible_files(dest) == scenario.visible
-    assert (dest / "_SUCCESS").is_file()
-    assert not (dest / "_temporary").exists()
+    double.check_finished(store, scenario.visible)
 
 
 def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
-    prepared: Path, scenario: Scenario
+    double: Double, scenario: Scenario
 ):
-    job = new_job_attempt(str(prepared), "job_1", 0)
-    fresh_copy(prepared)
-    total = count_calls(job, scenario.options)
+    total = count_calls(double, scenario)
     assert total > 20
     for when, number in crashes(total):
-        fresh_copy(prepared)
-        store = WrappedStore(LocalStore(StoreSpec("file")), **{when: crash_at(number)})
+        store = double.fresh()
         with pytest.raises(SimulatedCrash):
-            run_commit(store, job, scenario.options)
-        assert set(scenario.old) <= set(visible_files(prepared)) | _removable(prepared)
-        finish(prepared, scenario)
+            run_commit(WrappedStore(store, **{when: crash_at(number)}), double.job, scenario.options)
+        check_unfinished(store, double.job, scenario)
+        finish(double, store, scenario)
 
 
-def _removable(dest: Path) -> set[str]:
-    """Old files may be gone only once every new file is in place."""
-    return set(OLD) if set(NEW) <= set(visible_files(dest)) else set()
-
-
-def test_a_commit_crashed_twice_is_finished_by_the_third_run(prepared: Path, scenario: Scenario):
-    job = new_job_attempt(str(prepared), "job_1", 0)
-    fresh_copy(prepared)
-    total = count_calls(job, scenario.options)
+def test_a_commit_crashed_twice_is_finished_by_the_third_run(double: Double, scenario: Scenario):
+    total = count_calls(double, scenario)
     for number in range(3, total, 3):
-        fresh_copy(prepared)
+        store = double.fresh()
         for again in (number, 7):
-            store = WrappedStore(LocalStore(StoreSpec("file")), after=crash_at(again))
+            crashing = WrappedStore(store, after=crash_at(again))
             with contextlib.suppress(SimulatedCrash):  # the second may have too few calls left
-                run_commit(store, job, scenario.options, nonce=f"nonce-{again}")
-        finish(prepared, scenario)
+                run_commit(crashing, double.job, scenario.options, nonce=f"nonce-{again}")
+        finish(double, store, scenario)
 
 
-def test_a_torn_write_is_never_taken_for_the_whole(prepared: Path, scenario: Scenario):
-    job = new_job_attempt(str(prepared), "job_1", 0)
-    fresh_copy(prepared)
+def test_a_torn_write_is_never_taken_for_the_whole(double: Double, scenario: Scenario):
     writes: list[StoreCall] = []
-    run_commit(
-        WrappedStore(
-            LocalStore(StoreSpec("file")),
-            before=lambda call: writes.append(call) if call.operation == "write" else None,
-        ),
-        job,
-        scenario.options,
+    counting = WrappedStore(
+        double.fresh(),
+        before=lambda call: writes.append(call) if call.operation == "write" else None,
     )
+    run_commit(counting, double.job, scenario.options)
     assert len(writes) == 2
     for torn in writes:
 
         def tear(call: StoreCall, data: bytes, torn: StoreCall = torn) -> bytes:
-            return data[: len(data) // 2] if call.paths == torn.paths else data
+            return data[: len(data) // 2] if call.number == torn.number else data
 
-        def crash(call: StoreCall, torn: StoreCall = torn) -> None:
-            if call == torn:
-                raise SimulatedCrash(call)
-
-        fresh_copy(prepared)
-        store = WrappedStore(LocalStore(StoreSpec("file")), after=crash, write_data=tear)
+        store = double.fresh()
+        crashing = WrappedStore(store, after=crash_at(torn.number), write_data=tear)
         with pytest.raises(SimulatedCrash):
-            run_commit(store, job, scenario.options)
-        finish(prepared, scenario)
+            run_commit(crashing, double.job, scenario.options)
+        finish(double, store, scenario)
 
 
-def test_a_crash_between_link_and_unlink_is_finished(prepared: Path, scenario: Scenario):
-    job = new_job_attempt(str(prepared), "job_1", 0)
+def test_a_crash_between_link_and_unlink_is_finished(tmp_path: Path, scenario: Scenario):
+    double = doubles(tmp_path)["local link+unlink"]
+    double.prepare(scenario, beside_another_job=False)
     crashed = 0
     for victim in range(1, len(NEW) + 2):
-        fresh_copy(prepared)
+        store = double.fresh()
         renames = iter(range(1, 100))
 
         def half(source: str, dest: str, renames=renames, victim=victim) -> None:
@@ -184,8 +119,8 @@ def test_a_crash_between_link_and_unlink_is_finished(prepared: Path, scenario: S
             link_and_unlink(source, dest)
 
         try:
-            run_commit(LocalStore(StoreSpec("file"), rename=half), job, scenario.options)
+            run_commit(LocalStore(StoreSpec("file"), rename=half), double.job, scenario.options)
         except SimulatedCrash:
             crashed += 1
-        finish(prepared, scenario)
+        finish(double, store, scenario)
     assert crashed >= len(NEW)  # an overwritten name is not linked but replaced

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ray_committer.directories import Directories
-from ray_committer.ratelimit import LimitStatistics, Permits
+from ray_committer.permits import Permits
+from ray_committer.ratelimit import LimitStatistics
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from ray_committer.directories import Directories, DirectoryCoordinator
 from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work, call
-from ray_committer.ratelimit import LimitStatistics, Permits, RateLimit
+from ray_committer.permits import Permits
+from ray_committer.ratelimit import LimitStatistics, RateLimit
 
 
 class InlineExecutor:
@@ -19,7 +20,7 @@ class InlineExecutor:
     def __init__(self, open_resources: OpenResources, limit: RateLimit | None = None) -> None:
         self.directories: Directories = DirectoryCoordinator()
         self._limit = limit or RateLimit()
-        self.permits = Permits(self._limit, "here")
+        self.permits = Permits(self._limit, "here", is_here=True)
         self._resources = open_resources()
         self._resources.guard(self.permits)
 

@@ -286,7 +286,7 @@ def _finish_remnant(context: JobContext, state: AttemptState) -> Outcome:
             f"job id (another job's clean-up may have deleted it)"
         )
     if state.exists and not state.has_tasks:
-        context.store.remove_empty_directory(job.directory)
+        context.store.delete_directory(job.directory)  # what an interrupted clean-up left
     remove_empty_parents(context)
     return Outcome.ALREADY_COMMITTED
 

@@ -26,7 +26,8 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import list_replaced_files
-from ray_committer.stages.setup_job import refuse_beside_unfinished, unfinished_commits
+from ray_committer.stages.setup_job import refuse_beside_unfinished, unfinished_attempts
+from ray_committer.stages.unfinished_jobs import refuse_files_of_unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,10 @@ def preflight(
     if context.options.mode is not ConflictMode.OVERWRITE:
         return Preflighted((), ())
     roots = replaced_roots or (context.job.destination,)
-    refuse_beside_unfinished(unfinished_commits(context.store, context.job), context.job, roots)
     old = list_replaced_files(context, roots)
+    unfinished = unfinished_attempts(context.store, context.job)  # what they move later is not in `old`
+    refuse_beside_unfinished(unfinished, context.job, roots)
+    refuse_files_of_unfinished(context, unfinished, old)
     names = _also_written(context, loaded, old)
     return Preflighted(
         tuple(file for file in old if file.path not in names),

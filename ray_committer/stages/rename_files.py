@@ -224,9 +224,7 @@ def rename_entry(
             store.rename(entry.source, entry.dest)
             return None
         except OSError as e:
-            judgement, dest = _judge(store, entry, e)
-            if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
-                judgement = Judgement(Verdict.LOST)
+            judgement, dest = _judge_again(store, entry, e, old)
             if judgement.verdict is Verdict.DONE:
                 return _finish(store, entry, judgement)
             if judgement.verdict is Verdict.CONFLICT and _is_old(dest, old):
@@ -257,6 +255,21 @@ def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgem
         source.observation() if source else None,
         dest.observation() if dest else None,
     ), dest
+
+
+def _judge_again(
+    store: StoreOperations, entry: Entry, cause: OSError, old: ReplacedFile | None
+) -> tuple[Judgement, FileStatus | None]:
+    """Judge, and once more before anything bad is said: a lost worker may have moved the file between
+    the looks at its two ends."""
+    for _ in range(2):
+        judgement, dest = _judge(store, entry, cause)
+        if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
+            judgement = Judgement(Verdict.LOST)
+        is_replaceable = judgement.verdict is Verdict.CONFLICT and _is_old(dest, old)
+        if judgement.verdict in (Verdict.DONE, Verdict.NOT_DONE) or is_replaceable:
+            break
+    return judgement, dest
 
 
 def _finish(store: StoreOperations, entry: Entry, judgement: Judgement) -> Proof | None:

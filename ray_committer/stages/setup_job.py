@@ -27,8 +27,8 @@ def setup_job(
     job that replaces the whole destination (`replaces`: directories) is refused beside one, since
     finishing that later would bring its rows back.
     """
-    warnings = unfinished_commits(store, job)
-    refuse_beside_unfinished(warnings, job, replaces)
+    unfinished = unfinished_attempts(store, job)
+    refuse_beside_unfinished(unfinished, job, replaces)
     if read_attempt_state(store, job).exists:
         raise TaskCommitError(
             f"{job.directory}: exists already; give every job, and every attempt of one, its own id"
@@ -38,23 +38,32 @@ def setup_job(
         store.write(job.replaces_data, b"")
     if mark_success:
         store.delete_file(job.success)
-    return warnings
+    return [finish_first(attempt) for attempt in unfinished]
 
 
 def refuse_beside_unfinished(
-    unfinished: Sequence[str], job: JobAttempt, replaces: Sequence[str]
+    unfinished: Sequence[JobAttempt], job: JobAttempt, replaces: Sequence[str]
 ) -> None:
     """`CommitConflictError` if a job that replaces the whole destination is beside an unfinished one."""
     if unfinished and job.destination in replaces:
-        raise CommitConflictError(f"{unfinished[0]}; only then can the destination be replaced")
+        raise CommitConflictError(
+            f"{finish_first(unfinished[0])}; only then can the destination be replaced"
+        )
 
 
-def unfinished_commits(store: StoreOperations, job: JobAttempt) -> list[str]:
-    """A sentence for each other job at the destination that has a commit record."""
+def unfinished_attempts(store: StoreOperations, job: JobAttempt) -> list[JobAttempt]:
+    """The attempts of other jobs at the destination whose commit, or abort, has begun."""
     return [
-        f"{attempt.directory}: the commit of job {attempt.job_id} has begun but not ended; finish it "
-        f"with: ray-committer commit {job.destination} --job-id {attempt.job_id}"
+        attempt
         for found in list_job_directories(store, job.destination)
         for attempt in found.attempts
         if attempt.job_id != job.job_id and read_attempt_state(store, attempt).is_decided
     ]
+
+
+def finish_first(attempt: JobAttempt) -> str:
+    """A sentence that says how to finish a commit."""
+    return (
+        f"{attempt.directory}: the commit of job {attempt.job_id} has begun but not ended; finish it "
+        f"with: ray-committer commit {attempt.destination} --job-id {attempt.job_id}"
+    )

@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from ray_committer.errors import ManifestChangedError, ManifestError
+from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.ratelimit import Permits
 from ray_committer.stages.crew import Crew
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from ray_committer.errors import ThrottledError
+from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import Durations, IOStatistics
-from ray_committer.ratelimit import Permits
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 P = ParamSpec("P")

@@ -1,6 +1,45 @@
-"""Tools for tests of commits, ours and other people's: stores that fail on demand."""
+"""Tools for tests of commits, ours and other people's: stores and executors that fail on demand.
 
-from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore
-from ray_committer.testing.harness import run_commit
+`ray_committer.testing.job_machine` is the stateful test of whole jobs; it needs hypothesis.
+"""
 
-__all__ = ["SimulatedCrash", "StoreCall", "WrappedStore", "run_commit"]
+from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor, WorkerDied
+from ray_committer.testing.fault_schedule import Fault, FaultKind, FaultSchedule
+from ray_committer.testing.faults import (
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    crash_at,
+    delay_at,
+    fail_at,
+    throttle,
+    throttle_above,
+    together,
+)
+from ray_committer.testing.harness import chaos_executor, run_abort, run_commit, visible_files, write_job
+from ray_committer.testing.memory_store import Identity, MemoryStore
+
+__all__ = [
+    "Chaos",
+    "ChaosExecutor",
+    "Fault",
+    "FaultKind",
+    "FaultSchedule",
+    "Identity",
+    "MemoryStore",
+    "SimulatedCrash",
+    "StoreCall",
+    "WorkerDied",
+    "WrappedStore",
+    "chaos_executor",
+    "crash_at",
+    "delay_at",
+    "fail_at",
+    "run_abort",
+    "run_commit",
+    "throttle",
+    "throttle_above",
+    "together",
+    "visible_files",
+    "write_job",
+]

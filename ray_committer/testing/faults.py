@@ -1,14 +1,21 @@
-"""A store that shows every call to two hooks, which may count, delay, fail or kill.
+"""A store that shows every call to two hooks, which may count, delay, fail or kill; and such hooks.
 
-A simulated crash is a ``BaseException``, so no ``except Exception`` survives its own death.
+A hook that raises before a call keeps it from the store; one that raises after it loses the answer to
+what the store has done. A simulated crash is a ``BaseException``, so no ``except Exception`` survives
+its own death.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ray_committer.errors import ThrottledError
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 
@@ -18,10 +25,14 @@ class SimulatedCrash(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class StoreCall:
-    """One request: the name of the `StoreOperations` method and its paths."""
+    """One request: the name of the `StoreOperations` method and its paths.
+
+    `number` counts the calls of one `WrappedStore` from 1; calls are equal whatever their numbers.
+    """
 
     operation: str
     paths: tuple[str, ...]
+    number: int = field(default=0, compare=False)
 
 
 Hook = Callable[[StoreCall], None]
@@ -52,10 +63,11 @@ class WrappedStore:
         self._before = before
         self._after = after
         self._write_data = write_data
+        self._numbers = itertools.count(1)
 
     @contextmanager
     def _call(self, operation: str, *paths: str) -> Iterator[StoreCall]:
-        call = StoreCall(operation, paths)
+        call = StoreCall(operation, paths, next(self._numbers))
         self._before(call)
         try:
             yield call
@@ -103,3 +115,74 @@ class WrappedStore:
     def remove_empty_directory(self, path: str) -> bool:
         with self._call("remove_empty_directory", path):
             return self._store.remove_empty_directory(path)
+
+
+def together(*hooks: Hook) -> Hook:
+    """Call each hook in turn, until one raises."""
+
+    def hook(call: StoreCall) -> None:
+        for each in hooks:
+            each(call)
+
+    return hook
+
+
+def crash_at(number: int) -> Hook:
+    """Die at call `number`."""
+
+    def hook(call: StoreCall) -> None:
+        if call.number == number:
+            raise SimulatedCrash(call)
+
+    return hook
+
+
+def fail_at(number: int, error: type[OSError] = TimeoutError) -> Hook:
+    """Fail call `number`: as `before` the store does nothing, as `after` its answer is lost."""
+
+    def hook(call: StoreCall) -> None:
+        if call.number == number:
+            raise failure(error, call)
+
+    return hook
+
+
+def throttle(first: int, calls: int, *, retry_after_seconds: float | None = None) -> Hook:
+    """Refuse, as `before`, a run of `calls` calls that begins with number `first`."""
+
+    def hook(call: StoreCall) -> None:
+        if first <= call.number < first + calls:
+            raise ThrottledError(call.paths[0], retry_after_seconds)
+
+    return hook
+
+
+def throttle_above(requests_a_second: int, *, clock: Callable[[], float] = time.monotonic) -> Hook:
+    """Refuse, as `before`, what exceeds `requests_a_second` in any second, and say how long to wait.
+
+    Refused requests do not count.
+    """
+    served: deque[float] = deque(maxlen=requests_a_second)
+
+    def hook(call: StoreCall) -> None:
+        now = clock()
+        if len(served) == requests_a_second and now - served[0] < 1:
+            raise ThrottledError(call.paths[0], served[0] + 1 - now)
+        served.append(now)
+
+    return hook
+
+
+def delay_at(number: int, seconds: float, *, sleep: Callable[[float], None] = time.sleep) -> Hook:
+    """Hold call `number`, or its answer, for `seconds`."""
+
+    def hook(call: StoreCall) -> None:
+        if call.number == number:
+            sleep(seconds)
+
+    return hook
+
+
+def failure(error: type[OSError], call: StoreCall) -> OSError:
+    """The error of a request that failed on the way, as a store's client would raise it."""
+    return error(errno.EIO, f"simulated failure of {call.operation}", call.paths[0])

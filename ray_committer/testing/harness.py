@@ -1,18 +1,26 @@
-"""Run a commit on a given store object, in this process: what the API does with a URL."""
+"""Write, commit and abort jobs on a given store object: what the API does with a URL."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from ray_committer.commit_report import CommitReport
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
+from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
 
 
 def run_commit(
@@ -25,12 +33,96 @@ def run_commit(
 ) -> CommitReport:
     """Commit `job` on `store`, by default inline, so that the order of the calls is fixed."""
     options = options or CommitOptions()
-    executor = executor or InlineExecutor(lambda: Worker(store, job, in_driver=True))
-    context = JobContext(GuardedStore(store, executor.permits), job, options, executor)
     return commit_job(
-        context,
+        _context(store, job, options, executor),
         read_attempt_state(store, job),
         nonce=nonce,
         replaced_roots=options.replaced_roots,
         allowed_roots=options.allowed_roots,
     )
+
+
+def chaos_executor(
+    store: StoreOperations, job: JobAttempt, seed: int, *, kinds: Sequence[Chaos] = tuple(Chaos)
+) -> ChaosExecutor:
+    """A `ChaosExecutor` for `run_commit`."""
+    return ChaosExecutor(
+        store, lambda mortal: Worker(mortal, job, in_driver=True), seed=seed, kinds=kinds
+    )
+
+
+def run_abort(store: StoreOperations, job: JobAttempt, *, nonce: str = "nonce-of-the-abort") -> bool:
+    """Abort `job` on `store`; False if nothing was there."""
+    return abort_job(_context(store, job, CommitOptions(), None), nonce=nonce)
+
+
+def write_job(
+    store: StoreOperations,
+    job: JobAttempt,
+    tasks: Mapping[int, Mapping[str, bytes]],
+    *,
+    mode: ConflictMode = ConflictMode.APPEND,
+) -> None:
+    """Set up `job` and commit its tasks, each given by its files and their contents."""
+    replaces = (job.destination,) if mode is ConflictMode.OVERWRITE else ()
+    setup_job(store, job, replaces=replaces)
+    for task, files in tasks.items():
+        attempt_id = set_up_attempt(store, job, task, 0)
+        write_attempt(store, job, attempt_id, files)
+        commit_attempt(store, job, task, attempt_id)
+
+
+def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: int) -> str:
+    """Set up an attempt of a task and return its id."""
+    task_attempt_id = f"attempt_{job.job_id}_m_{task:06d}_{attempt}"
+    setup_task(store, job, task_attempt_id)
+    return task_attempt_id
+
+
+def write_attempt(
+    store: StoreOperations, job: JobAttempt, task_attempt_id: str, files: Mapping[str, bytes]
+) -> None:
+    """Write files, named relative to the destination, as the task attempt does."""
+    for name, data in files.items():
+        put_file(store, join(job.task_attempt(task_attempt_id), name), data)
+
+
+def commit_attempt(store: StoreOperations, job: JobAttempt, task: int, task_attempt_id: str) -> None:
+    """Save the task attempt's manifest, in one try."""
+    task_id = f"task_{job.job_id}_m_{task:06d}"
+    commit_task(store, job, task_id=task_id, task_attempt_id=task_attempt_id, attempts=1)
+
+
+def put_file(store: StoreOperations, path: str, data: bytes) -> None:
+    """Write a file and the directories above it."""
+    store.mkdirs(parent(path))
+    store.write(path, data)
+
+
+def all_files(store: StoreOperations, directory: str) -> dict[str, bytes]:
+    """The files below a directory and their contents, by path in order; none if it is not there."""
+    found, level = {}, [directory]
+    while level:
+        try:
+            statuses = [status for path in level for status in store.list_status(path)]
+        except FileNotFoundError:
+            return {}
+        found.update({one.path: store.read(one.path) for one in statuses if not one.is_directory})
+        level = [status.path for status in statuses if status.is_directory]
+    return dict(sorted(found.items()))
+
+
+def visible_files(store: StoreOperations, destination: str) -> dict[str, bytes]:
+    """What readers of a destination see: its files by relative name, without ``_SUCCESS``."""
+    found = all_files(store, destination)
+    named = {path.removeprefix(join(destination, "")): data for path, data in found.items()}
+    return {
+        name: data for name, data in named.items() if name.partition("/")[0] not in (TEMPORARY, SUCCESS)
+    }
+
+
+def _context(
+    store: StoreOperations, job: JobAttempt, options: CommitOptions, executor: WorkExecutor | None
+) -> JobContext:
+    executor = executor or InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    return JobContext(GuardedStore(store, executor.permits), job, options, executor)

@@ -17,7 +17,8 @@ from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.executors.ray.remote import run_task_remotely
 from ray_committer.options import CommitOptions
-from ray_committer.ratelimit import LimitStatistics, Permits
+from ray_committer.permits import Permits
+from ray_committer.ratelimit import LimitStatistics
 
 _TASKS_IN_FLIGHT_A_WORKER = 2
 

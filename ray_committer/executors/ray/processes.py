@@ -15,7 +15,8 @@ from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError, RayNotAvailableError
 from ray_committer.executors.base import OpenResources, Work
 from ray_committer.executors.ray.metrics import WorkerMetrics
-from ray_committer.ratelimit import LimitAuthority, Permits
+from ray_committer.permits import Permits
+from ray_committer.ratelimit import LimitAuthority
 from ray_committer.version import __version__
 
 _opened: dict[str, Any] = {}

@@ -1,0 +1,197 @@
+"""What one process holds of the commit's limit of requests: permits that expire, and with them its lease.
+
+A process that cannot reach who hands them out makes no request once its lease is over. So a worker that
+a partition cut off stops by itself, without anybody having to reach it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from ray_committer.errors import LeaseLostError
+from ray_committer.ratelimit import Clock, Grant, LimitAuthority
+
+_log = logging.getLogger(__name__)
+
+RENEW_SECONDS = 1.0
+RETRY_SECONDS = 0.2
+CLOSE_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class _Batch:
+    begins: float
+    ends: float
+    size: int | None
+    left: int | None
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a process holds now; guarded by the lock of its `Permits`."""
+
+    batches: deque[_Batch] = field(default_factory=deque)
+    used: int = 0
+    wanted: bool = False
+    free_until: float = float("-inf")
+    renew_at: float = float("-inf")
+    failed_since: float | None = None
+    failure: Exception | None = None
+    closed: bool = False
+
+
+class Permits:
+    """One process's permits; `acquire` before each request. Safe for threads.
+
+    More are asked for when half are used: by a thread of its own, so nobody waits for the asking, unless
+    the authority `is_here` and answers at once.
+    """
+
+    def __init__(
+        self,
+        authority: LimitAuthority,
+        holder: str,
+        *,
+        is_here: bool = False,
+        patience_seconds: float = 10.0,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._authority = authority
+        self._holder = holder
+        self._is_here = is_here
+        self._patience_seconds = patience_seconds
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._held = _Held()
+        self._thread: threading.Thread | None = None
+
+    def acquire(self) -> None:
+        """Wait until a request may begin; `LeaseLostError` if nobody says so for too long."""
+        held = self._held
+        now = self._clock()
+        if now < held.free_until and now < held.renew_at:  # no limit: nothing to wait for
+            held.used += 1  # a lost update in a race of threads only blurs a statistic
+            return
+        with self._changed:
+            while not self._take():
+                self._changed.wait(self._seconds_to_wait())
+
+    def throttled(self, retry_after_seconds: float | None) -> None:
+        """Tell of a throttled request; permits that were not used yet are given up."""
+        with self._changed:
+            self._held.batches.clear()
+            self._held.free_until = float("-inf")
+            used, self._held.used = self._held.used, 0
+        try:
+            self._authority.throttled(self._holder, used, retry_after_seconds)
+        except Exception:  # noqa: BLE001 - who cannot be told cannot be asked either, which counts
+            _log.warning("the limit of requests could not be told of throttling", exc_info=True)
+
+    def close(self) -> None:
+        """Stop asking; idempotent. Requests that wait for a permit fail."""
+        with self._changed:
+            self._held.closed = True
+            self._changed.notify_all()
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(CLOSE_SECONDS)
+
+    def _take(self) -> bool:
+        held, now = self._held, self._clock()
+        while held.batches and (held.batches[0].ends <= now or held.batches[0].left == 0):
+            held.batches.popleft()
+        usable = bool(held.batches) and held.batches[0].begins <= now
+        if usable:
+            first = held.batches[0]
+            held.used += 1
+            held.failed_since = None
+            if first.left is None:
+                held.free_until = first.ends
+            else:
+                first.left -= 1
+        if self._is_low(now):
+            self._ask()
+        if not usable:
+            self._give_up_if_lost(now)
+        return usable
+
+    def _is_low(self, now: float) -> bool:
+        held = self._held
+        if not held.batches:
+            return True
+        size, left = held.batches[0].size, held.batches[0].left
+        if size is None or left is None:
+            return now >= held.renew_at
+        return len(held.batches) == 1 and left * 2 <= size
+
+    def _ask(self) -> None:
+        if self._is_here:
+            self._fetch()
+        elif not self._held.wanted:
+            self._held.wanted = True
+            if self._thread is None and not self._held.closed:
+                self._thread = threading.Thread(target=self._refill, name="permits", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _give_up_if_lost(self, now: float) -> None:
+        held = self._held
+        if held.closed:
+            raise LeaseLostError("this process has given its lease back and may make no request")
+        if held.failed_since is not None and now - held.failed_since > self._patience_seconds:
+            raise LeaseLostError(
+                f"nobody could be asked for a lease for {self._patience_seconds:g} s "
+                f"({held.failure}), so no request may be made; run the same command to finish the commit"
+            ) from held.failure
+
+    def _seconds_to_wait(self) -> float:
+        held = self._held
+        if held.batches:
+            return max(0.0005, held.batches[0].begins - self._clock())
+        return 1.0
+
+    def _refill(self) -> None:
+        """Ask for permits whenever they are wanted; the thread's main loop."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._held.wanted or self._held.closed)
+                if self._held.closed:
+                    return
+            if not self._fetch():
+                time.sleep(RETRY_SECONDS)
+
+    def _fetch(self) -> bool:
+        """Ask once; False if there was no answer."""
+        held = self._held
+        with self._changed:
+            used, held.used = held.used, 0
+        asked = self._clock()
+        try:
+            grant = self._authority.grant(self._holder, used)
+        except Exception as e:  # noqa: BLE001 - whatever it is, there is no permit
+            with self._changed:
+                held.used += used
+                held.failure = e
+                held.failed_since = asked if held.failed_since is None else held.failed_since
+                self._changed.notify_all()
+            return False
+        with self._changed:
+            held.failed_since = held.failure = None
+            held.wanted = False
+            held.renew_at = asked + RENEW_SECONDS
+            self._hold(grant, asked)
+            self._changed.notify_all()
+        return True
+
+    def _hold(self, grant: Grant, asked: float) -> None:
+        """Keep a grant; permits for any number of requests do not go with counted ones."""
+        held = self._held
+        if held.batches and (held.batches[0].size is None or grant.requests is None):
+            held.batches.clear()
+            held.free_until = float("-inf")
+        begins, ends = asked + grant.wait_seconds, asked + grant.lease_seconds
+        held.batches.append(_Batch(begins, ends, grant.requests, grant.requests))

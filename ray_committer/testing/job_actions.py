@@ -1,0 +1,121 @@
+"""What happens to jobs, done to a store and noted in the model of its destination at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from msgspec import structs
+
+from ray_committer.commit_report import CommitReport
+from ray_committer.errors import RayCommitterError
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.manifest import decode_manifest, encode_manifest
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stages.abort_task import abort_task
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing.chaos_executor import Chaos
+from ray_committer.testing.fault_schedule import FaultSchedule
+from ray_committer.testing.faults import SimulatedCrash
+from ray_committer.testing.harness import (
+    chaos_executor,
+    commit_attempt,
+    put_file,
+    run_commit,
+    set_up_attempt,
+    write_attempt,
+)
+from ray_committer.testing.job_model import DestinationModel, ModelAttempt, ModelJob
+
+COMMIT_CALLS = 40
+PARTITIONS = ("p=1", "p=2")
+
+
+class JobActions:
+    """Operations on jobs at one `destination` of a store; `numbers` name what must be unique."""
+
+    destination = "/bucket/table"
+    store: StoreOperations
+    model: DestinationModel
+    numbers: Iterator[int]
+
+    def commit(
+        self, job: ModelJob, faults: int | None, chaos: int | None, kinds: tuple[Chaos, ...]
+    ) -> CommitReport | BaseException:
+        """Commit the job, under drawn faults and chaos or none; returns the report or what it raised."""
+        store = self.faulty_store(faults, COMMIT_CALLS)
+        options = CommitOptions(
+            mode=ConflictMode.APPEND if job.root is None else ConflictMode.OVERWRITE,
+            replaced_roots=(self.path(job.root),) if job.root else (),
+            rename_attempts=1,
+            shard_files=2,
+        )
+        executor = None if chaos is None else chaos_executor(store, job.job, chaos, kinds=kinds)
+        nonce = f"nonce-{next(self.numbers)}"
+        try:
+            return run_commit(store, job.job, options, executor=executor, nonce=nonce)
+        except (RayCommitterError, OSError, SimulatedCrash) as e:
+            return e
+
+    def faulty_store(self, faults: int | None, calls: int) -> StoreOperations:
+        """Return the store, with a schedule of faults drawn from the seed `faults` if there is one."""
+        if faults is None:
+            return self.store
+        return FaultSchedule.from_seed(faults, calls).wrap(self.store, sleep=lambda _: None)
+
+    def run_attempt(self, job: ModelJob, task: int, names: list[str], *, same: bool) -> ModelAttempt:
+        """Let a new attempt write; with `same` also the name that each replacing job writes."""
+        files = {f"{name}/part-{next(self.numbers)}": self.data() for name in names}
+        if same and job.root is not None:
+            files["p=1/same"] = self.data()
+        job.attempts += 1
+        attempt_id = set_up_attempt(self.store, job.job, task, job.attempts)
+        write_attempt(self.store, job.job, attempt_id, files)
+        attempt = ModelAttempt(task, attempt_id, files)
+        job.running.append(attempt)
+        return attempt
+
+    def succeed(self, job: ModelJob, attempt: ModelAttempt) -> None:
+        """Commit a task attempt of an open job, on a healthy store."""
+        commit_attempt(self.store, job.job, attempt.task, attempt.task_attempt_id)
+        job.running.remove(attempt)
+        job.winners[attempt.task] = attempt
+
+    def retry(self, job: ModelJob, failed: ModelAttempt) -> None:
+        """Do what a scheduler does with a failed attempt: clean up after it, and run another one."""
+        abort_task(self.store, job.job, failed.task_attempt_id)
+        self.succeed(job, self.run_attempt(job, failed.task, list(PARTITIONS), same=False))
+
+    @contextmanager
+    def another_manifest(self, job: ModelJob, attempt: ModelAttempt) -> Iterator[None]:
+        """Let the manifest of an attempt's task name other destinations while the block runs."""
+        stem = attempt.task_attempt_id.removeprefix("attempt_").rpartition("_")[0]
+        path = job.job.manifest(f"task_{stem}")
+        saved = self.store.read(path)
+        manifest = decode_manifest(saved, path)
+        files = [structs.replace(file, d=f"{file.d}-zombie") for file in manifest.files]
+        self.store.write(path, encode_manifest(structs.replace(manifest, files=files)))
+        yield
+        self.store.write(path, saved)
+
+    def put_foreign(self, name: str, data: bytes) -> None:
+        """Write a visible file that belongs to no job."""
+        put_file(self.store, self.path(name), data)
+        self.model.settled[name] = data
+
+    def move_away(self, names: Iterable[str]) -> None:
+        """Take files of others out of a job's way, as a person would who was told of them."""
+        for name in names:
+            data = self.model.settled.pop(name)
+            assert self.store.read(self.path(name)) == data, f"{name}: of others was changed"
+            self.store.delete_file(self.path(name))
+
+    def path(self, name: str) -> str:
+        """The path of a name at the destination; of the empty one, the destination itself."""
+        return join(self.destination, name) if name else self.destination
+
+    def data(self) -> bytes:
+        """Content that no other file has, nor its length, since some stores tell no more."""
+        number = next(self.numbers)
+        return b"x" * number + b"-%d" % number

@@ -1,0 +1,200 @@
+"""What must be at a destination after any sequence of operations on its jobs, as plain values.
+
+The model learns one thing from the store, which no caller of a crashed operation can know: whether the
+job's record or commit point stands. All that must be true then follows from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ray_committer.protocol.paths import JobAttempt, join, parent
+from ray_committer.protocol.record import decode_record
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing.harness import all_files, visible_files
+
+WHOLE_DESTINATION = ""
+
+
+class Phase(StrEnum):
+    """How far a job got; committed ones have something left to clean up, jobs that are over do not."""
+
+    OPEN = "open"
+    DECIDED = "decided"
+    COMMITTED = "committed"
+    ABORTING = "aborting"
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class ModelAttempt:
+    """A task attempt and the files that it wrote, named relative to the destination."""
+
+    task: int
+    task_attempt_id: str
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ModelJob:
+    """A job: `root` is the directory that it replaces, relative to the destination, None if it appends.
+
+    `old` are the files that its record says it replaces, `was_cut` tells that a run of it met faults,
+    `has_zombie_files` that an attempt wrote after the job was over.
+    """
+
+    job: JobAttempt
+    root: str | None = None
+    phase: Phase = Phase.OPEN
+    running: list[ModelAttempt] = field(default_factory=list)
+    winners: dict[int, ModelAttempt] = field(default_factory=dict)
+    attempts: int = 0
+    old: dict[str, bytes] = field(default_factory=dict)
+    was_cut: bool = False
+    has_zombie_files: bool = False
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What the job makes visible, all or nothing in the end."""
+        return {name: data for one in self.winners.values() for name, data in one.files.items()}
+
+    def sources(self) -> dict[str, tuple[str, bytes]]:
+        """Where each file was written, and its content, by its name at the destination."""
+        return {
+            name: (join(self.job.task_attempt(attempt.task_attempt_id), name), data)
+            for attempt in self.winners.values()
+            for name, data in attempt.files.items()
+        }
+
+    def replaces(self, name: str) -> bool:
+        """Whether a file of this name would be replaced if it were there when the job is decided."""
+        return self.root is not None and (not self.root or name.startswith(f"{self.root}/"))
+
+
+@dataclass(slots=True)
+class DestinationModel:
+    """A destination: `settled` are the files that no unfinished job may take away, but for its `old`."""
+
+    settled: dict[str, bytes] = field(default_factory=dict)
+    jobs: list[ModelJob] = field(default_factory=list)
+
+    def in_phase(self, *phases: Phase) -> list[ModelJob]:
+        """The jobs that got this far."""
+        return [job for job in self.jobs if job.phase in phases]
+
+    def blockers(self, job: ModelJob) -> list[str]:
+        """The files of others that stand where the job's must go and that it does not replace."""
+        if job.phase is Phase.DECIDED:
+            return [name for name in job.files if name in self.settled and not self._is_old(job, name)]
+        return [name for name in job.files if name in self.settled and not job.replaces(name)]
+
+    def old_files(self, visible: Mapping[str, bytes]) -> list[str]:
+        """The files that are there and that a decided job is going to remove or replace."""
+        return [
+            name
+            for job in self.in_phase(Phase.DECIDED)
+            for name in job.old
+            if self._is_old(job, name) and visible.get(name) == job.old[name]
+        ]
+
+    def learn(self, store: StoreOperations, job: ModelJob, *, aborts: bool) -> None:
+        """Note how far the job got by what is in its directory, after a commit or an abort of it."""
+        state = read_attempt_state(store, job.job)
+        if state.has_commit_point:
+            self._note_commit_point(job)
+        elif state.has_record:
+            record = decode_record(store.read(job.job.commit_record), job.job.commit_record)
+            self._note_record(job, aborted=record.aborted)
+        elif state.has_manifests:
+            _check(job.phase is Phase.OPEN, job, "has lost its record")
+        else:
+            self._note_gone(job, aborts=aborts, is_left=state.exists)
+
+    def check(self, store: StoreOperations, destination: str) -> None:
+        """Assert that what is visible is what must be, and that nothing is lost."""
+        visible = visible_files(store, destination)
+        for name in sorted(visible.keys() | self.settled.keys()):
+            allowed = self._allowed(name, visible)
+            found = visible.get(name)
+            assert found in allowed, f"{name}: is {_shown(found)}, not {list(map(_shown, allowed))}"
+        for job in self.in_phase(Phase.OPEN, Phase.DECIDED):
+            self._check_kept(store, job, visible)
+
+    def check_clean(self, store: StoreOperations, job: ModelJob) -> None:
+        """Assert that a job that has ended left nothing but what came after its end."""
+        left = all_files(store, job.job.job_directory)
+        if job.was_cut:  # a recursive delete that was cut off may leave what was beside the commit point
+            left = {path: data for path, data in left.items() if parent(path) != job.job.directory}
+        if job.has_zombie_files:
+            left = {path: data for path, data in left.items() if not path.startswith(job.job.tasks)}
+        _check(not left, job, f"left {list(left)}")
+        if not (job.was_cut or job.has_zombie_files):
+            _check(store.get_status(job.job.job_directory) is None, job, "left its directory")
+
+    def _note_record(self, job: ModelJob, *, aborted: bool) -> None:
+        before = (Phase.ABORTING, Phase.OVER) if aborted else (Phase.DECIDED,)
+        _check(job.phase in (Phase.OPEN, *before), job, f"has a record, aborted: {aborted}")
+        if aborted:
+            job.phase = Phase.ABORTING
+        elif job.phase is Phase.OPEN:
+            self._decide(job)
+
+    def _note_commit_point(self, job: ModelJob) -> None:
+        _check(job.phase not in (Phase.ABORTING, Phase.OVER), job, "has a commit point")
+        self._finish(job)
+        job.phase = Phase.COMMITTED
+
+    def _note_gone(self, job: ModelJob, *, aborts: bool, is_left: bool) -> None:
+        if aborts:
+            undecided = (Phase.OPEN, Phase.ABORTING, Phase.OVER)
+            _check(job.phase in undecided, job, "was deleted by an abort")
+            job.phase = Phase.ABORTING if is_left else Phase.OVER
+        elif job.phase is not Phase.OVER:
+            _check(job.phase is not Phase.ABORTING, job, "was deleted by a commit")
+            self._finish(job)
+            job.phase = Phase.OVER
+
+    def _decide(self, job: ModelJob) -> None:
+        job.old = {name: data for name, data in self.settled.items() if job.replaces(name)}
+        job.phase = Phase.DECIDED
+
+    def _finish(self, job: ModelJob) -> None:
+        """From now on the job's files are there and those that it replaced are not."""
+        if job.phase is Phase.OPEN:
+            self._decide(job)
+        if job.phase is Phase.DECIDED:
+            for name in [name for name in job.old if self._is_old(job, name)]:
+                del self.settled[name]
+            self.settled.update(job.files)
+
+    def _is_old(self, job: ModelJob, name: str) -> bool:
+        """Whether a file is one that the job's record names, and not a newer one of that name."""
+        return name in job.old and self.settled.get(name) == job.old[name]
+
+    def _allowed(self, name: str, visible: Mapping[str, bytes]) -> list[bytes | None]:
+        """What a reader may see under a name; None means nothing."""
+        allowed = [self.settled.get(name)]
+        for job in self.in_phase(Phase.DECIDED):
+            files = job.files
+            if name in files and (self._is_old(job, name) or name not in self.settled):
+                allowed.append(files[name])
+            elif self._is_old(job, name) and files.items() <= visible.items():
+                allowed.append(None)
+        return allowed
+
+    def _check_kept(self, store: StoreOperations, job: ModelJob, visible: Mapping[str, bytes]) -> None:
+        tasks = all_files(store, job.job.tasks)
+        for name, (source, data) in job.sources().items():
+            moved = job.phase is Phase.DECIDED and visible.get(name) == data
+            _check(moved or tasks.get(source) == data, job, f"has lost {name}")
+
+
+def _check(holds: bool, job: ModelJob, what: str) -> None:
+    assert holds, f"{job.job.job_id} ({job.phase.value}) {what}"
+
+
+def _shown(data: bytes | None) -> str:
+    return "absent" if data is None else repr(data[:40])

@@ -1,0 +1,238 @@
+"""A store in memory that behaves like one of several kinds of stores: the double of the real ones.
+
+Stores differ in what a rename keeps, by which a file is recognised after a crash, and in whether
+directories exist. Nothing here depends on the wall clock, so a test repeats itself exactly.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ray_committer.protocol.paths import is_inside, join, parent
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+
+FIRST_MILLISECONDS = 1_700_000_000_000
+
+
+class Identity(StrEnum):
+    """What the store reports of a file and keeps when the file is renamed, besides its size."""
+
+    ETAG = "etag"
+    MODIFICATION_TIME = "modification time"
+    FILE_ID = "file id"
+    SIZE_ONLY = "size only"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    data: bytes
+    number: int
+    modified_milliseconds: int
+
+
+class MemoryStore:
+    """`StoreOperations` in memory; safe for threads, every operation atomic.
+
+    With `real_directories` a file's parent must have been made, as on file systems, HDFS and ADLS.
+    Without, as on object stores, a directory is there while a file is below it or `mkdirs` has left a
+    mark of it, so it vanishes with its last file, and a file may be below another one.
+
+    `clock` gives the modification time of each write, in milliseconds; by default it counts writes.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: Identity = Identity.MODIFICATION_TIME,
+        real_directories: bool = True,
+        authority: str = "test",
+        listing_is_cheap: bool = True,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.spec = StoreSpec("memory", authority)
+        self.capabilities = StoreCapabilities(
+            listing_is_cheap, max_path_length=4095, max_name_length=255
+        )
+        self.identity = identity
+        self.real_directories = real_directories
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._writes = 0
+        self._files: dict[str, _File] = {}
+        self._directories = {"/"}
+
+    def copy(self) -> MemoryStore:
+        """Return a store of the same kind and content that has a life of its own."""
+        with self._lock:
+            other = MemoryStore(
+                identity=self.identity,
+                real_directories=self.real_directories,
+                authority=self.spec.authority,
+                listing_is_cheap=self.capabilities.listing_is_cheap,
+                clock=self._clock,
+            )
+            other._writes = self._writes
+            other._files = dict(self._files)
+            other._directories = set(self._directories)
+            return other
+
+    def files(self, directory: str = "/") -> dict[str, bytes]:
+        """The files below `directory` and their contents, by path in order."""
+        with self._lock:
+            paths = sorted(path for path in self._files if is_inside(path, directory))
+            return {path: self._files[path].data for path in paths}
+
+    def get_status(self, path: str) -> FileStatus | None:
+        with self._lock:
+            if path in self._files or self._is_directory(path):
+                return self._status(path)
+            return None
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        with self._lock:
+            self._check_directory(path)
+            return [self._status(child) for child in sorted(set(self._children(path)))]
+
+    def read(self, path: str) -> bytes:
+        with self._lock:
+            return self._file(path).data
+
+    def write(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._check_place(path)
+            self._writes += 1
+            time = self._clock() if self._clock else FIRST_MILLISECONDS + self._writes
+            self._files[path] = _File(bytes(data), self._writes, time)
+
+    def mkdirs(self, path: str) -> None:
+        with self._lock:
+            above = list(_upwards(path))
+            for directory in above:
+                if directory in self._files:
+                    raise _error(FileExistsError, errno.EEXIST, directory)
+            self._directories.update(above if self.real_directories else (path,))
+
+    def rename(self, source: str, dest: str) -> None:
+        with self._lock:
+            file = self._file(source)
+            if dest in self._files or self._is_directory(dest):
+                raise _error(FileExistsError, errno.EEXIST, source, dest)
+            self._check_place(dest)
+            self._move(source, dest, file)
+
+    def replace(self, source: str, dest: str) -> None:
+        with self._lock:
+            file = self._file(source)
+            self._check_place(dest)
+            self._move(source, dest, file)
+
+    def delete_file(self, path: str) -> bool:
+        with self._lock:
+            if path not in self._files and self._is_directory(path):
+                raise _error(IsADirectoryError, errno.EISDIR, path)
+            return self._files.pop(path, None) is not None
+
+    def delete_directory(self, path: str) -> bool:
+        with self._lock:
+            if not self._is_there(path):
+                return False
+            for file in [name for name in self._files if is_inside(name, path)]:
+                del self._files[file]
+            self._directories = {
+                name
+                for name in self._directories
+                if name == "/" or not (name == path or is_inside(name, path))
+            }
+            return True
+
+    def remove_empty_directory(self, path: str) -> bool:
+        with self._lock:
+            if not self._is_there(path) or path == "/" or any(self._children(path)):
+                return False
+            self._directories.discard(path)
+            return True
+
+    def _move(self, source: str, dest: str, file: _File) -> None:
+        del self._files[source]
+        self._files[dest] = file
+
+    def _status(self, path: str) -> FileStatus:
+        file = self._files.get(path)
+        if file is None:
+            return FileStatus(path, is_directory=True)
+        kept = self.identity
+        return FileStatus(
+            path,
+            is_directory=False,
+            size=len(file.data),
+            modified_milliseconds=(
+                file.modified_milliseconds if kept is Identity.MODIFICATION_TIME else None
+            ),
+            etag=f"etag-{file.number}" if kept is Identity.ETAG else None,
+            file_id=f"id-{file.number}" if kept is Identity.FILE_ID else None,
+        )
+
+    def _is_directory(self, path: str) -> bool:
+        if path in self._directories:
+            return True
+        return not self.real_directories and any(self._below(path))
+
+    def _is_there(self, path: str) -> bool:
+        """Whether `path` is a directory; an error if it is a file."""
+        if self._is_directory(path):
+            return True
+        if path in self._files:
+            raise _error(NotADirectoryError, errno.ENOTDIR, path)
+        return False
+
+    def _check_directory(self, path: str) -> None:
+        """An error unless `path` is a directory."""
+        if self._is_directory(path):
+            return
+        if any(above in self._files for above in _upwards(path)):
+            raise _error(NotADirectoryError, errno.ENOTDIR, path)
+        raise _error(FileNotFoundError, errno.ENOENT, path)
+
+    def _check_place(self, path: str) -> None:
+        """An error unless a file may be put at `path`."""
+        if path not in self._files and self._is_directory(path):
+            raise _error(IsADirectoryError, errno.EISDIR, path)
+        if self.real_directories:
+            self._check_directory(parent(path))
+
+    def _file(self, path: str) -> _File:
+        file = self._files.get(path)
+        if file is not None:
+            return file
+        if self._is_directory(path):
+            raise _error(IsADirectoryError, errno.EISDIR, path)
+        raise _error(FileNotFoundError, errno.ENOENT, path)
+
+    def _below(self, path: str) -> Iterator[str]:
+        """The files and marks of directories below `path`."""
+        for names in (self._files, self._directories):
+            for name in names:
+                if is_inside(name, path):
+                    yield name
+
+    def _children(self, path: str) -> Iterator[str]:
+        """What is directly in `path`; on a flat store a directory once for each file below it."""
+        start = len(join(path, ""))
+        for name in self._below(path):
+            yield name[:start] + name[start:].partition("/")[0]
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """The path and the directories above it."""
+    while path != "/":
+        yield path
+        path = parent(path)
+
+
+def _error(kind: type[OSError], number: int, path: str, other: str | None = None) -> OSError:
+    return kind(number, os.strerror(number), path, None, other)

@@ -1,0 +1,129 @@
+"""The store doubles that whole-commit tests run on, each with a job to be committed again and again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
+from ray_committer.testing import Identity, MemoryStore, visible_files, write_job
+from ray_committer.testing.harness import all_files, put_file
+
+TASKS = {
+    0: {"p=1/a.txt": b"a", "p=2/b.txt": b"bb"},
+    1: {"p=1/c.txt": b"ccc", "top.txt": b""},
+    2: {},
+}
+NEW = {name: data for files in TASKS.values() for name, data in files.items()}
+OLD = {"p=1/old.txt": b"old", "p=9/old.txt": b"older", "p=2/b.txt": b"old of the same name"}
+OTHER_JOB = {"p=1/other.txt": b"of another job"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A job, how it is committed, and what must be visible in the end."""
+
+    name: str
+    old: Mapping[str, bytes]
+    options: CommitOptions
+    visible: Mapping[str, bytes]
+
+
+APPEND_OLD = {name: data for name, data in OLD.items() if name not in NEW}
+SCENARIOS = [
+    Scenario("append", APPEND_OLD, CommitOptions(), {**APPEND_OLD, **NEW}),
+    Scenario("overwrite", OLD, CommitOptions(mode=ConflictMode.OVERWRITE), NEW),
+]
+
+
+@dataclass
+class Double:
+    """A kind of store; `new_store` opens an empty one below a temporary directory."""
+
+    name: str
+    new_store: Callable[[], StoreOperations]
+    root: str = "/bucket"
+    _memory: MemoryStore | None = None
+    _saved: Path | None = None
+    job: JobAttempt = field(init=False)
+    other: JobAttempt | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """A URL leads to it, so a commit can be run as a person does."""
+        return self._memory is None
+
+    def prepare(self, scenario: Scenario, *, beside_another_job: bool) -> None:
+        """Write old files, an uncommitted job, and perhaps another job that is nobody's business."""
+        self.job = new_job_attempt(join(self.root, "table"), "job_1", 0)
+        store = self.new_store()
+        for name, data in scenario.old.items():
+            put_file(store, join(self.job.destination, name), data)
+        write_job(store, self.job, TASKS, mode=scenario.options.mode)
+        if beside_another_job:
+            self.other = new_job_attempt(self.job.destination, "job_2", 0)
+            write_job(store, self.other, {0: OTHER_JOB})
+        if isinstance(store, MemoryStore):
+            self._memory = store
+        else:
+            self._saved = Path(self.root, "saved")
+            shutil.copytree(self.job.destination, self._saved)
+
+    def fresh(self) -> StoreOperations:
+        """Open a store with what was prepared, at the same path, since manifests hold absolute paths."""
+        if self._memory is not None:
+            return self._memory.copy()
+        assert self._saved is not None
+        shutil.rmtree(self.job.destination, ignore_errors=True)
+        shutil.copytree(self._saved, self.job.destination)
+        return self.new_store()
+
+    def check_finished(self, store: StoreOperations, visible: Mapping[str, bytes]) -> None:
+        """Complete, exclusive, marked, nothing left of the job, and all of the other one still there."""
+        assert visible_files(store, self.job.destination) == visible
+        assert store.get_status(self.job.success) is not None
+        assert store.get_status(self.job.job_directory) is None
+        if self.other is None:
+            assert store.get_status(self.job.temporary) is None
+        else:
+            assert list(all_files(store, self.other.tasks).values()) == list(OTHER_JOB.values())
+            assert len(all_files(store, self.other.manifests)) == 1
+
+
+def doubles(directory: Path) -> dict[str, Double]:
+    """Every double, by name."""
+
+    def local(rename: Callable[[str, str], None]) -> Callable[[], StoreOperations]:
+        return lambda: LocalStore(StoreSpec("file"), rename=rename)
+
+    def memory(identity: Identity, *, real: bool) -> Callable[[], StoreOperations]:
+        return lambda: MemoryStore(identity=identity, real_directories=real, listing_is_cheap=real)
+
+    found = [
+        Double("local renameat2", local(rename_without_replacing), str(directory)),
+        Double("local link+unlink", local(link_and_unlink), str(directory)),
+    ]
+    for identity in Identity:
+        for real in (True, False):
+            kind = "directories" if real else "flat"
+            found.append(Double(f"memory {identity.value} {kind}", memory(identity, real=real)))
+    return {double.name: double for double in found}
+
+
+NAMES = tuple(doubles(Path("/")))
+
+
+def check_unfinished(store: StoreOperations, job: JobAttempt, scenario: Scenario) -> None:
+    """Whatever happened, old files go only when all new ones are in place, and none is anything else."""
+    seen = visible_files(store, job.destination)
+    everything = {**scenario.old, **scenario.visible}
+    for name, data in seen.items():
+        assert data in (everything[name], scenario.old.get(name)), name
+    gone = scenario.old.keys() - seen.keys()
+    assert not gone or NEW.items() <= seen.items(), gone

@@ -1,0 +1,138 @@
+"""Whole commits under random faults, on every kind of store: run again, each must come out right.
+
+A few hundred schedules by default, spread over all stores, modes and executors. With
+RAY_COMMITTER_TEST_SCHEDULES=10000 it runs that many; a failure names the seed, which
+RAY_COMMITTER_TEST_SEED runs alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from ray_committer import Outcome
+from ray_committer.errors import RayCommitterError
+from ray_committer.options import CommitOptions
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing import (
+    Fault,
+    FaultKind,
+    FaultSchedule,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    chaos_executor,
+    run_commit,
+)
+from tests.doubles import NAMES, SCENARIOS, Double, Scenario, check_unfinished, doubles
+
+SCHEDULES = int(os.environ.get("RAY_COMMITTER_TEST_SCHEDULES", "400"))
+ONLY_SEED = os.environ.get("RAY_COMMITTER_TEST_SEED")
+RUNS_UNTIL_DONE = 3
+COMBINATIONS = list(itertools.product(NAMES, SCENARIOS, ("inline", "chaos")))
+COMBINATION_NAMES = [f"{name} {scenario.name} {executor}" for name, scenario, executor in COMBINATIONS]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One commit under faults, wholly given by its seed and its combination."""
+
+    seed: int
+    store: StoreOperations
+    double: Double
+    scenario: Scenario
+    executor: str
+    schedule: FaultSchedule
+    options: CommitOptions
+
+    def commit(self, store: StoreOperations, run: int) -> Outcome:
+        job = self.double.job
+        seed = 10 * self.seed + run
+        executor = chaos_executor(store, job, seed) if self.executor == "chaos" else None
+        return run_commit(store, job, self.options, executor=executor, nonce=f"n{run}").outcome
+
+    def __str__(self) -> str:
+        return (
+            f"seed {self.seed} on {self.double.name}, {self.scenario.name}, {self.executor}: "
+            f"{self.schedule!r}"
+        )
+
+
+def draw_options(scenario: Scenario, seed: int) -> CommitOptions:
+    """Retries wait, so only some runs have them; whether files are validated differs, too."""
+    dice = random.Random(seed)
+    return replace(
+        scenario.options,
+        rename_attempts=1 if dice.random() < 0.9 else 2,
+        validate=dice.choice((None, True, False)),
+        shard_files=dice.choice((1, 2, 250)),
+    )
+
+
+def finish(run: Run) -> Counter[str]:
+    """Commit once under faults, then without until it is done; returns what went wrong on the way."""
+    seen: Counter[str] = Counter()
+    store: StoreOperations = run.schedule.wrap(run.store, sleep=lambda seconds: None)
+    for number in range(1 + RUNS_UNTIL_DONE):
+        try:
+            outcome = run.commit(store, number)
+        except (RayCommitterError, OSError, SimulatedCrash) as e:
+            seen[type(e).__name__] += 1
+            check_unfinished(run.store, run.double.job, run.scenario)
+        else:
+            assert outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
+            if number:
+                run.double.check_finished(run.store, run.scenario.visible)
+                return seen
+        store = run.store
+    raise AssertionError(f"not done after {RUNS_UNTIL_DONE} runs without faults: {seen}")
+
+
+def count_calls(double: Double, options: CommitOptions) -> int:
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(double.fresh(), before=calls.append), double.job, options)
+    return len(calls)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", range(len(COMBINATIONS)), ids=COMBINATION_NAMES)
+def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(
+    tmp_path: Path, number: int
+):
+    name, scenario, executor = COMBINATIONS[number]
+    double = doubles(tmp_path)[name]
+    double.prepare(scenario, beside_another_job=True)
+    calls = count_calls(double, scenario.options)
+    seeds = range(number, SCHEDULES, len(COMBINATIONS))
+    for seed in [int(ONLY_SEED)] if ONLY_SEED else seeds:
+        schedule = FaultSchedule.from_seed(seed, calls)
+        options = draw_options(scenario, seed)
+        check(Run(seed, double.fresh(), double, scenario, executor, schedule, options))
+
+
+@pytest.mark.parametrize("name", ["memory etag directories", "memory size only flat"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_commit_under_any_one_fault_at_any_call_is_finished_by_running_it_again(
+    tmp_path: Path, name: str, scenario: Scenario
+):
+    double = doubles(tmp_path)[name]
+    double.prepare(scenario, beside_another_job=True)
+    options = replace(scenario.options, rename_attempts=1, validate=False)
+    calls = count_calls(double, options)
+    for kind, number in itertools.product(FaultKind, range(1, calls + 1)):
+        schedule = FaultSchedule(0, calls, (Fault(kind, number),))
+        check(Run(0, double.fresh(), double, scenario, "inline", schedule, options))
+
+
+def check(run: Run) -> None:
+    """Fail with what is needed to run it again."""
+    try:
+        finish(run)
+    except (AssertionError, RayCommitterError, OSError) as e:
+        pytest.fail(f"{run}\n{type(e).__name__}: {e}")
