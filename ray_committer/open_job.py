@@ -58,6 +58,11 @@ def open_job(
             options.job_attempt,
             is_known=options.committed_tasks is not None,
         )
+    except PermissionError as e:
+        raise CommitAbortedError(
+            f"{e.filename or destination}: no permission ({e.strerror}); grant it and run the same "
+            f"command"
+        ) from e
     except OSError as e:
         raise CommitAbortedError(
             f"{e.filename or destination}: {e.strerror or e}; nothing was changed: mend that and run "

@@ -1,4 +1,4 @@
-"""What one process holds of the commit's limit of requests: permits that expire, and with them its lease.
+"""What one process holds of the commit's limit of requests: permits that expire, as a lease does.
 
 A process that cannot reach who hands them out makes no request once its lease is over. So a worker that
 a partition cut off stops by itself, without anybody having to reach it.

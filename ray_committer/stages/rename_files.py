@@ -13,11 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-    RayCommitterError,
-)
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError
 from ray_committer.events import FilesRenamed
 from ray_committer.executors.base import Supplied
 from ray_committer.protocol import statistic_names as names
@@ -25,16 +21,14 @@ from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggrega
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.plan import EntryRange, Shard, plan_shards, shard_size
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
+from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
+from ray_committer.stages.rename_entry import rename_entry
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreOperations
-
-RETRY_SECONDS = 0.2
 
 
 @dataclass(slots=True)
@@ -208,115 +202,3 @@ def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Itera
 
 def _uri(worker: Worker, path: str) -> str:
     return format_uri(Location(worker.store.spec.scheme, worker.store.spec.authority, path))
-
-
-def rename_entry(
-    store: StoreOperations, entry: Entry, attempts: int, old: ReplacedFile | None = None
-) -> Proof | None:
-    """Rename one file; None if it was moved now, else the proof that it had been moved before.
-
-    `old` is the recorded file that may be replaced by this one. `CommitConflictError` if another
-    file is at the destination, `CommitStateUnknownError` if the file is lost, cannot be moved, or
-    the store does not tell.
-    """
-    for attempt in range(1, attempts + 1):
-        try:
-            store.rename(entry.source, entry.dest)
-            return None
-        except OSError as e:
-            judgement, dest = _judge_again(store, entry, e, old)
-            if judgement.verdict is Verdict.DONE:
-                return _finish(store, entry, judgement)
-            if judgement.verdict is Verdict.CONFLICT and _is_old(dest, old):
-                _replace(store, entry)
-                return None
-            if judgement.verdict is not Verdict.NOT_DONE or _is_final(e, attempt, attempts):
-                raise _error(entry, judgement, e) from e
-            time.sleep(RETRY_SECONDS * attempt)
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _is_final(error: OSError, attempt: int, attempts: int) -> bool:
-    return attempt == attempts or isinstance(error, PermissionError | FileNotFoundError)
-
-
-def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgement, FileStatus | None]:
-    try:
-        source, dest = store.get_status(entry.source), store.get_status(entry.dest)
-    except OSError as e:
-        raise CommitStateUnknownError(
-            f"{entry.dest}: whether the file arrived is not known: the rename said {cause!r} and "
-            f"the store does not tell more ({e}); mend that and run the same command"
-        ) from cause
-    if any(status is not None and status.is_directory for status in (source, dest)):
-        return Judgement(Verdict.CONFLICT), None
-    return judge_rename(
-        entry.expected,
-        source.observation() if source else None,
-        dest.observation() if dest else None,
-    ), dest
-
-
-def _judge_again(
-    store: StoreOperations, entry: Entry, cause: OSError, old: ReplacedFile | None
-) -> tuple[Judgement, FileStatus | None]:
-    """Judge, and once more before anything bad is said: a lost worker may have moved the file between
-    the looks at its two ends."""
-    for _ in range(2):
-        judgement, dest = _judge(store, entry, cause)
-        if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
-            judgement = Judgement(Verdict.LOST)
-        is_replaceable = judgement.verdict is Verdict.CONFLICT and _is_old(dest, old)
-        if judgement.verdict in (Verdict.DONE, Verdict.NOT_DONE) or is_replaceable:
-            break
-    return judgement, dest
-
-
-def _finish(store: StoreOperations, entry: Entry, judgement: Judgement) -> Proof | None:
-    if judgement.proof is Proof.SAME_FILE:
-        store.delete_file(entry.source)
-    return judgement.proof
-
-
-def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
-    if dest is None or old is None:
-        return False
-    return (dest.size, dest.modified_milliseconds, dest.etag) == (
-        old.size,
-        old.modified_milliseconds,
-        old.etag,
-    )
-
-
-def _replace(store: StoreOperations, entry: Entry) -> None:
-    """Let the new file take the place of the recorded old one, if it is what its manifest says."""
-    source = store.get_status(entry.source)
-    if source is None or prove(entry.expected, source.observation()) is None:
-        raise CommitStateUnknownError(
-            f"{entry.source}: was changed after its manifest was saved, so it must not replace "
-            f"{entry.dest}; put back what the task wrote and run the same command"
-        )
-    store.replace(entry.source, entry.dest)
-
-
-def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterError:
-    if judgement.verdict is Verdict.CONFLICT and isinstance(cause, FileNotFoundError):
-        return CommitConflictError(
-            f"{entry.dest}: is not what its manifest says, and the file that the task wrote as "
-            f"{entry.source} is gone: it was changed before or after it was moved. Nothing was "
-            f"deleted; restore the task's file here and run the same command"
-        )
-    if judgement.verdict is Verdict.CONFLICT:
-        return CommitConflictError(
-            f"{entry.dest}: is there already and is not the file that the task wrote as "
-            f"{entry.source}; nothing was overwritten: move it away and run the same command"
-        )
-    if judgement.verdict is Verdict.LOST:
-        return CommitStateUnknownError(
-            f"{entry.source}: is gone and {entry.dest} is not there either; something else deleted "
-            f"it. Nothing was cleaned up; put the file back at either place"
-        )
-    return CommitStateUnknownError(
-        f"{entry.source}: could not be renamed to {entry.dest} ({cause.strerror or cause}); mend "
-        f"that and run the same command to finish the commit"
-    )

@@ -151,7 +151,8 @@ class DestinationModel:
         if aborts:
             undecided = (Phase.OPEN, Phase.ABORTING, Phase.OVER)
             _check(job.phase in undecided, job, "was deleted by an abort")
-            job.phase = Phase.ABORTING if is_left else Phase.OVER
+            is_over = job.phase is Phase.OVER or not is_left  # what a committed job left is over, too
+            job.phase = Phase.OVER if is_over else Phase.ABORTING
         elif job.phase is not Phase.OVER:
             _check(job.phase is not Phase.ABORTING, job, "was deleted by a commit")
             self._finish(job)
