@@ -57,6 +57,9 @@ class LimitStatistics:
 class LimitAuthority(Protocol):
     """Who hands out permits: a `RateLimit` here, or one behind a Ray actor."""
 
+    lease_seconds: float
+    """How long a permit holds, and how long a process goes on when nobody answers."""
+
     def grant(self, holder: str, used: int) -> Grant:
         """Permits for `holder`, which has made `used` requests since it last asked."""
 
@@ -77,7 +80,7 @@ class RateLimit:
         self, limit: float | None = None, *, lease_seconds: float = 10.0, clock: Clock = time.monotonic
     ) -> None:
         self._limit = limit
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = lease_seconds
         self._clock = clock
         self._lock = threading.Lock()
         self._rate = limit
@@ -97,11 +100,11 @@ class RateLimit:
             self._note_use(holder, used, now)
             self._increase(now)
             if self._rate is None:
-                return Grant(None, max(0.0, self._free_from - now), self._lease_seconds)
+                return Grant(None, max(0.0, self._free_from - now), self.lease_seconds)
             batch = max(SMALLEST_BATCH, round(self._rate * BATCH_SECONDS / len(self._asked)))
             start = max(now, self._free_from)
             self._free_from = start + batch / self._rate
-            return Grant(batch, start - now, start - now + self._lease_seconds)
+            return Grant(batch, start - now, start - now + self.lease_seconds)
 
     def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
         with self._lock:
@@ -131,7 +134,7 @@ class RateLimit:
         """Know who asks and how much is done; one that has not asked for a whole lease is gone."""
         self._requests += used
         self._asked[holder] = now
-        for name in [name for name, at in self._asked.items() if now - at > self._lease_seconds]:
+        for name in [name for name, at in self._asked.items() if now - at > self.lease_seconds]:
             del self._asked[name]
 
     def _decrease(self, now: float, retry_after_seconds: float) -> None:

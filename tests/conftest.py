@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -72,6 +73,12 @@ def visible_files(root: Path) -> dict[str, str]:
     return found
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[None]:
     """A Ray cluster of three raylets on this machine, and this process connected to it.
@@ -81,10 +88,11 @@ def ray_cluster() -> Iterator[None]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    head = {"num_cpus": 1, "include_dashboard": False, "metrics_export_port": free_port()}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         for _ in range(2):
-            cluster.add_node(num_cpus=2)
+            cluster.add_node(num_cpus=2, metrics_export_port=free_port())
         ray.init(address=cluster.address, log_to_driver=False, namespace="ray_committer")
         cluster.wait_for_nodes()
         yield

@@ -12,6 +12,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ray_committer.errors import RayLostError, RayNotAvailableError
+from ray_committer.version import __version__
 
 NAMESPACE = "ray_committer"
 
@@ -78,11 +79,22 @@ def calls() -> Iterator[None]:
     try:
         yield
     except RayTaskError as e:
+        _refuse_if_lacking(e)
         raise e.cause from None
     except RayError as e:
+        _refuse_if_lacking(e)
         raise RayLostError(
             f"Ray failed while the commit ran ({e}); mend the cluster and run the same command"
         ) from e
+
+
+def _refuse_if_lacking(error: RayError) -> None:
+    """`RayNotAvailableError` if a node could not import this package."""
+    if "No module named 'ray_committer" in str(error):
+        raise RayNotAvailableError(
+            f"a node of this Ray cluster lacks the package ray-committer {__version__}; install it on "
+            f"all nodes, or give it to ray.init in runtime_env (py_modules)"
+        ) from error
 
 
 def worker_nodes() -> list[str]:

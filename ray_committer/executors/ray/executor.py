@@ -19,6 +19,7 @@ from ray_committer.executors.ray.remote import run_task_remotely
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
 from ray_committer.ratelimit import LimitStatistics
+from ray_committer.version import __version__
 
 _TASKS_IN_FLIGHT_A_WORKER = 2
 
@@ -69,13 +70,16 @@ class RayExecutor:
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
         try:
-            self._coordinator = start_coordinator(commit_key)
-            self._limit = start_limit(options)
+            with calls():
+                self._coordinator = start_coordinator(commit_key)
+                self._limit = start_limit(options)
         except BaseException:
             self._disconnect()
             raise
         self.directories: Directories = self._coordinator
-        self.permits = Permits(self._limit, f"driver-{self._key}")
+        self.permits = Permits(
+            self._limit, f"driver-{self._key}", patience_seconds=options.lease_seconds
+        )
 
     def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         for (ref,) in self._tasks(work, items, num_returns=1):
@@ -133,7 +137,9 @@ class RayExecutor:
             while True:
                 for item in waiting:
                     with calls():
-                        refs = task.remote(self._key, self._open_resources, self._limit, shared, item)
+                        refs = task.remote(
+                            self._key, self._open_resources, self._limit, __version__, shared, item
+                        )
                     refs = refs if isinstance(refs, list) else [refs]
                     running[refs[0]] = refs
                     if len(running) >= _TASKS_IN_FLIGHT_A_WORKER * self.width:

@@ -20,7 +20,7 @@ class ActorLimit:
 
     def __init__(self, actor: Any, lease_seconds: float) -> None:
         self._actor = actor
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = lease_seconds
 
     def grant(self, holder: str, used: int) -> Grant:
         return cast("Grant", self._call("grant", holder, used))
@@ -42,7 +42,7 @@ class ActorLimit:
 
     def _call(self, method: str, *arguments: Any) -> Any:
         with calls():
-            return ray.get(getattr(self._actor, method).remote(*arguments), timeout=self._lease_seconds)
+            return ray.get(getattr(self._actor, method).remote(*arguments), timeout=self.lease_seconds)
 
 
 def start_limit(options: CommitOptions) -> ActorLimit:

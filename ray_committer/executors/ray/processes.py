@@ -7,6 +7,7 @@ private copies and locks in them cannot be pickled.
 from __future__ import annotations
 
 import os
+import platform
 import time
 import uuid
 from typing import Any
@@ -23,10 +24,19 @@ _opened: dict[str, Any] = {}
 
 
 def run_task(
-    key: str, open_resources: OpenResources, authority: LimitAuthority, work: Work[Any], item: Any
+    key: str,
+    open_resources: OpenResources,
+    authority: LimitAuthority,
+    version: str,
+    work: Work[Any],
+    item: Any,
 ) -> Any:
-    """Run work in a Ray task; resources are opened once a process and key."""
+    """Run work in a Ray task; resources are opened once a process and key.
+
+    `RayNotAvailableError` if the driver runs another `version` of this package.
+    """
     if key not in _opened:
+        _check_version(version)
         for resources in _opened.values():
             resources.close()
         _opened.clear()
@@ -56,11 +66,7 @@ class CommitWorker:
 
         `RayNotAvailableError` if the driver runs another `version` of this package.
         """
-        if version != __version__:
-            raise RayNotAvailableError(
-                f"this worker's node runs ray-committer {__version__}, the driver runs {version}; "
-                f"install the same everywhere"
-            )
+        _check_version(version)
         if key not in self._resources:
             self._resources[key] = _open(open_resources, authority, holder)
         return os.getpid()
@@ -107,7 +113,15 @@ class Coordinator:
         return getattr(self._directories, method)(*arguments)
 
 
+def _check_version(version: str) -> None:
+    if version != __version__:
+        raise RayNotAvailableError(
+            f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}; "
+            f"install the same everywhere"
+        )
+
+
 def _open(open_resources: OpenResources, authority: LimitAuthority, holder: str) -> Any:
     resources = open_resources()
-    resources.guard(Permits(authority, holder))
+    resources.guard(Permits(authority, holder, patience_seconds=authority.lease_seconds))
     return resources

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -22,21 +21,9 @@ from ray_committer.errors import (
 from ray_committer.events import Event, FilesRenamed, StageStarted
 from ray_committer.stages.commit_job import _prove_same_store
 from ray_committer.stages.worker import WorkerSpec
+from tests.integration.ray.jobs import processes, write_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
-
-
-def write_files(dest: Path, *, tasks: int, files: int) -> dict[str, str]:
-    """A job of `files` files, each with content of its own, over `tasks` tasks."""
-    ray_committer.setup_job(str(dest), "job_1")
-    written = {}
-    for task in range(tasks):
-        with ray_committer.task_attempt(str(dest), "job_1", task) as attempt:
-            for number in range(task, files, tasks):
-                name = f"p={number % 20}/part-{task:05d}-{number}"
-                Path(attempt.path(name)).write_text(str(number))
-                written[name] = str(number)
-    return written
 
 
 def driver_peak(dest: Path, *, files: int) -> tuple[dict[str, str], int]:
@@ -64,25 +51,6 @@ def test_ten_thousand_files_arrive_once_each_and_the_driver_holds_none(tmp_path:
     assert (large - small) / 9_000 < 64
 
 
-def worker_processes() -> list[int]:
-    """The commit workers of this test's cluster, which descend from this process; no other's."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            pid = int(path.parent.name)
-            if path.read_bytes().startswith(b"ray::CommitWorker") and os.getpid() in ancestors(pid):
-                found.append(pid)
-    return found
-
-
-def ancestors(pid: int) -> list[int]:
-    found = []
-    while pid > 1:
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        found.append(pid)
-    return found
-
-
 @pytest.mark.timeout(180)
 def test_a_killed_worker_loses_nothing(dest: Path, tree):
     written = write_files(dest, tasks=20, files=6_000)
@@ -90,7 +58,7 @@ def test_a_killed_worker_loses_nothing(dest: Path, tree):
 
     def kill_one(event: Event) -> None:
         if isinstance(event, FilesRenamed) and not killed:
-            killed.append(worker_processes()[0])
+            killed.append(processes("CommitWorker")[0])
             os.kill(killed[0], signal.SIGKILL)
 
     report = ray_committer.commit_job(
@@ -111,7 +79,7 @@ def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
 
     def kill_one(event: Event) -> None:
         if isinstance(event, StageStarted) and event.stage == "job_stage_create_target_dirs":
-            killed.append(worker_processes()[0])
+            killed.append(processes("CommitWorker")[0])
             os.kill(killed[0], signal.SIGKILL)
 
     ray_committer.commit_job(

@@ -1,0 +1,196 @@
+"""Workers, nodes, the coordinator and the driver die in the middle: 30,000 files arrive once each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+import ray_committer
+from ray_committer import CommitOptions, CommitReport, Outcome
+from ray_committer.errors import CommitterBusyError, LeaseLostError
+from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted
+from tests.conftest import visible_files
+from tests.integration.ray.jobs import processes, write_files
+
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(240)]
+
+FILES = 30_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three raylets on this machine: one that may be lost, and two that stay."""
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=2)
+        ray.init(address=cluster.address, log_to_driver=False, namespace="ray_committer")
+        cluster.wait_for_nodes()
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def at(part: float, action: Callable[[], object]) -> Callable[[Event], None]:
+    """A listener that does something once, when this part of the files has been renamed."""
+    done: list[object] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, FilesRenamed) and event.done >= part * event.total and not done:
+            done.append(event)
+            action()
+
+    return listen
+
+
+def at_stage(name: str, action: Callable[[], object], *, ended: bool = False) -> Callable[[Event], None]:
+    def listen(event: Event) -> None:
+        if isinstance(event, StageEnded if ended else StageStarted) and event.stage == name:
+            action()
+
+    return listen
+
+
+def kill(name: str) -> None:
+    os.kill(processes(name)[0], signal.SIGKILL)
+
+
+def commit(dest: Path, *listeners: Callable[[Event], None], **options: Any) -> CommitReport:
+    def listen(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return ray_committer.commit_job(
+        str(dest),
+        executor="ray",
+        options=CommitOptions(**{"workers": 6, "shard_files": 200, **options}),
+        on_event=listen,
+    )
+
+
+def check(report: CommitReport, dest: Path, written: dict[str, str]) -> None:
+    """Each file once: renamed now or proved, with its own content, and nothing else."""
+    assert report.outcome is Outcome.COMMITTED
+    assert report.moved + sum(report.proved.values()) == len(written)
+    assert visible_files(dest) == written
+    assert not (dest / "_temporary").exists()
+
+
+def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
+    written = write_files(dest, tasks=60, files=FILES)
+    doomed = cluster.add_node(num_cpus=2)
+    cluster.wait_for_nodes()
+    report = commit(
+        dest,
+        at(0.20, lambda: kill("CommitWorker")),
+        at(0.45, lambda: cluster.remove_node(doomed, allow_graceful=False)),
+    )
+    check(report, dest, written)
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [
+        at_stage("job_stage_load_manifests", lambda: kill("Coordinator")),
+        at_stage("job_stage_load_manifests", lambda: kill("Coordinator"), ended=True),
+        at_stage("job_stage_create_target_dirs", lambda: kill("Coordinator")),
+        at(0.3, lambda: kill("Coordinator")),
+    ],
+    ids=["while loading", "before the preflight", "before the directories", "while renaming"],
+)
+def test_the_coordinator_is_lost(cluster: Cluster, dest: Path, listener: Callable[[Event], None]):
+    written = write_files(dest, tasks=60, files=FILES)
+    report = commit(dest, listener)
+    check(report, dest, written)
+    assert any("coordinating actor" in notice for notice in report.notices)
+
+
+def test_the_limit_of_requests_is_lost(cluster: Cluster, dest: Path):
+    written = write_files(dest, tasks=60, files=FILES)
+    check(commit(dest, at(0.3, lambda: kill("RateLimit"))), dest, written)
+
+
+DRIVER = """
+import sys, ray_committer as rc
+from ray_committer.events import FilesRenamed
+def listen(event):
+    if isinstance(event, FilesRenamed):
+        print("done", event.done, flush=True)
+options = rc.CommitOptions(workers=4, shard_files=200)
+rc.commit_job(sys.argv[1], executor="ray", options=options, on_event=listen)
+"""
+
+
+def test_the_driver_is_lost_and_the_same_command_finishes(cluster: Cluster, dest: Path):
+    written = write_files(dest, tasks=60, files=FILES)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(dest)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "RAY_ADDRESS": cluster.address},
+        text=True,
+    )
+    with driver:
+        assert driver.stdout is not None
+        done = (int(line.split()[1]) for line in driver.stdout if line.startswith("done "))
+        assert any(number >= 0.3 * FILES for number in done)
+        driver.kill()
+    seen = len(visible_files(dest))
+    assert 0.3 * FILES <= seen < FILES
+    report = commit(dest)
+    assert report.resumed
+    assert sum(report.proved.values()) >= seen
+    check(report, dest, written)
+
+
+def test_a_second_driver_is_refused_while_the_first_lives(cluster: Cluster, dest: Path):
+    written = write_files(dest, tasks=4, files=2_000)
+    texts: list[str] = []
+
+    def try_second() -> None:
+        second = subprocess.run(
+            [sys.executable, "-c", DRIVER, str(dest)],
+            env={**os.environ, "RAY_ADDRESS": cluster.address},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        texts.append(second.stderr)
+
+    check(commit(dest, at(0.0, try_second)), dest, written)
+    assert CommitterBusyError.__name__ in texts[0]
+
+
+def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):
+    """Who hands out leases stops answering, as behind a partition: the workers stop by themselves."""
+    written = write_files(dest, tasks=60, files=FILES)
+    seen: list[int] = []
+
+    def cut_off() -> None:
+        frozen.extend(processes("RateLimit"))
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(4.0)  # lease, and the renames that were in flight
+        seen.append(len(visible_files(dest)))
+        time.sleep(2.0)
+        seen.append(len(visible_files(dest)))
+
+    frozen: list[int] = []
+    try:
+        with pytest.raises(LeaseLostError, match="so no request may be made"):
+            commit(dest, at(0.1, cut_off), lease_seconds=2.0, max_requests_per_second=3_000.0)
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGKILL)
+    assert seen[0] == seen[1] < FILES
+    report = commit(dest)
+    check(report, dest, written)

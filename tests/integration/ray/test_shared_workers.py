@@ -1,0 +1,197 @@
+"""One pool of workers for many commits; workers without the package; metrics; packed manifests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import ray
+
+import ray_committer
+from ray_committer import CommitOptions, Outcome
+from ray_committer.executors.base import CommitPool
+from tests.conftest import visible_files
+from tests.integration.ray.jobs import processes, write_files
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("ray_cluster"),
+]
+
+
+@pytest.fixture
+def pool() -> Iterator[CommitPool]:
+    with ray_committer.commit_pool(CommitOptions(workers=4)) as opened:
+        yield opened
+
+
+def test_one_pool_serves_many_commits(pool: CommitPool, tmp_path: Path):
+    workers = []
+    for number in range(3):
+        dest = tmp_path / str(number)
+        written = write_files(dest, tasks=4, files=400)
+        report = ray_committer.commit_job(str(dest), executor=pool)
+        assert (report.executor, report.executor_reason) == ("ray", "on the pool that was given")
+        assert visible_files(dest) == written
+        workers.append(sorted(processes("CommitWorker")))
+    assert len(workers[0]) == 4
+    assert workers[0] == workers[1] == workers[2]
+
+
+def test_commits_at_once_share_a_pool(pool: CommitPool, tmp_path: Path):
+    dests = [tmp_path / str(number) for number in range(4)]
+    written = [write_files(dest, tasks=4, files=800) for dest in dests]
+
+    def commit(dest: Path) -> Outcome:
+        return ray_committer.commit_job(str(dest), executor=pool).outcome
+
+    with ThreadPoolExecutor(len(dests)) as threads:
+        assert list(threads.map(commit, dests)) == [Outcome.COMMITTED] * len(dests)
+    assert [visible_files(dest) for dest in dests] == written
+
+
+def test_a_pool_ends_its_workers_and_nothing_else():
+    with ray_committer.commit_pool(CommitOptions(workers=2)):
+        pass
+    assert ray.is_initialized()
+    deadline = time.monotonic() + 20
+    while processes("CommitWorker") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes("CommitWorker") == []
+
+
+def test_metrics_of_the_workers_are_at_every_node(pool: CommitPool, dest: Path):
+    write_files(dest, tasks=4, files=4_000)
+    ray_committer.commit_job(str(dest), executor=pool)
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    assert len(nodes) == 3
+    renamed = r'ray_committer_operations_total\{[^}]*operation="commit_file_rename"[^}]*\} ([0-9.e+]+)'
+    deadline = time.monotonic() + 60  # Ray exports them every ten seconds
+    total, exporting = 0.0, 0
+    while total < 4_000 and time.monotonic() < deadline:
+        time.sleep(1.0)
+        texts = [scrape(node) for node in nodes]
+        found = [[float(value) for value in re.findall(renamed, text)] for text in texts]
+        total, exporting = sum(map(sum, found)), sum(map(bool, found))
+    assert total == 4_000
+    assert exporting == 3  # there are workers on every node
+    assert any("ray_committer_rename_seconds_bucket" in text for text in texts)
+
+
+def scrape(node: dict[str, object]) -> str:
+    """The metrics of a node; empty as long as its agent starts."""
+    url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.read().decode()
+    except (urllib.error.URLError, ConnectionError):
+        return ""
+
+
+def test_small_manifests_are_read_once(dest: Path, tmp_path: Path):
+    """They travel with the work; what is read otherwise is the commit record, by every worker."""
+    written = write_files(dest, tasks=60, files=300)
+    options = CommitOptions(workers=2, summary_directory=str(tmp_path / "reports"), validate=False)
+    ray_committer.commit_job(str(dest), executor="ray", options=options)
+    assert visible_files(dest) == written
+    counters = statistics(tmp_path / "reports" / "summary-job_1.json")["counters"]
+    assert counters["op_open"] == 60 + 2
+    assert counters["commit_file_rename"] == 300
+    assert counters["op_rename"] == 300 + 3  # the record, the commit point, _SUCCESS
+
+
+def statistics(path: Path) -> dict[str, dict[str, int]]:
+    return json.loads(path.read_text())["iostatistics"]
+
+
+LACKING = """
+import sys, ray, ray_committer as rc
+ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
+         runtime_env={"env_vars": {"PYTHONPATH": sys.argv[2]}})
+try:
+    rc.commit_job(sys.argv[1], executor="ray", options=rc.CommitOptions(workers=2))
+except rc.errors.RayNotAvailableError as e:
+    print("refused:", e)
+"""
+
+
+@pytest.mark.parametrize(
+    ("site", "text"),
+    [
+        ("import sys; sys.modules['ray_committer'] = None", "lacks the package ray-committer"),
+        (
+            "import ray_committer.version as v; v.__version__ = '0.0.1'",
+            "runs ray-committer 0.0.1, the driver runs",
+        ),
+    ],
+    ids=["no package", "another version"],
+)
+def test_a_node_without_this_package_is_found_before_anything_moves(
+    dest: Path, tmp_path: Path, site: str, text: str
+):
+    write_files(dest, tasks=2, files=10)
+    path = tmp_path / "site"
+    path.mkdir()
+    (path / "sitecustomize.py").write_text(site + "\n")
+    run = subprocess.run(
+        [sys.executable, "-c", LACKING, str(dest), str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
+    )
+    assert "refused:" in run.stdout, run.stderr
+    assert text in run.stdout
+    assert visible_files(dest) == {}
+    assert ray_committer.list_jobs(str(dest))[0].state == "running"
+
+
+ONE_OF_TWO = """
+import sys, time, pathlib, ray, ray_committer as rc
+ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+pathlib.Path(sys.argv[2]).touch()
+while not pathlib.Path(sys.argv[3]).exists():
+    time.sleep(0.01)
+try:
+    report = rc.commit_job(sys.argv[1], "job_1", executor="ray", options=rc.CommitOptions(workers=2))
+    print(report.outcome.value, report.moved)
+except rc.errors.RayCommitterError as e:
+    print(type(e).__name__, e)
+"""
+
+
+def test_two_committers_in_two_clusters_at_once_are_harmless(dest: Path, tmp_path: Path):
+    """Neither cluster knows of the other: both may end, or one says what to do, and nothing is lost."""
+    written = write_files(dest, tasks=20, files=6_000)
+    go, ready = tmp_path / "go", [tmp_path / "ready-0", tmp_path / "ready-1"]
+    committers = [
+        subprocess.Popen(
+            [sys.executable, "-c", ONE_OF_TWO, str(dest), str(path), str(go)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
+        )
+        for path in ready
+    ]
+    while not all(path.exists() for path in ready):
+        assert all(one.poll() is None for one in committers)
+        time.sleep(0.05)
+    go.touch()
+    ends = [one.communicate()[0] for one in committers]
+    assert any(end.startswith(Outcome.COMMITTED.value) for end in ends), ends
+    report = ray_committer.commit_job(str(dest), "job_1")
+    assert report.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED), ends
+    assert visible_files(dest) == written
+    assert not (dest / "_temporary").exists()
