@@ -24,11 +24,14 @@ from typing import Any
 import msgspec
 
 import ray_committer
+from ray_committer import CommitOptions, CommitReport
+from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.protocol.manifest import DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.testing import run_commit
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5
@@ -137,6 +140,27 @@ def rounds(measure: Callable[[], dict[str, float]], *, number: int = ROUNDS) -> 
         "rounds": found,
         "median": {key: round(statistics.median(one[key] for one in found), 4) for key in found[0]},
     }
+
+
+def commit_on_ray(
+    job: JobAttempt,
+    opens: Callable[[], Worker],
+    *,
+    seconds: float,
+    workers: int,
+    threads: int,
+    pool: RayPool | None = None,
+) -> tuple[CommitReport, float]:
+    """Commit a job on Ray: its report, and the seconds of the whole commit with the start of workers."""
+    options = CommitOptions(workers=workers, worker_threads=threads, validate=False)
+    started = time.monotonic()
+    executor = RayExecutor(opens, options, commit_key=job.destination, pool=pool)
+    try:
+        executor.start_workers()
+        report = run_commit(PricedStore(seconds), job, options, executor=executor)
+    finally:
+        executor.close()
+    return report, time.monotonic() - started
 
 
 @contextmanager

@@ -53,8 +53,8 @@ class CommitOptions:
         operations at once in each, and the CPUs that each asks Ray for.
     may_start_ray: whether executor="ray" may start a local Ray where none is connected.
     worker_start_seconds: how long a Ray worker may take to start.
-    shard_files: files that a worker is given at once; None: what it renames in a tenth of a second, but
-        at least 50 and at most 1,000.
+    shard_files: the most files that a worker is given at once; None: what it renames in a tenth of a
+        second, but no more than 1,000.
     max_requests_per_second: requests of all kinds to the store, of all processes together; None is no
         limit until the store throttles.
     lease_seconds: how long a process goes on when it cannot ask whether it still may.

@@ -23,11 +23,10 @@ def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
     job, store = context.job, context.store
     attempts = {directory for ref in record.manifests if (directory := _attempt_directory(job, ref))}
     try:
-        work = batches(context.executor, sorted(attempts))
+        work = batches(context.executor, [*sorted(attempts), job.manifests])
         for _ in context.executor.run_on_workers(_delete_directories, work):
             pass
         store.delete_directory(job.tasks)
-        store.delete_directory(job.manifests)
         store.delete_directory(job.directory)
         remove_empty_parents(context)
     except (OSError, RayCommitterError) as e:

@@ -109,17 +109,22 @@ def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> No
 
 
 class _ShardSize:
-    """How many files the next shard gets, by how long a file took lately."""
+    """How many files the next shard gets: by how long a file took lately, and fewer near the end, so
+    that nobody waits long for who has the last one."""
 
     def __init__(self, context: JobContext, files: int) -> None:
         self._threads = context.executor.threads
+        self._width = context.executor.width
         self._fixed = context.options.shard_files
-        self._even = max(1, -(-files // (4 * context.executor.width)))
+        self._left = files
         self._seconds_a_file = float("inf")
 
     def files(self) -> int:
         wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
-        return min(wanted, self._even)
+        even = max(-(-self._threads // 4), -(-self._left // (4 * self._width)))
+        size = min(wanted, even)
+        self._left -= size
+        return size
 
     def learn(self, seconds_a_file: float) -> None:
         if self._seconds_a_file == float("inf"):
@@ -195,7 +200,7 @@ def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Itera
     def read(part: EntryRange) -> tuple[EntryRange, TaskManifest]:
         return part, worker.recorded_manifest(part.manifest, packed)
 
-    for part, manifest in worker.map(read, shard.ranges):
+    for part, manifest in worker.map_reads(read, shard.ranges):
         for entry in entries(manifest, worker.store.spec, part.low, part.high):
             yield part.index, entry
 

@@ -68,6 +68,7 @@ class Worker:
         self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
         self._parsed: _Cache[TaskManifest] = _Cache(PARSED_CACHE_FILES)
         self._crew = Crew(concurrency) if concurrency > 1 else None
+        self._readers = Crew(max(2, concurrency // 4)) if concurrency > 1 else None
 
     def guard(self, permits: Permits) -> None:
         """Make no more request without a permit."""
@@ -87,14 +88,22 @@ class Worker:
         """
         return self._crew.map(function, items) if self._crew else map(function, items)
 
+    def map_reads(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """`map` for what must be read before work can begin, beside the work of other calls.
+
+        Behind that in one queue, it left the threads idle for a request a shard: a quarter of the time.
+        """
+        return self._readers.map(function, items) if self._readers else map(function, items)
+
     def cancel(self) -> None:
         """Let running work stop before its next file."""
         self.cancelled.set()
 
     def close(self) -> None:
         """End its threads and stop asking for permits; idempotent."""
-        if self._crew is not None:
-            self._crew.close()
+        for crew in (self._crew, self._readers):
+            if crew is not None:
+                crew.close()
         if self._guarded is not None:
             self._permits.close()
 

@@ -30,7 +30,7 @@ def test_each_task_attempt_is_deleted_by_a_request_of_its_own_and_the_job_last(s
     attempts = [f"tasks/attempt_1_m_{task:06d}_0" for task in range(10)]
     found = deleted(store, job)
     assert sorted(found[:10]) == attempts
-    assert found[10:] == ["tasks", "manifests", ""]
+    assert found[10:] == ["manifests", "tasks", ""]
     assert not (dest / "_temporary").exists()
 
 
