@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 
 class Verdict(StrEnum):
     """What is true of one entry."""
@@ -29,8 +31,7 @@ class Proof(StrEnum):
     SIZE_ONLY = "size only"
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
+class Expectation(msgspec.Struct, frozen=True):  # one a file, so cheap to make
     """What the manifest says of a file: bytes, etag, modification time in milliseconds."""
 
     size: int

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError
 from ray_committer.events import FilesRenamed
 from ray_committer.executors.base import Supplied
@@ -60,8 +62,7 @@ class ShardResult:
     failure: RayCommitterError | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True):
     entry: Entry
     index: int
     seconds: float
