@@ -39,7 +39,7 @@ class _Held:
     wanted: bool = False
     free_until: float = float("-inf")
     renew_at: float = float("-inf")
-    failed_since: float | None = None
+    unanswered_since: float | None = None
     failure: Exception | None = None
     closed: bool = False
 
@@ -89,6 +89,8 @@ class Permits:
         try:
             self._authority.throttled(self._holder, used, retry_after_seconds)
         except Exception:  # noqa: BLE001 - who cannot be told cannot be asked either, which counts
+            with self._changed:
+                self._held.used += used
             _log.warning("the limit of requests could not be told of throttling", exc_info=True)
 
     def close(self) -> None:
@@ -108,7 +110,7 @@ class Permits:
         if usable:
             first = held.batches[0]
             held.used += 1
-            held.failed_since = None
+            held.unanswered_since = None
             if first.left is None:
                 held.free_until = first.ends
             else:
@@ -142,10 +144,15 @@ class Permits:
         held = self._held
         if held.closed:
             raise LeaseLostError("this process has given its lease back and may make no request")
-        if held.failed_since is not None and now - held.failed_since > self._patience_seconds:
+        if held.batches:
+            return
+        if held.unanswered_since is None:
+            held.unanswered_since = now
+        if now - held.unanswered_since > self._patience_seconds:
+            why = held.failure or "there was no answer"
             raise LeaseLostError(
-                f"nobody could be asked for a lease for {self._patience_seconds:g} s "
-                f"({held.failure}), so no request may be made; run the same command to finish the commit"
+                f"nobody could be asked for a lease for {self._patience_seconds:g} s ({why}), so no "
+                f"request may be made; run the same command to finish the commit"
             ) from held.failure
 
     def _seconds_to_wait(self) -> float:
@@ -176,11 +183,10 @@ class Permits:
             with self._changed:
                 held.used += used
                 held.failure = e
-                held.failed_since = asked if held.failed_since is None else held.failed_since
                 self._changed.notify_all()
             return False
         with self._changed:
-            held.failed_since = held.failure = None
+            held.unanswered_since = held.failure = None
             held.wanted = False
             held.renew_at = asked + RENEW_SECONDS
             self._hold(grant, asked)
