@@ -26,6 +26,7 @@ DECREASE_AGAIN = 0.5  # if the last decrease did not help
 DECREASE_SECONDS = 1.0
 FAST_INCREASE = 0.25  # of the rate, a second
 SLOW_INCREASE = 0.01  # near the rate that the store did not bear
+HIGHEST_RATE = 100_000.0  # where no limit was asked for; more than any store bears
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,8 @@ class RateLimit:
             now = self._clock()
             if self._rate is None:
                 seconds = max(now - self._asked.get(holder, now), BATCH_SECONDS)
-                self._rate = max(used / seconds * len(self._asked), FIRST_GUESS)
+                measured = used / seconds * len(self._asked)
+                self._rate = min(max(measured, FIRST_GUESS), HIGHEST_RATE)
             self._note_use(holder, used, now)
             self._throttled += 1
             self._free_from = max(self._free_from, now + (retry_after_seconds or 0.0))
@@ -133,7 +135,8 @@ class RateLimit:
     def _note_use(self, holder: str, used: int, now: float) -> None:
         """Know who asks and how much is done; one that has not asked for a whole lease is gone."""
         self._requests += used
-        self._asked[holder] = now
+        if holder not in self._expelled:
+            self._asked[holder] = now
         for name in [name for name, at in self._asked.items() if now - at > self.lease_seconds]:
             del self._asked[name]
 
@@ -151,6 +154,5 @@ class RateLimit:
         seconds = min(now - self._increased, 1.0)
         near = 0.9 * DECREASE * self._refused_rate < self._rate < 1.05 * self._refused_rate
         self._rate *= 1 + seconds * (SLOW_INCREASE if near else FAST_INCREASE)
-        if self._limit is not None:
-            self._rate = min(self._rate, self._limit)
+        self._rate = min(self._rate, self._limit or HIGHEST_RATE)
         self._increased = now

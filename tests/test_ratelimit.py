@@ -1,0 +1,345 @@
+"""The limit of requests: what it hands out, and how much of a store's own limit it finds."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from ray_committer.errors import LeaseLostError
+from ray_committer.ratelimit import (
+    BATCH_SECONDS,
+    DECREASE,
+    DECREASE_AGAIN,
+    FIRST_GUESS,
+    HIGHEST_RATE,
+    SMALLEST_BATCH,
+    LimitStatistics,
+    RateLimit,
+)
+
+ROUND_TRIP = 0.02
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Bucket:
+    """A store that bears `rate` requests a second, and a tenth of a second's at once."""
+
+    rate: float
+    tokens: float = field(init=False)
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.tokens = self.rate / 10
+
+    def bears(self, now: float) -> bool:
+        self.tokens = min(self.rate / 10, self.tokens + (now - self.at) * self.rate)
+        self.at = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+@dataclass
+class Holder:
+    """A process: it asks when it has nothing left, and each second where there is no limit."""
+
+    name: str
+    left: float = 0
+    begins: float = 0.0
+    renew: float = float("inf")
+    used: int = 0
+
+    def ask(self, limit: RateLimit, now: float) -> None:
+        grant = limit.grant(self.name, self.used)
+        self.used, self.begins = 0, now + grant.wait_seconds
+        self.left = float("inf") if grant.requests is None else grant.requests
+        self.renew = now + 1 if grant.requests is None else float("inf")
+
+
+@dataclass
+class Simulated:
+    """What a simulation did: served requests by holder, when each was served, and how many were not."""
+
+    served: Counter[str] = field(default_factory=Counter)
+    times: list[float] = field(default_factory=list)
+    throttled: int = 0
+    statistics: LimitStatistics = field(default_factory=LimitStatistics)
+
+    def largest_window(self, seconds: float) -> int:
+        """The most requests that were served in any window."""
+        most = low = 0
+        for high, time in enumerate(self.times):
+            while self.times[low] <= time - seconds:
+                low += 1
+            most = max(most, high - low + 1)
+        return most
+
+
+def simulate(
+    limit: float | None,
+    *,
+    cap: float = float("inf"),
+    threads: Sequence[int] = (32, 32, 32, 32),
+    retry_after: float | None = None,
+    seconds: float = 60.0,
+) -> Simulated:
+    """Let processes with so many `threads` each make requests of 20 ms, as fast as they may."""
+    clock, done = Clock(), Simulated()
+    rate_limit, store = RateLimit(limit, clock=clock), Bucket(cap)
+    holders = [Holder(str(number)) for number in range(len(threads))]
+    order = itertools.count()
+    turns = [
+        (ROUND_TRIP * thread / number, next(order), holder)
+        for holder, number in zip(holders, threads, strict=True)
+        for thread in range(number)
+    ]
+    heapq.heapify(turns)
+    while turns and turns[0][0] < seconds:
+        clock.now, _, holder = heapq.heappop(turns)
+        if holder.left <= 0 or clock.now >= holder.renew:
+            holder.ask(rate_limit, clock.now)
+        if clock.now < holder.begins:
+            heapq.heappush(turns, (holder.begins, next(order), holder))
+            continue
+        holder.left -= 1
+        holder.used += 1
+        if cap == float("inf") or store.bears(clock.now):
+            done.served[holder.name] += 1
+            done.times.append(clock.now)
+        else:
+            done.throttled += 1
+            holder.left = 0
+            rate_limit.throttled(holder.name, holder.used, retry_after)
+            holder.used = 0
+        heapq.heappush(turns, (clock.now + ROUND_TRIP, next(order), holder))
+    done.statistics = rate_limit.statistics()
+    return done
+
+
+def size(limit: RateLimit, holder: str) -> int:
+    requests = limit.grant(holder, 0).requests
+    assert requests is not None
+    return requests
+
+
+@pytest.mark.parametrize(
+    ("rate", "holders", "batch"),
+    [
+        (1000, 1, 100),
+        (1000, 4, 25),
+        (1000, 40, SMALLEST_BATCH),
+        (1, 1, SMALLEST_BATCH),
+        (99, 1, 10),
+        (20_000, 2, 1000),
+    ],
+)
+def test_a_batch_is_a_holders_share_of_a_tenth_of_a_second(rate: float, holders: int, batch: int):
+    limit = RateLimit(rate, clock=Clock())
+    for holder in range(holders):
+        limit.grant(str(holder), 0)
+    assert size(limit, "0") == batch
+
+
+def test_each_batch_begins_when_the_one_before_it_is_used_up():
+    clock = Clock()
+    limit = RateLimit(1000, lease_seconds=10, clock=clock)
+    grants = [limit.grant("a", 0) for _ in range(3)]
+    assert [grant.requests for grant in grants] == [100] * 3
+    assert [grant.wait_seconds for grant in grants] == pytest.approx([0, 0.1, 0.2])
+    assert [grant.lease_seconds for grant in grants] == pytest.approx([10, 10.1, 10.2])
+    clock.now = 5.0  # what nobody asked for is not saved up
+    assert [limit.grant("a", 0).wait_seconds for _ in range(2)] == pytest.approx([0, 0.1])
+
+
+def test_without_a_limit_any_number_may_be_made_at_once():
+    grant = RateLimit(clock=Clock(), lease_seconds=7).grant("a", 0)
+    assert (grant.requests, grant.wait_seconds, grant.lease_seconds) == (None, 0, 7)
+
+
+@pytest.mark.parametrize("limit", [50, 300, 1000])
+@pytest.mark.parametrize("threads", [(32,), (32, 32, 32, 32), (1, 16, 1)])
+def test_no_window_holds_more_than_the_limit_and_a_batch_of_each_holder(
+    limit: float, threads: Sequence[int]
+):
+    done = simulate(limit, threads=threads, seconds=10)
+    batch = max(SMALLEST_BATCH, limit * BATCH_SECONDS)
+    for window in (0.05, 0.3, 1.0, 4.0):
+        assert done.largest_window(window) <= limit * window + batch * len(threads)
+
+
+def test_a_limit_is_used_by_whoever_has_work():
+    done = simulate(500, threads=(10, 1, 1, 1), seconds=30)
+    assert done.served.total() >= 0.95 * 500 * 30
+    assert done.served["0"] > 3 * done.served["1"]
+
+
+@pytest.mark.parametrize("retry_after", [None, 0.2, 1.0])
+@pytest.mark.parametrize("limit", [None, 5000])
+@pytest.mark.parametrize("cap", [300, 1000, 3000])
+def test_most_of_what_a_store_bears_is_used_though_nobody_knows_it(
+    cap: float, limit: float | None, retry_after: float | None
+):
+    done = simulate(limit, cap=cap, retry_after=retry_after)
+    assert done.served.total() >= 0.8 * cap * 60
+    assert 0 < done.throttled < 0.02 * done.served.total()
+    assert done.statistics.throttled == done.throttled
+    assert done.statistics.requests == pytest.approx(done.served.total() + done.throttled, rel=0.05)
+
+
+def test_a_limit_below_what_the_store_bears_is_never_throttled():
+    done = simulate(500, cap=1000)
+    assert done.throttled == 0
+    assert done.statistics == LimitStatistics(done.statistics.requests, 0, 500, None, 500)
+
+
+@pytest.mark.parametrize("limit", [None, 1000])
+def test_everybody_waits_as_long_as_the_store_has_asked_one_to(limit: float | None):
+    clock = Clock()
+    rate_limit = RateLimit(limit, clock=clock)
+    for holder in "abc":
+        rate_limit.grant(holder, 0)
+    clock.now = 3.0
+    rate_limit.throttled("a", 10, 4.0)
+    for holder in "abcd":
+        assert rate_limit.grant(holder, 0).wait_seconds >= 4.0
+    clock.now = 3.5
+    rate_limit.throttled("b", 10, 1.0)  # a shorter wish does not undo it
+    assert rate_limit.grant("a", 0).wait_seconds >= 3.5
+
+
+@pytest.mark.parametrize("retry_after", [None, 0.2, 5.0])
+def test_a_storm_of_throttled_requests_is_one_decrease(retry_after: float | None):
+    clock = Clock()
+    limit = RateLimit(1000, clock=clock)
+    for number in range(100):
+        clock.now = number * 0.005
+        limit.throttled(f"h{number % 4}", 1, retry_after)
+    found = limit.statistics()
+    assert (found.throttled, found.requests) == (100, 100)
+    assert found.lowest == found.last == 1000 * DECREASE
+
+
+def test_a_storm_lasts_as_long_as_the_store_asked_to_wait():
+    clock = Clock()
+    limit = RateLimit(1000, clock=clock)
+    for clock.now in (0.0, 4.9):
+        limit.throttled("a", 0, 5.0)
+    assert limit.statistics().last == 1000 * DECREASE
+    clock.now = 5.0
+    limit.throttled("a", 0, 5.0)
+    assert limit.statistics().last == 1000 * DECREASE * DECREASE_AGAIN
+
+
+@pytest.mark.parametrize(
+    ("later", "factor"), [(0.9, 1.0), (1.0, DECREASE_AGAIN), (2.9, DECREASE_AGAIN), (3.0, DECREASE)]
+)
+def test_a_decrease_that_did_not_help_is_followed_by_a_deeper_one(later: float, factor: float):
+    clock = Clock()
+    limit = RateLimit(1000, clock=clock)
+    limit.throttled("a", 0, None)
+    clock.now = later
+    limit.throttled("a", 0, None)
+    assert limit.statistics().last == pytest.approx(1000 * DECREASE * factor)
+
+
+def test_the_rate_rises_slowly_near_what_was_refused_and_fast_far_below():
+    clock = Clock()
+    limit = RateLimit(1000, clock=clock)
+    limit.throttled("a", 0, None)
+    clock.now = 1.0
+    limit.grant("a", 0)
+    assert limit.statistics().last == pytest.approx(850 * 1.01)
+    limit.throttled("a", 0, None)
+    low = limit.statistics().last
+    clock.now = 1.5
+    limit.grant("a", 0)
+    assert limit.statistics().last == pytest.approx(low * (1 + 0.25 / 2))
+
+
+def test_the_rate_never_rises_above_the_limit_nor_falls_below_one():
+    clock = Clock()
+    limit = RateLimit(20, clock=clock)
+    for clock.now in range(0, 100, 2):
+        limit.throttled("a", 0, None)
+    assert limit.statistics().lowest == limit.statistics().last == 1
+    for clock.now in range(100, 1000):
+        limit.grant("a", 0)
+    assert (limit.statistics().lowest, limit.statistics().last) == (1, 20)
+
+
+@pytest.mark.parametrize(
+    ("used", "seconds", "rate"),
+    [(6000, 2.0, 3000), (100, 2.0, FIRST_GUESS), (6000, 0.0, 60_000), (10**9, 2.0, HIGHEST_RATE)],
+)
+def test_the_first_throttled_request_sets_a_rate_from_what_was_measured(
+    used: int, seconds: float, rate: float
+):
+    clock = Clock()
+    limit = RateLimit(clock=clock)
+    limit.grant("a", 0)
+    clock.now = seconds
+    limit.throttled("a", used, None)
+    assert limit.statistics().last == pytest.approx(rate * DECREASE)
+
+
+def test_hours_after_one_throttled_request_permits_are_still_to_be_had():
+    clock = Clock()
+    limit = RateLimit(clock=clock)
+    limit.throttled("a", 0, None)
+    for clock.now in range(10_000):
+        assert size(limit, "a") > 0
+    assert limit.statistics().last == HIGHEST_RATE
+
+
+def test_a_holder_that_has_gone_stops_counting_after_its_lease():
+    clock = Clock()
+    limit = RateLimit(1000, lease_seconds=10, clock=clock)
+    limit.grant("gone", 0)
+    assert size(limit, "here") == 50
+    clock.now = 10.0
+    assert size(limit, "here") == 50
+    clock.now = 10.1
+    assert size(limit, "here") == 100
+
+
+def test_an_expelled_holder_gets_nothing_and_counts_no_more():
+    limit = RateLimit(1000, clock=Clock())
+    for holder in ("lost", "here"):
+        limit.grant(holder, 0)
+    limit.expel("lost")
+    limit.expel("lost")
+    limit.expel("never seen")
+    assert size(limit, "here") == 100
+    with pytest.raises(LeaseLostError, match="lost was taken for lost"):
+        limit.grant("lost", 5)
+    limit.throttled("lost", 7, None)  # its last words: they are noted, but it is not back
+    assert (limit.statistics().requests, limit.statistics().throttled) == (7, 1)
+    assert size(limit, "here") == 85
+
+
+def test_statistics_tell_what_happened():
+    clock = Clock()
+    limit = RateLimit(100, clock=clock)
+    assert limit.statistics() == LimitStatistics(0, 0, 100, None, 100)
+    limit.grant("a", 3)
+    limit.grant("b", 4)
+    assert limit.statistics().requests == 7
+    limit.throttled("a", 5, 0.5)
+    assert limit.statistics() == LimitStatistics(12, 1, 100, 85, 85)
+    assert RateLimit().statistics() == LimitStatistics()
