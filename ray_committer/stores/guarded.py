@@ -7,12 +7,15 @@ once a permit is to be had. Whether a rename whose answer was lost took place is
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from ray_committer.errors import ThrottledError
 from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import Durations, IOStatistics
+from ray_committer.ratelimit import Clock
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 P = ParamSpec("P")
@@ -27,21 +30,28 @@ class GuardedStore:
     """
 
     def __init__(
-        self, store: StoreOperations, permits: Permits, *, throttle_seconds: float = 300.0
+        self,
+        store: StoreOperations,
+        permits: Permits,
+        *,
+        throttle_seconds: float = 300.0,
+        clock: Clock = time.monotonic,
     ) -> None:
         self.spec = store.spec
         self.capabilities = store.capabilities
         self._store = store
         self._permits = permits
         self._throttle_seconds = throttle_seconds
-        self._noted: list[tuple[str, float, bool]] = []  # appended to by all threads, without a lock
+        self._clock = clock
+        self._noted: deque[tuple[str, float, bool]] = deque()  # used by all threads, without a lock
 
     def take_statistics(self) -> IOStatistics:
         """The requests since the last call, under Hadoop's names; they are forgotten then."""
-        taken, self._noted = self._noted, []
         durations = Durations()
-        for name, seconds, failed in taken:
-            durations.add(name, seconds, failed=failed)
+        with suppress(IndexError):  # several threads may take: each request goes to one of them
+            while True:
+                name, seconds, failed = self._noted.popleft()
+                durations.add(name, seconds, failed=failed)
         return durations.statistics()
 
     def get_status(self, path: str) -> FileStatus | None:
@@ -78,14 +88,14 @@ class GuardedStore:
         throttled_since: float | None = None
         while True:
             self._permits.acquire()
-            started = time.monotonic()
+            started = self._clock()
             try:
                 result = request(*args, **kwargs)
             except ThrottledError as e:
                 self._note(name, started, failed=True)
                 self._permits.throttled(e.retry_after_seconds)
-                throttled_since = throttled_since or started
-                if time.monotonic() - throttled_since > self._throttle_seconds:
+                throttled_since = started if throttled_since is None else throttled_since
+                if self._clock() - throttled_since > self._throttle_seconds:
                     raise
             except OSError:
                 self._note(name, started, failed=True)
@@ -95,4 +105,4 @@ class GuardedStore:
                 return result
 
     def _note(self, name: str, started: float, *, failed: bool) -> None:
-        self._noted.append((name, time.monotonic() - started, failed))
+        self._noted.append((name, self._clock() - started, failed))
