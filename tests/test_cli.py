@@ -283,3 +283,49 @@ def test_ctrl_c_cancels_in_order_and_the_same_command_finishes(write_job, dest: 
     assert len(tree()) == left  # nothing goes on in the background
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert tree() == files
+
+
+STUCK = """
+import sys, time
+import ray_committer.open_job as open_job
+from ray_committer.cli.main import main
+from ray_committer.testing import WrappedStore
+
+def stick(call):
+    if call.operation == "rename" and call.paths[1] == sys.argv[1] + "/p=0/stuck":
+        print("stuck", file=sys.stderr, flush=True)
+        time.sleep(30)
+
+opened = open_job.open_store
+open_job.open_store = lambda spec: WrappedStore(opened(spec), before=stick)
+main(["commit", sys.argv[1], "--assume-complete"])
+"""
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_ctrl_c_ends_at_once_and_the_same_command_finishes(
+    write_job, dest: Path, tree, second: signal.Signals
+):
+    files = {f"p={n % 5}/f{n}": "x" for n in range(100)} | {"p=0/stuck": "y"}
+    write_job({0: files})
+    command = [sys.executable, "-c", STUCK, str(dest)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    seen = []
+    for line in process.stderr:
+        seen.append(line.strip())
+        if "stuck" in line:
+            process.send_signal(signal.SIGINT)
+        if "cancelling" in line:
+            break
+    assert process.poll() is None  # it waits for the request in flight
+    process.send_signal(second)
+    _, rest = process.communicate(timeout=10)
+    assert process.returncode == 3
+    assert "stopped at once; run the same command to finish" in rest
+    assert "Traceback" not in rest
+    assert (dest / "_temporary").exists()
+    assert "p=0/stuck" not in tree()
+    again = run("commit", str(dest), "--assume-complete")
+    assert again.exit_code == 0
+    assert tree() == files

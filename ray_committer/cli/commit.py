@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -78,13 +79,13 @@ def commit(
 @contextmanager
 def _cancel_on_signals() -> Iterator[CancelToken]:
     """The first Ctrl-C or SIGTERM cancels in order, the second one at once."""
-    token = CancelToken()
+    token, received = CancelToken(), itertools.count()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if token.is_cancelled:
-            click.echo("ray-committer: stopped at once; run the same command to finish", err=True)
+        if next(received) > 0:  # perhaps while the first one is still being handled
+            _say("stopped at once; run the same command to finish")
             os._exit(CommitCancelledError.exit_code)  # requests in flight may take minutes to end
-        click.echo("ray-committer: cancelling; again to stop at once", err=True)
+        _say("cancelling; again to stop at once")
         token.cancel()
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -93,6 +94,11 @@ def _cancel_on_signals() -> Iterator[CancelToken]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    """Write a line from a signal handler, which may have interrupted a write to the same stream."""
+    os.write(2, f"ray-committer: {text}\n".encode())
 
 
 class _Progress:
