@@ -108,7 +108,8 @@ def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]
     """Refuse two manifests of one task attempt, since each file can be moved only once."""
     seen: dict[str, str] = {}
     for ref in manifests:
-        attempt = ref.task_attempt_directory or ref.task_attempt_id
+        usual = ref.task_attempt_id and context.job.task_attempt(ref.task_attempt_id)
+        attempt = ref.task_attempt_directory or usual
         if attempt is not None and seen.setdefault(attempt, ref.name) != ref.name:
             raise PreflightError(
                 f"{join(context.job.manifests, ref.name)}: is of task attempt {attempt}, as is "

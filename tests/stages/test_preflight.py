@@ -214,3 +214,47 @@ def test_a_directory_outside_the_destination_is_not_made(store, write_job, dest:
     error = refused(store, job)
     assert isinstance(error, PreflightError)
     assert f"{path}: is no directory" in str(error)
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [{}, {"taskID": "task_1_m_000009"}, {"taskAttemptID": "attempt_1_m_000009_0"}],
+    ids=["copy", "under another task", "under another attempt"],
+)
+def test_two_manifests_of_one_task_attempt_are_refused_by_both_names(store, write_job, dest, alias):
+    """Their files could be moved only once, so the second of them would be lost in the middle."""
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    content = json.loads(Path(job.manifest("task_1_m_000000")).read_bytes())
+    content["files"][0]["d"] = f"file:{dest}/c"
+    Path(job.manifest("task_1_m_000009")).write_text(json.dumps(content | alias))
+    error = refused(store, job)
+    assert isinstance(error, PreflightError)
+    for name in ("task_1_m_000000", "task_1_m_000009", "attempt_1_m_000000_0"):
+        assert name in str(error)
+
+
+def test_manifests_that_name_no_attempt_are_of_different_ones(store, write_job, tree):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    for task in (0, 1):
+        edit(job, task, lambda c: [c.pop(name) for name in ("taskAttemptID", "taskAttemptDir")])
+    assert run_commit(store, job).moved == 2
+    assert tree() == {"a": "x", "b": "y"}
+
+
+def test_a_file_that_one_manifest_names_twice_is_refused(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    path = edit(job, 1, lambda c: c["files"].append({**c["files"][0], "d": f"file:{dest}/c"}))
+    error = refused(store, job)
+    assert isinstance(error, PreflightError)
+    assert str(path) in str(error)
+    assert "/b: is named twice" in str(error)
+
+
+def test_a_file_of_another_task_attempt_is_refused(store, write_job):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    other = f"file:{job.task_attempt('attempt_1_m_000000_0')}/a"
+    path = edit(job, 1, lambda c: c["files"][0].update(s=other))
+    error = refused(store, job)
+    assert isinstance(error, PreflightError)
+    assert str(path) in str(error)
+    assert "not below its task attempt's directory" in str(error)
