@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as NotYetError
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_committer.errors import LeaseLostError
@@ -219,6 +219,7 @@ actions = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(actions)
 def test_no_request_begins_without_a_permit_that_holds(steps: list[tuple[float, int | str | None]]):
     """Whatever the authority answers, each permit serves once and only during its lease."""

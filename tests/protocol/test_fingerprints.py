@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_committer.protocol.fingerprints import WIDTH, fingerprint, fingerprints, repeated
+from ray_committer.protocol.fingerprints import (
+    WIDTH,
+    common,
+    fingerprint,
+    fingerprints,
+    repeated,
+    share_of,
+)
 
 short_paths = st.lists(st.lists(st.text("ab/é", max_size=3), max_size=8), max_size=6)
 marks = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=8), max_size=6)
@@ -56,3 +63,33 @@ def test_different_paths_are_not_repeated(paths: set[str]) -> None:
 def test_fingerprints_are_the_same_in_every_process() -> None:
     # Workers compute them in other processes, so Python's salted hash() would not do.
     assert fingerprint("/d/part-00000").hex() == "88bc0c8cd8d7def6"
+
+
+@given(marks, st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=8))
+def test_common_is_what_two_sets_have_in_common(parts: list[list[int]], wanted: list[int]) -> None:
+    def encode(numbers: list[int]) -> bytes:
+        return b"".join(number.to_bytes(WIDTH, "little") for number in numbers)
+
+    there = {number for part in parts for number in part}
+    found = {number.to_bytes(WIDTH, "little") for number in there & set(wanted)}
+    assert common((encode(part) for part in parts), encode(wanted)) == found
+
+
+def test_common_looks_into_every_part() -> None:
+    parts = [fingerprints(["/a", "/b"]), b"", fingerprints(["/c"])]
+    assert common(parts, fingerprints(["/x", "/c", "/a"])) == {fingerprint("/a"), fingerprint("/c")}
+    assert common(parts, fingerprints(["/x"])) == frozenset()
+    assert common(parts, b"") == common([], fingerprint("/a")) == frozenset()
+
+
+@given(st.binary(min_size=WIDTH, max_size=WIDTH), st.integers(1, 1000))
+def test_every_fingerprint_has_one_share(mark: bytes, shares: int) -> None:
+    assert 0 <= share_of(mark, shares) < shares
+    assert share_of(mark, 1) == 0
+
+
+def test_shares_are_the_same_in_every_process_and_about_equal() -> None:
+    assert share_of(b"\x05" + bytes(6) + b"\x01", 16) == 5
+    counted = Counter(share_of(fingerprint(f"/d/{number}"), 4) for number in range(4000))
+    assert sorted(counted) == [0, 1, 2, 3]
+    assert min(counted.values()) > 900

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_committer.protocol import statistic_names
-from ray_committer.protocol.iostatistics import IOStatistics, Mean, aggregate, count, duration
+from ray_committer.protocol.iostatistics import (
+    Durations,
+    IOStatistics,
+    Mean,
+    aggregate,
+    count,
+    duration,
+)
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.success import decode_success
 
@@ -175,3 +182,24 @@ def test_our_statistic_names_are_hadoops_but_for_our_own_stages() -> None:
 
 def test_count_is_a_counter_alone() -> None:
     assert count("files", 3) == IOStatistics(counters={"files": 3})
+
+
+operations = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5000), st.booleans()), max_size=30)
+
+
+@given(operations)
+def test_durations_that_were_added_up_are_those_of_each(noted: list[tuple[str, int, bool]]) -> None:
+    durations = Durations()
+    for name, milliseconds, failed in noted:
+        durations.add(name, milliseconds / 1000, failed=failed)
+    each = [duration(name, milliseconds, failed=failed) for name, milliseconds, failed in noted]
+    assert durations.statistics() == reduce(aggregate, each, IOStatistics())
+
+
+def test_short_durations_are_rounded_once_not_each() -> None:
+    durations = Durations()
+    for _ in range(1000):
+        durations.add("op", 0.0004)
+    assert durations.statistics() == IOStatistics(
+        {"op": 1000}, {}, {"op.min": 0}, {"op.max": 0}, {"op.mean": Mean(1000, 400)}
+    )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_committer.protocol.plan import Shard, plan_shards
+from ray_committer.protocol.plan import Shard, plan_shards, shard_size
 from ray_committer.protocol.record import ManifestRef
 
 counts = st.lists(st.integers(0, 40), max_size=12)
@@ -82,3 +82,42 @@ def test_manifests_are_cut_and_joined() -> None:
 def test_a_huge_plan_is_lazy() -> None:
     shards = plan_shards(refs([10**12]), shard_files=lambda: 250, sample=100)
     assert [shard.files for shard in islice(shards, 3)] == [250, 250, 250]
+
+
+@pytest.mark.parametrize(
+    ("threads", "seconds_a_file", "files"),
+    [
+        (16, 0.010, 160),
+        (32, 0.010, 320),
+        (16, 0.001, 1000),
+        (16, 0.0, 1000),
+        (16, 0.1, 48),  # never fewer than three for each thread,
+        (16, float("inf"), 48),
+        (32, float("inf"), 50),  # of at most 50,
+        (1, 1.0, 4),  # and four
+        (1, 0.001, 100),
+    ],
+)
+def test_a_shard_is_what_its_threads_rename_in_a_tenth_of_a_second(
+    threads: int, seconds_a_file: float, files: int
+) -> None:
+    assert shard_size(threads=threads, seconds_a_file=seconds_a_file) == files
+
+
+@given(st.integers(1, 500), st.floats(0, 1000), st.floats(0, 1000))
+def test_slower_files_make_no_larger_shards(threads: int, one: float, other: float) -> None:
+    sizes = [shard_size(threads=threads, seconds_a_file=each) for each in sorted((one, other))]
+    assert 1000 >= sizes[0] >= sizes[1] >= 4
+
+
+@given(counts, st.lists(sizes, min_size=1, max_size=100), st.integers(0, 150))
+def test_each_shard_has_the_size_that_was_asked_for_it(
+    files: list[int], wanted: list[int], sample: int
+) -> None:
+    asked = iter(wanted * 500)
+    shards = list(plan_shards(refs(files), shard_files=lambda: next(asked), sample=sample))
+    full = (wanted * 500)[: len(shards)]
+    assert [shard.files for shard in shards[:-1]] == full[:-1]
+    assert sum(shard.files for shard in shards) == sum(files)
+    before = [sum(full[:number]) for number in range(len(shards))]
+    assert [shard.sample for shard in shards] == [max(0, sample - done) for done in before]

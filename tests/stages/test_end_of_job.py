@@ -13,9 +13,11 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome
+from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
     AmbiguousJobError,
     CommitAbortedError,
+    CommitCancelledError,
     CommitConflictError,
     CommitRecordExistsError,
     CommitterBusyError,
@@ -28,7 +30,9 @@ from ray_committer.errors import (
     StoreRefusedError,
     ValidationError,
 )
+from ray_committer.events import Event, FilesRenamed, StageStarted
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.abort_job import abort_job
@@ -249,6 +253,43 @@ def test_a_summary_report_is_written_whatever_happened(store, write_job, dest, t
     assert report.diagnostics is not None
     assert report.diagnostics["stage"] == ("job_stage_preflight" if fails else "committer_commit_job")
     assert ("exception" in report.diagnostics) is fails
+
+
+@pytest.mark.parametrize(
+    ("event", "stage", "begun"),
+    [
+        (StageStarted(names.LOAD_MANIFESTS), names.LOAD_MANIFESTS, False),
+        (StageStarted(names.RENAME_FILES), names.RENAME_FILES, True),
+        (FilesRenamed(8, 30), names.RENAME_FILES, True),
+    ],
+)
+def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event, stage, begun: bool):
+    write_job({0: {f"f{number:02d}": "x" for number in range(30)}})
+    token, reports = ray_committer.CancelToken(), list[CommitReport]()
+
+    def cancel(found: Event) -> None:
+        if found == event:
+            token.cancel()
+
+    with pytest.raises(CommitCancelledError):
+        ray_committer.commit_job(
+            str(dest),
+            executor="inline",
+            options=CommitOptions(summary_directory=str(tmp_path / "reports"), shard_files=10),
+            on_event=cancel,
+            on_report=reports.append,
+            cancel=token,
+        )
+    assert [report.outcome for report in reports] == [Outcome.FAILED]
+    assert "was cancelled" in (reports[0].error or "")
+    assert (reports[0].files == 30) is begun
+    path = tmp_path / "reports" / "summary-job_1.json"
+    summary = decode_success(path.read_bytes(), str(path))
+    assert summary is not None
+    assert not summary.success
+    assert summary.diagnostics is not None
+    assert "was cancelled" in summary.diagnostics["exception"]
+    assert summary.diagnostics["stage"] == stage
 
 
 def test_two_committers_at_once_are_harmless(store, write_job, dest: Path, tree):

@@ -1,0 +1,66 @@
+"""What `auto` stands for: a table of decisions, and no Ray started for any of them."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from ray_committer.executors.choose import RAY_PAYS_FROM_FILES, choose_name, reachable_ray
+
+MANY = RAY_PAYS_FROM_FILES
+
+
+@pytest.mark.parametrize(
+    ("local", "ray", "files", "name", "reason"),
+    [
+        (True, None, MANY, "threads", "local files"),
+        (True, "Ray is connected", MANY, "threads", "local files"),
+        (False, None, MANY, "threads", "no Ray is connected"),
+        (False, "Ray is connected", MANY - 1, "threads", "about 19,999 files are renamed before"),
+        (False, "Ray is connected", MANY, "ray", "about 20,000 files, Ray is connected"),
+        (False, "RAY_ADDRESS is set", 10**7, "ray", "about 10,000,000 files, RAY_ADDRESS is set"),
+        (False, "RAY_ADDRESS is set", 0, "threads", "about 0 files"),
+    ],
+)
+def test_auto_takes_ray_only_where_it_pays(
+    local: bool, ray: str | None, files: int, name: str, reason: str
+):
+    chosen, why = choose_name(renames_are_local=local, ray=ray, estimate_files=lambda: files)
+    assert chosen == name
+    assert why.startswith(reason)
+
+
+@pytest.mark.parametrize(("local", "ray"), [(True, "Ray is connected"), (False, None)])
+def test_files_are_not_counted_where_their_number_decides_nothing(local: bool, ray: str | None):
+    def count() -> int:
+        raise AssertionError("costs two requests")
+
+    assert choose_name(renames_are_local=local, ray=ray, estimate_files=count)[0] == "threads"
+
+
+@pytest.mark.parametrize(
+    ("connected", "address", "found"),
+    [
+        (None, None, None),
+        (None, "", None),
+        (None, "auto", "RAY_ADDRESS is set"),
+        (False, None, None),
+        (False, "ray://head:10001", "RAY_ADDRESS is set"),
+        (True, None, "Ray is connected"),
+        (True, "auto", "Ray is connected"),
+    ],
+)
+def test_a_ray_is_reachable_if_connected_or_named(
+    monkeypatch: pytest.MonkeyPatch, connected: bool | None, address: str | None, found: str | None
+):
+    """`connected` is None in a process that has not imported Ray, which stays so."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    if address is not None:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    if connected is not None:
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: connected))
+    assert reachable_ray() == found
+    assert ("ray" in sys.modules) is (connected is not None)
