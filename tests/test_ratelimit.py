@@ -342,4 +342,15 @@ def test_statistics_tell_what_happened():
     assert limit.statistics().requests == 7
     limit.throttled("a", 5, 0.5)
     assert limit.statistics() == LimitStatistics(12, 1, 100, 85, 85)
+    for clock.now in range(1, 60):
+        limit.grant("a", 0)
+    limit.throttled("a", 0, None)
+    assert limit.statistics() == LimitStatistics(12, 2, 100, 85, 85)
+    clock.now = 60.0
+    limit.throttled("a", 0, None)
+    assert limit.statistics().lowest == 42.5
+    for clock.now in range(61, 120):
+        limit.grant("a", 0)
+    limit.throttled("a", 0, None)
+    assert limit.statistics() == LimitStatistics(12, 4, 100, 42.5, 85)
     assert RateLimit().statistics() == LimitStatistics()

@@ -92,6 +92,24 @@ def test_an_exception_is_raised_only_when_what_is_in_progress_has_ended():
     crew.close()
 
 
+def test_of_two_exceptions_the_first_is_raised():
+    crew, begun, failed = Crew(2), threading.Barrier(2, timeout=10), threading.Event()
+    soon = threading.Timer(0.05, failed.set)  # when the first failure has been noted
+
+    def work(item: str) -> None:
+        begun.wait()
+        if item == "first":
+            soon.start()
+        else:
+            assert failed.wait(10)
+        raise ValueError(item)
+
+    with pytest.raises(ValueError, match="first"):
+        list(crew.map(work, ["later", "first"]))
+    soon.join()
+    crew.close()
+
+
 def test_the_failure_of_one_caller_is_not_that_of_another():
     crew, both = Crew(2), threading.Barrier(2, timeout=10)
 
