@@ -20,8 +20,10 @@ from ray_committer.errors import (
     PreflightError,
     RayCommitterError,
 )
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.worker import Worker
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 
 CHANGING = {"write", "mkdirs", "rename", "replace", "delete_file", "delete_directory"}
@@ -258,3 +260,15 @@ def test_a_file_of_another_task_attempt_is_refused(store, write_job):
     assert isinstance(error, PreflightError)
     assert str(path) in str(error)
     assert "not below its task attempt's directory" in str(error)
+
+
+def test_manifests_that_an_executor_did_not_load_are_missed(store, write_job):
+    class Forgetful(InlineExecutor):
+        def park_tasks(self, work, items):
+            return super().park_tasks(work, list(items)[:-1])
+
+    job = write_job({task: {f"f{task}": "x"} for task in range(8)})
+    executor = Forgetful(lambda: Worker(store, job, in_driver=True))
+    with pytest.raises(MissingManifestsError, match="8 manifests are listed, 6 were loaded"):
+        run_commit(store, job, executor=executor)
+    assert not Path(job.commit_record).exists()

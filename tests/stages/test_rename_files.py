@@ -17,10 +17,17 @@ from ray_committer.errors import (
     ManifestChangedError,
     RayCommitterError,
 )
+from ray_committer.executors.base import Supplied
+from ray_committer.executors.inline import InlineExecutor
+from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
+from ray_committer.protocol.plan import plan_shards
+from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.entries import Entry, entries
-from ray_committer.stages.rename_files import rename_entry
+from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests
+from ray_committer.stages.rename_files import _supplied, rename_entry
+from ray_committer.stages.worker import Worker
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 
 
@@ -93,6 +100,20 @@ def test_a_rename_that_proved_not_to_have_happened_is_tried_again(store, entry: 
 
     assert rename_entry(WrappedStore(store, before=fail_twice), entry, 3) is None
     assert len(tries) == 3
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_rename_that_fails_each_time_is_tried_as_often_as_told(store, entry: Entry, attempts: int):
+    tries: list[StoreCall] = []
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == "rename":
+            tries.append(call)
+            raise TimeoutError(110, "no answer")
+
+    with pytest.raises(CommitStateUnknownError, match=r"could not be renamed.*no answer"):
+        rename_entry(WrappedStore(store, before=fail), entry, attempts)
+    assert len(tries) == attempts
 
 
 def test_no_permission_is_not_tried_again_and_says_what_to_do(store, entry: Entry):
@@ -224,6 +245,45 @@ def test_a_cancelled_commit_stops_and_the_same_command_finishes(store, write_job
     assert 0 < len(tree()) < 200
     ray_committer.commit_job(str(dest))
     assert tree() == files
+
+
+def test_after_a_failure_nothing_is_begun(store, write_job, tree):
+    job = write_job({0: {f"f{number:02d}": "x" for number in range(40)}})
+
+    def deny(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/f13"):
+            raise PermissionError(13, "Permission denied")
+
+    with pytest.raises(CommitStateUnknownError, match="/f13"):
+        run_commit(WrappedStore(store, before=deny), job, CommitOptions(shard_files=10))
+    assert len(tree()) == 13  # neither the rest of its shard nor another one
+    assert run_commit(store, job).files == 40
+
+
+def test_a_cancel_stops_before_the_next_file(store, write_job, tree):
+    job = write_job({0: {f"f{number:02d}": "x" for number in range(40)}})
+
+    def cancel(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/f13"):
+            executor.cancel()
+
+    watched = WrappedStore(store, before=cancel)
+    executor = InlineExecutor(lambda: Worker(watched, job, in_driver=True))
+    with pytest.raises(CommitStateUnknownError, match="names 40 files, but"):
+        run_commit(store, job, CommitOptions(shard_files=20), executor=executor)
+    assert len(tree()) == 14  # what was in flight has ended
+    assert run_commit(store, job).files == 40
+
+
+@pytest.mark.parametrize(
+    ("files", "supplied"),
+    [([PACKED_FILES] * 4, ["01", "23"]), ([PACKED_FILES + 1] * 4, []), ([1, 50, 50, 50], ["01"])],
+)
+def test_a_shard_is_supplied_with_the_packs_of_its_small_manifests(files: list[int], supplied):
+    refs = tuple(ManifestRef(str(index), 1, "", count, 0) for index, count in enumerate(files))
+    loaded = LoadedManifests(refs, IOStatistics(), batch=2, packed=("01", "23"))
+    (shard,) = plan_shards(refs, shard_files=lambda: 1000, sample=0)
+    assert _supplied(shard, loaded) == Supplied(shard, tuple(supplied))
 
 
 def test_a_token_tells_late_listeners_at_once():
