@@ -1,0 +1,133 @@
+"""Every file is compared once, in whatever share its directory is, and each difference has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ray_committer import CommitOptions
+from ray_committer.directories import DirectoryCoordinator
+from ray_committer.errors import CommitStateUnknownError, ValidationError
+from ray_committer.executors.base import Supplied
+from ray_committer.executors.inline import InlineExecutor
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.worker import Worker
+from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit, write_job
+
+VALIDATE = CommitOptions(validate=True)
+JOB = new_job_attempt("/table", "job_1", 0)
+
+
+def inline(store: MemoryStore, job: JobAttempt) -> InlineExecutor:
+    return InlineExecutor(lambda: Worker(store, job, in_driver=True))
+
+
+@pytest.mark.parametrize("table", ["/t0", "/t1", "/t2", "/t3", "/t4"])
+def test_files_beside_partitions_are_compared_in_any_share(table: str):
+    store, job = MemoryStore(), new_job_attempt(table, "job_1", 0)
+    write_job(store, job, {0: {f"f{number}": b"" for number in range(2500)}, 1: {"p=1/a": b"x"}})
+    executor = inline(store, job)
+    executor.width = 3
+    assert run_commit(store, job, VALIDATE, executor=executor).validated == 2501
+
+
+@pytest.mark.parametrize("identity", list(Identity))
+def test_unchanged_files_are_what_their_manifests_say(identity: Identity):
+    store = MemoryStore(identity=identity)
+    write_job(store, JOB, {0: {"p=1/a": b"x", "p=2/b": b"yy"}, 1: {"c": b""}, 2: {}})
+    assert run_commit(store, JOB, VALIDATE).validated == 3
+
+
+def shortened(store: MemoryStore) -> None:
+    store.write("/table/p=1/a", b"")
+
+
+def replaced_by_one_of_its_size(store: MemoryStore) -> None:
+    store.write("/table/p=1/a", b"y")
+
+
+def removed(store: MemoryStore) -> None:
+    store.delete_file("/table/p=1/a")
+
+
+def removed_with_its_directory(store: MemoryStore) -> None:
+    store.delete_directory("/table/p=1")
+
+
+def replaced_by_a_directory(store: MemoryStore) -> None:
+    store.delete_file("/table/p=1/a")
+    store.mkdirs("/table/p=1/a")
+
+
+@pytest.mark.parametrize(
+    ("change", "content", "text"),
+    [
+        (shortened, b"x", "/table/p=1/a: has 0 bytes, its manifest says 1"),
+        (replaced_by_one_of_its_size, b"x", "/table/p=1/a: was changed after its manifest was saved"),
+        (removed, b"x", "/table/p=1/a: is missing"),
+        (removed_with_its_directory, b"x", "/table/p=1/a: is missing"),
+        (replaced_by_a_directory, b"x", "/table/p=1/a: is a directory"),
+        (replaced_by_a_directory, b"", "/table/p=1/a: is a directory"),
+    ],
+)
+@pytest.mark.parametrize("identity", [Identity.ETAG, Identity.MODIFICATION_TIME])
+def test_what_changed_after_its_rename_is_named_before_the_commit_point(
+    identity: Identity, change: Callable[[MemoryStore], None], content: bytes, text: str
+):
+    store = MemoryStore(identity=identity)
+    write_job(store, JOB, {0: {"p=1/a": content, "p=2/b": b"yy"}})
+
+    def spoil(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1] == "/table/p=2/b":
+            change(store)
+
+    with pytest.raises(ValidationError, match=text):
+        run_commit(WrappedStore(store, after=spoil), JOB, VALIDATE)
+    assert store.get_status(JOB.commit_point) is None
+
+
+def test_only_the_first_differences_are_named():
+    store = MemoryStore()
+    write_job(store, JOB, {0: {f"f{number:02d}": b"x" for number in range(20)}})
+
+    def spoil(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1] == "/table/f19":
+            for number in range(20):
+                store.write(f"/table/f{number:02d}", b"")
+
+    with pytest.raises(ValidationError) as caught:
+        run_commit(WrappedStore(store, after=spoil), JOB, VALIDATE)
+    assert str(caught.value).startswith("5 or more files differ")
+    assert str(caught.value).count("has 0 bytes") == 5
+
+
+def test_files_in_directories_that_nobody_knows_are_not_taken_for_compared():
+    class Forgetful(DirectoryCoordinator):
+        def share(self, number, shares):
+            return []
+
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"p=1/a": b"x", "b": b"y"}})
+    executor = inline(store, JOB)
+    executor.directories = Forgetful()
+    with pytest.raises(ValidationError, match="1 of 2 files were compared"):
+        run_commit(store, JOB, VALIDATE, executor=executor)
+
+
+def test_what_was_lost_with_its_node_stops_the_commit():
+    class Lossy(InlineExecutor):
+        def run_on_workers(self, work, items):
+            lost = (
+                replace(item, parked=(None,) * len(item.parked)) if isinstance(item, Supplied) else item
+                for item in items
+            )
+            return super().run_on_workers(work, lost)
+
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    executor = Lossy(lambda: Worker(store, JOB, in_driver=True))
+    with pytest.raises(CommitStateUnknownError, match="lost with its node"):
+        run_commit(store, JOB, VALIDATE, executor=executor)
+    assert run_commit(store, JOB, VALIDATE).validated == 1
