@@ -66,8 +66,9 @@ def test_only_the_named_roots_are_replaced(store, old, write_job, dest: Path, tr
 
 
 def test_an_old_file_of_the_same_name_gives_way_to_the_new_one(store, old, write_job, tree):
-    run_commit(store, write_job({0: {"p=1/old": "new", "top": "new top"}}), OVERWRITE)
+    report = run_commit(store, write_job({0: {"p=1/old": "new", "top": "new top"}}), OVERWRITE)
     assert tree() == {"p=1/old": "new", "top": "new top"}
+    assert (report.replaced, report.notices) == (1, [])  # its name is not to be removed as well
 
 
 def test_a_file_of_the_same_name_that_changed_since_is_a_conflict(store, old, write_job, dest, tree):
