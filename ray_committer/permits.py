@@ -110,7 +110,6 @@ class Permits:
         if usable:
             first = held.batches[0]
             held.used += 1
-            held.unanswered_since = None
             if first.left is None:
                 held.free_until = first.ends
             else:
