@@ -95,7 +95,7 @@ def test_a_huge_plan_is_lazy() -> None:
         (16, float("inf"), 48),
         (32, float("inf"), 50),  # of at most 50,
         (1, 1.0, 4),  # and four
-        (1, 0.001, 100),
+        (1, 0.001, 500),  # one thread, half a second
     ],
 )
 def test_a_shard_is_what_its_threads_rename_in_a_tenth_of_a_second(
