@@ -9,14 +9,11 @@ Source: Hadoop CommitJobStage.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeVar
 
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
-    CoordinatorLostError,
     IncompleteJobError,
     JobNotFoundError,
     MissingManifestsError,
@@ -25,15 +22,16 @@ from ray_committer.errors import (
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
-from ray_committer.ratelimit import LimitStatistics
 from ray_committer.stages.cleanup_job import cleanup_job, remove_empty_parents
+from ray_committer.stages.commit_progress import CommitProgress, commit_report, note_limit
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
 from ray_committer.stages.find_job import AttemptState, read_success
-from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.remove_replaced_files import remove_replaced_files
-from ray_committer.stages.rename_files import Renamed, reconcile, rename_files
+from ray_committer.stages.rename_files import reconcile, rename_files
 from ray_committer.stages.save_commit_record import (
     load_commit_record,
     refuse_aborted,
@@ -43,28 +41,6 @@ from ray_committer.stages.save_commit_record import (
 from ray_committer.stages.save_success_file import save_success_file, save_summary_report
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stages.worker import Worker
-
-T = TypeVar("T")
-
-_COORDINATORS = 5  # how many are lost before the commit stops
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far this run came; what the report says."""
-
-    record: CommitRecord | None = None
-    resumed: bool = False
-    outcome: Outcome = Outcome.FAILED
-    directories: int = 0
-    replaced: int = 0
-    validated: int = 0
-    renamed: Renamed = field(default_factory=Renamed)
-
-    @property
-    def is_decided(self) -> bool:
-        """A commit record exists."""
-        return self.resumed or self.record is not None
 
 
 def commit_job(
@@ -83,7 +59,7 @@ def commit_job(
     commit record stands. `replaced_roots` and `allowed_roots` are paths on the store. `on_report` is
     given the report of this run even if it fails.
     """
-    progress = _Progress()
+    progress = CommitProgress()
     failure: Exception | None = None
     try:
         with context.stage(names.COMMIT_JOB):
@@ -98,8 +74,8 @@ def commit_job(
         failure = e
         raise
     finally:
-        limit = _note_limit(context)
-        report = _report(context, progress, failure, limit)
+        limit = note_limit(context)
+        report = commit_report(context, progress, failure, limit)
         on_report(report)
         if failure is not None or progress.outcome is Outcome.COMMITTED:
             save_summary_report(context, progress.record, progress.renamed.sample, failure)
@@ -109,7 +85,7 @@ def commit_job(
 def _commit(
     context: JobContext,
     state: AttemptState,
-    progress: _Progress,
+    progress: CommitProgress,
     nonce: str,
     replaced_roots: tuple[str, ...],
     allowed_roots: tuple[str, ...],
@@ -126,7 +102,7 @@ def _commit(
         progress.record = record
         roots = (context.job.destination, *(record.allowed_roots if record else allowed_roots))
         with context.stage(names.LOAD_MANIFESTS):
-            loaded = _load(context, record, roots)
+            loaded = load_with_coordinator(context, record, roots)
         context.journal.add(loaded.statistics)
         if record is None:
             _check_intent(context, state)
@@ -160,7 +136,7 @@ def _decide(
 ) -> CommitRecord:
     roots = (context.job.destination, *allowed_roots)
     with context.stage(names.PREFLIGHT):
-        checked = _with_coordinator(
+        checked = with_coordinator(
             context, lambda: preflight(context, loaded, replaced_roots), None, roots
         )
     record = CommitRecord(
@@ -182,13 +158,13 @@ def _decide(
 
 
 def _publish(
-    context: JobContext, progress: _Progress, record: CommitRecord, loaded: LoadedManifests
+    context: JobContext, progress: CommitProgress, record: CommitRecord, loaded: LoadedManifests
 ) -> None:
     """Make the job's output visible, up to and including the commit point."""
     roots = (context.job.destination, *record.allowed_roots)
     with context.stage(names.CREATE_DIRECTORIES):
         context.executor.admit_workers(_prove_same_store, record.nonce)
-        progress.directories = _with_coordinator(
+        progress.directories = with_coordinator(
             context, lambda: create_output_directories(context), record, roots
         )
     with context.stage(names.RENAME_FILES):
@@ -198,7 +174,7 @@ def _publish(
     context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
     if _validates(context):
         with context.stage(names.VALIDATE):
-            progress.validated = _with_coordinator(
+            progress.validated = with_coordinator(
                 context, lambda: validate_renamed_files(context, record.manifests), record, roots
             )
     if record.replaced:
@@ -208,32 +184,7 @@ def _publish(
         save_commit_point(context, record)
 
 
-def _load(context: JobContext, record: CommitRecord | None, roots: tuple[str, ...]) -> LoadedManifests:
-    """Load the manifests, again if the coordinator was lost meanwhile with what it had collected."""
-    for _ in range(_COORDINATORS):
-        try:
-            return load_manifests(context, record, roots)
-        except CoordinatorLostError as e:
-            context.notice(f"{e}; the manifests are loaded again")
-            context.executor.directories.renew()
-    return load_manifests(context, record, roots)
-
-
-def _with_coordinator(
-    context: JobContext, step: Callable[[], T], record: CommitRecord | None, roots: tuple[str, ...]
-) -> T:
-    """Run a step that needs what the coordinator has collected, again if that was lost meanwhile."""
-    for _ in range(_COORDINATORS):
-        try:
-            return step()
-        except CoordinatorLostError as e:
-            context.notice(f"{e}; the manifests are loaded again")
-            context.executor.directories.renew()
-            _load(context, record, roots)
-    return step()
-
-
-def _conclude(context: JobContext, progress: _Progress, record: CommitRecord) -> None:
+def _conclude(context: JobContext, progress: CommitProgress, record: CommitRecord) -> None:
     """What is left once the commit point is reached; a failure here loses nothing."""
     progress.record = record
     progress.outcome = Outcome.COMMITTED
@@ -245,7 +196,7 @@ def _conclude(context: JobContext, progress: _Progress, record: CommitRecord) ->
             cleanup_job(context, record)
 
 
-def _store_failure(context: JobContext, progress: _Progress, cause: OSError) -> RayCommitterError:
+def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
     """What a failed request means for who ran the commit."""
     where, what = cause.filename or context.job.directory, cause.strerror or cause
     if not progress.is_decided:
@@ -313,47 +264,3 @@ def _validates(context: JobContext) -> bool:
     if context.options.validate is None:
         return context.store.capabilities.listing_is_cheap
     return context.options.validate
-
-
-def _note_limit(context: JobContext) -> LimitStatistics:
-    """What the store bore, which a person should read if it was not all that was asked of it."""
-    try:
-        limit = context.executor.limit_statistics()
-    except RayCommitterError:  # whoever knew has gone, and with it the commit
-        return LimitStatistics()
-    if limit.throttled and limit.lowest is not None:
-        context.journal.add(count(names.STORE_IO_THROTTLED, limit.throttled))
-        context.notice(
-            f"the store throttled {limit.throttled:,} of {limit.requests:,} requests; the commit went "
-            f"down to {limit.lowest:,.0f} a second and ended at {limit.last or 0:,.0f}"
-        )
-    return limit
-
-
-def _report(
-    context: JobContext, progress: _Progress, failure: Exception | None, limit: LimitStatistics
-) -> CommitReport:
-    record, renamed = progress.record, progress.renamed
-    return CommitReport(
-        destination=context.job.destination,
-        job_id=context.job.job_id,
-        job_attempt=context.job.number,
-        outcome=progress.outcome if failure is None else Outcome.FAILED,
-        executor=context.executor.name,
-        workers=context.executor.width,
-        resumed=progress.resumed,
-        manifests=len(record.manifests) if record else 0,
-        files=record.files if record else 0,
-        bytes=record.bytes if record else 0,
-        directories=progress.directories,
-        moved=renamed.moved,
-        proved={proof.value: number for proof, number in renamed.proved.items()},
-        replaced=progress.replaced,
-        validated=progress.validated,
-        requests=limit.requests,
-        throttled=limit.throttled,
-        lowest_rate=limit.lowest,
-        stage_seconds=dict(context.journal.seconds),
-        notices=list(context.journal.notices),
-        error=str(failure) if failure else None,
-    )

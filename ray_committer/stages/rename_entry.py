@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import time
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, RayCommitterError
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    RayCommitterError,
+    ThrottledError,
+)
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stages.entries import Entry
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 RETRY_SECONDS = 0.2
-_HOPELESS = (PermissionError, FileNotFoundError)
+_HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was repeated for long
 
 
 def rename_entry(

@@ -71,8 +71,9 @@ class RayExecutor:
         self.threads = options.worker_threads
         try:
             with calls():
-                self._coordinator = start_coordinator(commit_key)
                 self._limit = start_limit(options)
+                self._coordinator = start_coordinator(commit_key)
+                self._limit.wait_until_ready(options.worker_start_seconds)
         except BaseException:
             self._disconnect()
             raise

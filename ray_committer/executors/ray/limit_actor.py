@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 import ray
+from ray.exceptions import GetTimeoutError
 
+from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.ray.cluster import calls, near_driver
 from ray_committer.executors.ray.remote import LimitActor
 from ray_committer.options import CommitOptions
@@ -36,6 +38,16 @@ class ActorLimit:
         with calls():
             self._actor.expel.remote(holder)
 
+    def wait_until_ready(self, seconds: float) -> None:
+        """Wait for the actor's start, which no lease should have to cover."""
+        try:
+            ray.get(self._actor.statistics.remote(), timeout=seconds)
+        except GetTimeoutError as e:
+            raise RayNotAvailableError(
+                f"the actor that limits requests did not start within {seconds:g} s; is the head of the "
+                f"Ray cluster overloaded?"
+            ) from e
+
     def close(self) -> None:
         """End the actor: no lease is given any more."""
         ray.kill(self._actor)
@@ -46,7 +58,7 @@ class ActorLimit:
 
 
 def start_limit(options: CommitOptions) -> ActorLimit:
-    """Start the limit of one commit near the driver."""
+    """Start the limit of one commit near the driver; does not wait for it."""
     actor = LimitActor.options(num_cpus=0, max_restarts=-1, scheduling_strategy=near_driver()).remote(
         options.max_requests_per_second, lease_seconds=options.lease_seconds
     )

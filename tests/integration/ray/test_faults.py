@@ -179,7 +179,7 @@ def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):
         frozen.extend(processes("RateLimit"))
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(4.0)  # lease, and the renames that were in flight
+        time.sleep(6.0)  # lease, and the renames that were in flight
         seen.append(len(visible_files(dest)))
         time.sleep(2.0)
         seen.append(len(visible_files(dest)))
@@ -187,7 +187,7 @@ def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):
     frozen: list[int] = []
     try:
         with pytest.raises(LeaseLostError, match="so no request may be made"):
-            commit(dest, at(0.1, cut_off), lease_seconds=2.0, max_requests_per_second=3_000.0)
+            commit(dest, at(0.1, cut_off), lease_seconds=4.0, max_requests_per_second=3_000.0)
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,77 @@
+"""How far one run of a commit came, and what its report says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.errors import RayCommitterError
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import count
+from ray_committer.protocol.record import CommitRecord
+from ray_committer.ratelimit import LimitStatistics
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.rename_files import Renamed
+
+
+@dataclass(slots=True)
+class CommitProgress:
+    """How far this run came; what the report says."""
+
+    record: CommitRecord | None = None
+    resumed: bool = False
+    outcome: Outcome = Outcome.FAILED
+    directories: int = 0
+    replaced: int = 0
+    validated: int = 0
+    renamed: Renamed = field(default_factory=Renamed)
+
+    @property
+    def is_decided(self) -> bool:
+        """A commit record exists."""
+        return self.resumed or self.record is not None
+
+
+def note_limit(context: JobContext) -> LimitStatistics:
+    """What the store bore, which a person should read if it was not all that was asked of it."""
+    try:
+        limit = context.executor.limit_statistics()
+    except RayCommitterError:  # whoever knew has gone, and with it the commit
+        return LimitStatistics()
+    if limit.throttled and limit.lowest is not None:
+        context.journal.add(count(names.STORE_IO_THROTTLED, limit.throttled))
+        context.notice(
+            f"the store throttled {limit.throttled:,} of {limit.requests:,} requests; the commit went "
+            f"down to {limit.lowest:,.0f} a second and ended at {limit.last or 0:,.0f}"
+        )
+    return limit
+
+
+def commit_report(
+    context: JobContext, progress: CommitProgress, failure: Exception | None, limit: LimitStatistics
+) -> CommitReport:
+    """The report of this run, whatever became of it."""
+    record, renamed = progress.record, progress.renamed
+    return CommitReport(
+        destination=context.job.destination,
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        outcome=progress.outcome if failure is None else Outcome.FAILED,
+        executor=context.executor.name,
+        workers=context.executor.width,
+        resumed=progress.resumed,
+        manifests=len(record.manifests) if record else 0,
+        files=record.files if record else 0,
+        bytes=record.bytes if record else 0,
+        directories=progress.directories,
+        moved=renamed.moved,
+        proved={proof.value: number for proof, number in renamed.proved.items()},
+        replaced=progress.replaced,
+        validated=progress.validated,
+        requests=limit.requests,
+        throttled=limit.throttled,
+        lowest_rate=limit.lowest,
+        stage_seconds=dict(context.journal.seconds),
+        notices=list(context.journal.notices),
+        error=str(failure) if failure else None,
+    )
