@@ -14,14 +14,12 @@ from typing import Any
 
 import ray
 
-from ray_committer.errors import CommitStateUnknownError
 from ray_committer.executors.ray.cluster import near, worker_nodes
 from ray_committer.executors.ray.remote import CommitWorkerActor
 from ray_committer.options import CommitOptions
 
 _log = logging.getLogger(__name__)
 
-MAX_LOSSES = 20
 _CALLS_AT_ONCE = 32  # of all commits that share a worker; a waiting thread costs nothing
 
 
@@ -41,7 +39,6 @@ class WorkerPool:
         self.size = size
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._losses = 0
         self._members = self._spawn(size)
 
     @property
@@ -51,19 +48,10 @@ class WorkerPool:
             return list(self._members)
 
     def replace(self, lost: Member, cause: Exception) -> None:
-        """Put a new worker in the place of a lost one, which is ended if it still lives; idempotent.
-
-        `CommitStateUnknownError` when workers are lost again and again.
-        """
+        """Put a new worker in the place of a lost one, which is ended if it still lives; idempotent."""
         with self._lock:
             if lost not in self._members:
                 return
-            self._losses += 1
-            if self._losses > MAX_LOSSES:
-                raise CommitStateUnknownError(
-                    f"{self._losses} commit workers were lost, the last with: {cause}; mend the cluster "
-                    f"and run the same command"
-                ) from cause
             _log.warning("a commit worker was lost and is replaced: %s", cause)
             ray.kill(lost.actor)
             self._members[self._members.index(lost)] = self._spawn(1)[0]

@@ -20,6 +20,7 @@ from ray_committer.executors.ray.pool import Member, WorkerPool
 from ray_committer.version import __version__
 
 DEPTH = 2
+MAX_LOSSES = 20
 _FAILED_STARTS = 3
 _LOST = (ActorDiedError, ActorUnavailableError)
 
@@ -51,7 +52,7 @@ class PoolJob:
         self._limit = limit
         self._admission: list[tuple[Any, Any]] = []
         self._seats: dict[int, _Seat] = {}
-        self._failed_starts = 0
+        self._failed_starts = self._losses = 0
 
     def start(self) -> None:
         """Wait until every worker of the pool is ready; `RayNotAvailableError` if one does not start."""
@@ -196,8 +197,14 @@ class PoolJob:
         return (result,)
 
     def _lose(self, seat: _Seat, cause: Exception) -> None:
+        """Have a lost worker replaced; `CommitStateUnknownError` if this commit has lost too many."""
+        self._losses += self._seats.pop(seat.member.number, None) is not None
+        if self._losses > MAX_LOSSES:
+            raise CommitStateUnknownError(
+                f"{self._losses} commit workers were lost, the last with: {cause}; mend the cluster and "
+                f"run the same command"
+            ) from cause
         self._limit.expel(self._holder(seat))
-        self._seats.pop(seat.member.number, None)
         self._pool.replace(seat.member, cause)
 
     def _holder(self, seat: _Seat) -> str:
