@@ -243,20 +243,27 @@ def _finish_remnant(context: JobContext, state: AttemptState) -> Outcome:
 
 
 def _prove_same_store(worker: Worker, nonce: str) -> None:
-    """Work: on another node, read the commit record to prove that it is the same store."""
+    """Work: on another node, read the commit record to prove that it is the same store.
+
+    A worker that replaces a lost one may come when the record is the commit point already.
+    """
     if worker.in_driver:
         return
+    store, job = worker.store, worker.job
     try:
-        data = worker.store.read(worker.job.commit_record)
+        try:
+            data = store.read(job.commit_record)
+        except FileNotFoundError:
+            data = store.read(job.commit_point)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{worker.job.commit_record}: cannot be read on a worker's node ({e}); all nodes must "
-            f"see the same file system. Nothing was moved"
+            f"{job.commit_record}: cannot be read on a worker's node ({e}); all nodes must "
+            f"see the same file system. Nothing was moved from there"
         ) from e
     if nonce.encode() not in data:
         raise CommitStateUnknownError(
-            f"{worker.job.commit_record}: is another file on a worker's node; all nodes must see "
-            f"the same file system. Nothing was moved"
+            f"{job.commit_record}: is another file on a worker's node; all nodes must see "
+            f"the same file system. Nothing was moved from there"
         )
 
 

@@ -98,6 +98,13 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
     check(report, dest, written)
 
 
+def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Path):
+    """The one in its place must prove its store with the commit point, and clean up."""
+    written = write_files(dest, tasks=6, files=60)
+    listener = at_stage("job_stage_cleanup", lambda: kill("CommitWorker"))
+    check(commit(dest, listener, workers=1), dest, written)
+
+
 @pytest.mark.parametrize(
     "listener",
     [
