@@ -25,7 +25,7 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A Java long: what Hadoop's reader accepts as a size."""
 
 
-class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One file to rename: `s` source and `d` destination URI, `z` size in bytes, `e` etag.
 
     `m` is the modification time in milliseconds since 1970: a rename keeps it on file systems, so it
@@ -40,7 +40,7 @@ class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     m: Long | None = None
 
 
-class DirEntry(msgspec.Struct, frozen=True):
+class DirEntry(msgspec.Struct, frozen=True, gc=False):
     """One directory of the output: `d` its destination URI, `t` status at task commit, `l` level."""
 
     d: str

@@ -31,7 +31,7 @@ class Proof(StrEnum):
     SIZE_ONLY = "size only"
 
 
-class Expectation(msgspec.Struct, frozen=True):  # one a file, so cheap to make
+class Expectation(msgspec.Struct, frozen=True, gc=False):  # one a file, so cheap to make
     """What the manifest says of a file: bytes, etag, modification time in milliseconds."""
 
     size: int

@@ -14,6 +14,9 @@ from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker
 
+FEW_ATTEMPTS = 32
+"""So many attempt directories, empty by now, one request may delete; of more, it could time out."""
+
 
 def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
     """Remove the job attempt's directory; False, with a notice, if the store refused to.
@@ -22,11 +25,13 @@ def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
     """
     job, store = context.job, context.store
     attempts = {directory for ref in record.manifests if (directory := _attempt_directory(job, ref))}
+    one_by_one = sorted(attempts) if len(attempts) > FEW_ATTEMPTS else []
     try:
-        work = batches(context.executor, [*sorted(attempts), job.manifests])
+        work = batches(context.executor, [*(one_by_one or [job.tasks]), job.manifests])
         for _ in context.executor.run_on_workers(_delete_directories, work):
             pass
-        store.delete_directory(job.tasks)
+        if one_by_one:
+            store.delete_directory(job.tasks)  # and what failed attempts left in it
         store.delete_directory(job.directory)
         remove_empty_parents(context)
     except (OSError, RayCommitterError) as e:

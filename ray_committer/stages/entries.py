@@ -18,7 +18,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted, no "." or ".."
 
 
-class Entry(msgspec.Struct, frozen=True):  # a dataclass takes five times as long to make
+class Entry(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five times as long to make
     """One rename: decoded paths, and what the file at the end of it must be."""
 
     source: str

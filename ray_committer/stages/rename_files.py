@@ -62,7 +62,7 @@ class ShardResult:
     failure: RayCommitterError | None
 
 
-class _Outcome(msgspec.Struct, frozen=True):
+class _Outcome(msgspec.Struct, frozen=True, gc=False):
     entry: Entry
     index: int
     seconds: float

@@ -11,10 +11,12 @@ from pathlib import Path
 import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 
 TEN_TASKS = {task: {f"f{task}": "x"} for task in range(10)}
+MANY_TASKS = {task: {f"f{task}": "x"} for task in range(FEW_ATTEMPTS + 1)}
 
 
 def deleted(store, job: JobAttempt) -> list[str]:
@@ -26,18 +28,23 @@ def deleted(store, job: JobAttempt) -> list[str]:
 
 
 def test_each_task_attempt_is_deleted_by_a_request_of_its_own_and_the_job_last(store, write_job, dest):
-    job = write_job(TEN_TASKS)
-    attempts = [f"tasks/attempt_1_m_{task:06d}_0" for task in range(10)]
+    job = write_job(MANY_TASKS)
+    attempts = [f"tasks/attempt_1_m_{task:06d}_0" for task in MANY_TASKS]
     found = deleted(store, job)
-    assert sorted(found[:10]) == attempts
-    assert found[10:] == ["manifests", "tasks", ""]
+    assert sorted(found[: len(attempts)]) == attempts
+    assert found[len(attempts) :] == ["manifests", "tasks", ""]
+    assert not (dest / "_temporary").exists()
+
+
+def test_few_task_attempts_are_deleted_by_one_request(store, write_job, dest):
+    assert deleted(store, write_job(TEN_TASKS)) == ["tasks", "manifests", ""]
     assert not (dest / "_temporary").exists()
 
 
 def test_attempts_that_never_committed_are_deleted_too(store, write_job, dest: Path):
-    job = write_job(TEN_TASKS)
-    Path(setup_task(store, job, "attempt_1_m_000010_0"), "unfinished").write_text("x")
-    assert len(deleted(store, job)) == 13
+    job = write_job(MANY_TASKS)
+    Path(setup_task(store, job, "attempt_1_m_000099_0"), "unfinished").write_text("x")
+    assert len(deleted(store, job)) == len(MANY_TASKS) + 3
     assert not (dest / "_temporary").exists()
 
 
@@ -62,7 +69,7 @@ def test_nothing_to_clean_up_is_a_job_committed_already(store, write_job, dest: 
 def test_one_attempt_that_cannot_be_deleted_leaves_the_job_committed_and_the_next_run_finishes(
     store, write_job, dest: Path, tree
 ):
-    job = write_job(TEN_TASKS)
+    job = write_job(MANY_TASKS)
 
     def fail(call: StoreCall) -> None:
         if call.operation == "delete_directory" and "m_000004" in call.paths[0]:
@@ -74,7 +81,7 @@ def test_one_attempt_that_cannot_be_deleted_leaves_the_job_committed_and_the_nex
     assert ray_committer.list_jobs(str(dest))[0].state == "committed"
     assert ray_committer.commit_job(str(dest)).outcome is Outcome.COMMITTED
     assert not (dest / "_temporary").exists()
-    assert tree() == {f"f{task}": "x" for task in range(10)}
+    assert tree() == {f"f{task}": "x" for task in MANY_TASKS}
 
 
 def test_a_foreign_file_in_the_directory_of_all_jobs_is_left_there(store, write_job, dest: Path):
