@@ -73,6 +73,19 @@ class ThrottledError(OSError):
         return ThrottledError, (self.filename, self.retry_after_seconds)
 
 
+class StoreUnavailableError(OSError):
+    """The store did not say whether it did what it was asked for: a time-out, a lost connection, a
+    failure inside. Look before it is asked again, unless doing it twice is harmless. Pickles.
+    """
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(errno.EIO, what, path)
+        self._arguments = path, what
+
+    def __reduce__(self) -> tuple[type[StoreUnavailableError], tuple[str, str]]:
+        return StoreUnavailableError, self._arguments
+
+
 class RayNotAvailableError(RayCommitterError):
     """Ray was asked for but is not there, or its workers do not start."""
 

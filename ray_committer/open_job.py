@@ -71,15 +71,15 @@ def open_job(
     choice = choose_executor(
         executor,
         options,
-        open_here=lambda: Worker(store, job, in_driver=True, throttle_seconds=options.throttle_seconds),
-        open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.throttle_seconds),
+        open_here=lambda: Worker(store, job, in_driver=True, retry_seconds=options.retry_seconds),
+        open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
         commit_key=_commit_key(spec, job),
         renames_are_local=store.capabilities.renames_are_local,
         estimate_files=lambda: find_job.estimate_files(store, job),
     )
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)
-    guarded = GuardedStore(store, choice.executor.permits, throttle_seconds=options.throttle_seconds)
+    guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
     context = JobContext(guarded, job, options, choice.executor, on_event, cancelled=token)
     try:
         yield OpenJob(

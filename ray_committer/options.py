@@ -58,7 +58,7 @@ class CommitOptions:
     max_requests_per_second: requests of all kinds to the store, of all processes together; None is no
         limit until the store throttles.
     lease_seconds: how long a process goes on when it cannot ask whether it still may.
-    throttle_seconds: how long one request is repeated that the store throttles.
+    retry_seconds: how long one request is repeated that the store throttles or does not answer.
     rename_attempts: tries of a rename that failed and proved not to have happened.
     manifest_save_attempts: tries of saving a task manifest.
     """
@@ -85,8 +85,8 @@ class CommitOptions:
     shard_files: int | None = None
     max_requests_per_second: float | None = None
     lease_seconds: float = 10.0
-    throttle_seconds: float = 300.0
-    rename_attempts: int = 3
+    retry_seconds: float = 300.0
+    rename_attempts: int = 8
     manifest_save_attempts: int = 5
 
     def __post_init__(self) -> None:

@@ -27,7 +27,8 @@ class ConflictMode(StrEnum):
 class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """One manifest of the job: its file `name`, `size` in bytes and `digest`, and what it holds.
 
-    `task_attempt_directory` is None if it is the one that the task attempt's id tells.
+    `task_attempt_directory` is None if it is the one that the task attempt's id tells; `identities` is
+    the digest of its sidecar, if the store needs one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: int
     task_attempt_id: str | None = None
     task_attempt_directory: str | None = None
+    identities: str | None = None
 
 
 class ReplacedFile(msgspec.Struct, frozen=True):

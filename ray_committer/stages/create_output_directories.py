@@ -20,7 +20,12 @@ ROUNDS = 5
 
 
 def create_output_directories(context: JobContext) -> int:
-    """Make what the coordinator has collected; idempotent. Returns the number of leaves."""
+    """Make what the coordinator has collected; idempotent. Returns the number of leaves.
+
+    A store without directories needs none.
+    """
+    if not context.store.capabilities.has_directories:
+        return 0
     directories = context.executor.directories
     leaves = left = directories.plan()
     width = context.executor.width

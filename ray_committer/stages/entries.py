@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import msgspec
 
 from ray_committer.errors import PreflightError
+from ray_committer.protocol.identities import FileIdentity
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
@@ -19,21 +20,36 @@ _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five times as long to make
-    """One rename: decoded paths, and what the file at the end of it must be."""
+    """One rename: decoded paths, what the file at the end of it must be, and which version of it."""
 
     source: str
     dest: str
     expected: Expectation
+    version: str | None = None
 
 
 def entries(
-    manifest: TaskManifest, spec: StoreSpec, low: int = 0, high: int | None = None
+    manifest: TaskManifest,
+    spec: StoreSpec,
+    low: int = 0,
+    high: int | None = None,
+    *,
+    identities: Sequence[FileIdentity] | None = None,
+    etag_is_version: bool = False,
 ) -> Iterator[Entry]:
-    """The entries `low` to `high` of `manifest`; `PreflightError` for one of another store."""
+    """The entries `low` to `high` of `manifest`; `PreflightError` for one of another store.
+
+    `identities` of all entries tell more than the manifest.
+    """
     known: dict[str, str] = {}
-    for file in manifest.files[low:high]:
-        expected = Expectation(file.z, file.e, file.m)
-        yield Entry(_path(file.s, spec, known), _path(file.d, spec, known), expected)
+    for index, file in enumerate(manifest.files[low:high], low):
+        source, dest = _path(file.s, spec, known), _path(file.d, spec, known)
+        if identities is None:
+            version = file.e if etag_is_version else None
+            yield Entry(source, dest, Expectation(file.z, file.e, file.m), version)
+        else:
+            one = identities[index]
+            yield Entry(source, dest, Expectation(file.z, one.etag), one.version)
 
 
 def store_path(uri: str, spec: StoreSpec) -> str:

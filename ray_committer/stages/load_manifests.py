@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import msgspec
+from msgspec import structs
 
 from ray_committer.directories import Directories
 from ray_committer.errors import (
@@ -29,6 +30,7 @@ from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.batches import batch_size, batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
+from ray_committer.stages.identities import save_identities
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
 
@@ -157,8 +159,12 @@ def _load_batch(
 def _load(worker: Worker, item: Listed | ManifestRef, *, roots: tuple[str, ...]) -> _Loaded:
     try:
         ref, data, manifest = _read(worker, item)
-        loaded = _checked_entries(worker, manifest, roots)
+        attempt = _attempt_directory(worker, manifest)
+        loaded = _checked_entries(worker, manifest, attempt, roots)
         directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
+        if isinstance(item, Listed):
+            identities = save_identities(worker, item.name, manifest, loaded, attempt)
+            ref = structs.replace(ref, identities=identities)
     except (PathError, PreflightError) as e:
         raise type(e)(f"{join(worker.job.manifests, item.name)}: {e}") from e
     travels = ref.files <= PACKED_FILES and not worker.in_driver
@@ -222,12 +228,17 @@ def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
     return None if directory == usual else directory
 
 
-def _checked_entries(worker: Worker, manifest: TaskManifest, roots: tuple[str, ...]) -> list[Entry]:
+def _attempt_directory(worker: Worker, manifest: TaskManifest) -> str:
     own = manifest.task_attempt_dir
-    directory = store_path(own, worker.store.spec) if own else worker.job.tasks
+    return store_path(own, worker.store.spec) if own else worker.job.tasks
+
+
+def _checked_entries(
+    worker: Worker, manifest: TaskManifest, attempt: str, roots: tuple[str, ...]
+) -> list[Entry]:
     loaded = list(entries(manifest, worker.store.spec))
     for entry in loaded:
-        check_entry(entry, worker.job, directory, roots, worker.store)
+        check_entry(entry, worker.job, attempt, roots, worker.store)
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
         raise PreflightError(f"{twice}: is named twice, but can be moved only once; run the task again")

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import time
 
+from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     RayCommitterError,
+    StoreUnavailableError,
     ThrottledError,
 )
 from ray_committer.protocol.record import ReplacedFile
@@ -18,7 +20,6 @@ from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_ren
 from ray_committer.stages.entries import Entry
 from ray_committer.stores.base import FileStatus, StoreOperations
 
-RETRY_SECONDS = 0.2
 _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was repeated for long
 
 
@@ -33,7 +34,7 @@ def rename_entry(
     """
     for attempt in range(1, attempts + 1):
         try:
-            store.rename(entry.source, entry.dest)
+            store.rename(entry.source, entry.dest, entry.version)
             return None
         except OSError as e:
             judgement, dest = _judge_again(store, entry, e, old)
@@ -46,7 +47,7 @@ def rename_entry(
                 raise _error(entry, judgement, e) from e
             if attempt == attempts:
                 raise _error(entry, Judgement(Verdict.NOT_DONE), e) from e
-            time.sleep(RETRY_SECONDS * attempt)
+            time.sleep(backoff_seconds(attempt))
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -60,6 +61,11 @@ def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgem
         ) from cause
     if any(status is not None and status.is_directory for status in (source, dest)):
         return Judgement(Verdict.CONFLICT), None
+    if dest is None and source is not None and source.version != (entry.version or source.version):
+        raise CommitStateUnknownError(
+            f"{entry.source}: was written again after its manifest was loaded, so it was not moved; put "
+            f"back what the task wrote and run the same command"
+        ) from cause
     return judge_rename(
         entry.expected,
         source.observation() if source else None,
@@ -101,7 +107,7 @@ def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
 def _replace(store: StoreOperations, entry: Entry) -> bool:
     """Let the new file take the place of the recorded old one, if it is what its manifest says.
 
-    False if it has gone meanwhile: a lost worker may have moved it.
+    False if that is not known, or it has gone meanwhile: a lost worker may have moved it.
     """
     source = store.get_status(entry.source)
     if source is None:
@@ -112,8 +118,8 @@ def _replace(store: StoreOperations, entry: Entry) -> bool:
             f"{entry.dest}; put back what the task wrote and run the same command"
         )
     try:
-        store.replace(entry.source, entry.dest)
-    except FileNotFoundError:
+        store.replace(entry.source, entry.dest, entry.version)
+    except (FileNotFoundError, StoreUnavailableError):
         return False
     return True
 

@@ -20,14 +20,14 @@ from ray_committer.events import FilesRenamed
 from ray_committer.executors.base import Supplied
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate
-from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.plan import EntryRange, Shard, plan_shards, shard_size
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import Entry, entries
+from ray_committer.stages.entries import Entry
+from ray_committer.stages.identities import recorded_entries
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.rename_entry import rename_entry
 from ray_committer.stages.worker import Worker
@@ -198,11 +198,11 @@ def _statistics(done: list[float], failed: list[float]) -> IOStatistics:
 
 
 def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:
-    def read(part: EntryRange) -> tuple[EntryRange, TaskManifest]:
-        return part, worker.recorded_manifest(part.manifest, packed)
+    def read(part: EntryRange) -> tuple[EntryRange, Iterator[Entry]]:
+        return part, recorded_entries(worker, part.manifest, part.low, part.high, packed)
 
-    for part, manifest in worker.map_reads(read, shard.ranges):
-        for entry in entries(manifest, worker.store.spec, part.low, part.high):
+    for part, found in worker.map_reads(read, shard.ranges):
+        for entry in found:
             yield part.index, entry
 
 

@@ -10,6 +10,7 @@ from ray_committer.errors import CommitAbortedError, CommitStateUnknownError, Co
 from ray_committer.protocol.record import CommitRecord, decode_record, encode_record
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state, read_success
+from ray_committer.stages.settle import settle
 
 
 def load_commit_record(context: JobContext, *, committed: bool) -> CommitRecord:
@@ -35,7 +36,7 @@ def save_commit_record(context: JobContext, record: CommitRecord) -> CommitRecor
     temporary = f"{context.job.commit_record}.{record.nonce}.tmp"
     context.store.write(temporary, encode_record(record))
     try:
-        context.store.rename(temporary, context.job.commit_record)
+        settle(lambda: context.store.rename(temporary, context.job.commit_record))
     except OSError as e:
         standing = _standing_record(context, e)
         if standing.nonce != record.nonce:
@@ -54,7 +55,7 @@ def save_commit_record(context: JobContext, record: CommitRecord) -> CommitRecor
 def save_commit_point(context: JobContext, record: CommitRecord) -> None:
     """Declare the job committed; idempotent, whoever did it."""
     try:
-        context.store.rename(context.job.commit_record, context.job.commit_point)
+        settle(lambda: context.store.rename(context.job.commit_record, context.job.commit_point))
     except OSError as e:
         state = read_attempt_state(context.store, context.job)
         if state.has_commit_point:

@@ -16,6 +16,7 @@ from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import SuccessData, encode_success, new_success_data
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.settle import put_file
 
 _log = logging.getLogger(__name__)
 
@@ -24,8 +25,7 @@ def save_success_file(context: JobContext, record: CommitRecord, filenames: Sequ
     """Put ``_SUCCESS`` in place, atomically; idempotent."""
     data = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
     temporary = join(context.job.directory, "_SUCCESS.tmp")
-    context.store.write(temporary, encode_success(data))
-    context.store.replace(temporary, context.job.success)
+    put_file(context.store, temporary, context.job.success, encode_success(data))
 
 
 def save_summary_report(
@@ -45,8 +45,7 @@ def save_summary_report(
     path = join(directory, f"summary-{context.job.job_id}.json")
     try:
         context.store.mkdirs(directory)
-        context.store.write(path + ".tmp", encode_success(data))
-        context.store.replace(path + ".tmp", path)
+        put_file(context.store, path + ".tmp", path, encode_success(data))
     except (OSError, RayCommitterError) as e:
         _log.warning("%s: the summary report could not be written: %s", path, e)
 

@@ -19,8 +19,8 @@ from ray_committer.protocol.fingerprints import fingerprint, share_of
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import entries
 from ray_committer.stages.find_destinations import find_destinations
+from ray_committer.stages.identities import recorded_entries
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations
 
@@ -96,8 +96,7 @@ def _pack_expected(worker: Worker, refs: tuple[ManifestRef, ...]) -> tuple[None,
 
 
 def _expected(worker: Worker, ref: ManifestRef) -> bytes:
-    found = entries(worker.recorded_manifest(ref), worker.store.spec)
-    return pack_expected((entry.dest, entry.expected) for entry in found)
+    return pack_expected((entry.dest, entry.expected) for entry in recorded_entries(worker, ref))
 
 
 def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Share]:

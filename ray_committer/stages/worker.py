@@ -35,7 +35,7 @@ class WorkerSpec:
     store: StoreSpec
     job: JobAttempt
     concurrency: int
-    throttle_seconds: float = 300.0
+    retry_seconds: float = 300.0
 
     def __call__(self) -> Worker:
         return Worker(
@@ -43,7 +43,7 @@ class WorkerSpec:
             self.job,
             self.concurrency,
             in_driver=False,
-            throttle_seconds=self.throttle_seconds,
+            retry_seconds=self.retry_seconds,
         )
 
 
@@ -57,13 +57,13 @@ class Worker:
         concurrency: int = 1,
         *,
         in_driver: bool,
-        throttle_seconds: float = 300.0,
+        retry_seconds: float = 300.0,
     ) -> None:
         self.store = store
         self.job = job
         self.in_driver = in_driver
         self.cancelled = threading.Event()
-        self._throttle_seconds = throttle_seconds
+        self._retry_seconds = retry_seconds
         self._guarded: GuardedStore | None = None
         self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
         self._parsed: _Cache[TaskManifest] = _Cache(PARSED_CACHE_FILES)
@@ -73,9 +73,7 @@ class Worker:
     def guard(self, permits: Permits) -> None:
         """Make no more request without a permit."""
         self._permits = permits
-        self.store = self._guarded = GuardedStore(
-            self.store, permits, throttle_seconds=self._throttle_seconds
-        )
+        self.store = self._guarded = GuardedStore(self.store, permits, retry_seconds=self._retry_seconds)
 
     def take_statistics(self) -> IOStatistics:
         """The requests of this process since the last call."""
@@ -134,16 +132,19 @@ class Worker:
 
     def recorded_data(self, ref: ManifestRef) -> bytes:
         """The bytes of `recorded_manifest`."""
-        path = join(self.job.manifests, ref.name)
-        data = self._read.get(ref.digest)
+        return self.recorded_file(join(self.job.manifests, ref.name), ref.digest)
+
+    def recorded_file(self, path: str, expected: str) -> bytes:
+        """A file that the commit record names by its SHA-256; `ManifestChangedError` if it changed."""
+        data = self._read.get(expected)
         if data is None:
             data = self._read_recorded(path)
-            if digest(data) != ref.digest:
+            if digest(data) != expected:
                 raise ManifestChangedError(
                     f"{path}: was replaced after the commit record was written (a task attempt that "
-                    f"should be dead?); put back the manifest with SHA-256 {ref.digest}"
+                    f"should be dead?); put back the manifest with SHA-256 {expected}"
                 )
-            self._read.put(ref.digest, data, len(data))
+            self._read.put(expected, data, len(data))
         return data
 
     def _read_recorded(self, path: str) -> bytes:

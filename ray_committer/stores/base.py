@@ -1,13 +1,14 @@
 """What a commit needs of a store, and what a store must promise for it.
 
 Paths are decoded and absolute (``/bucket-relative/or/file-system/path``). Errors are Python's own:
-``FileNotFoundError``, ``FileExistsError``, ``NotADirectoryError``, ``PermissionError``, and any other
-``OSError`` for an outcome that is not known.
+``FileNotFoundError``, ``FileExistsError``, ``NotADirectoryError``, ``PermissionError``; `ThrottledError`
+when the store did nothing and wants fewer requests, `StoreUnavailableError` when it did not answer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from ray_committer.protocol.recovery import Observation
@@ -26,7 +27,9 @@ class StoreSpec:
 class FileStatus:
     """One file or directory as the store lists it.
 
-    A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one.
+    A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. `etag`
+    and `file_id` stay what they are when the file is renamed; `version` tells this content at this place
+    from any other, and a rename can be bound to it.
     """
 
     path: str
@@ -36,6 +39,7 @@ class FileStatus:
     modified_milliseconds: int | None = None
     etag: str | None = None
     file_id: str | None = None
+    version: str | None = None
 
     @property
     def name(self) -> str:
@@ -44,6 +48,16 @@ class FileStatus:
     def observation(self) -> Observation:
         """What this status tells about the identity of the file."""
         return Observation(self.size, self.etag, self.modified_milliseconds, self.file_id)
+
+
+class Versions(StrEnum):
+    """Whether a rename can be bound to the version of its source, and who knows that version."""
+
+    NONE = "none"
+    ETAG = "etag"
+    """It is the etag that a manifest may give."""
+    LISTED = "listed"
+    """Only a listing tells it, and what proves after a crash that the rename took place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,10 @@ class StoreCapabilities:
     max_name_length: int
     renames_are_local: bool = False
     """The kernel of one machine renames, so that more processes gain nothing."""
+    has_directories: bool = True
+    """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
+    directories are made."""
+    versions: Versions = Versions.NONE
 
 
 class StoreOperations(Protocol):
@@ -69,6 +87,9 @@ class StoreOperations(Protocol):
     def list_status(self, path: str) -> list[FileStatus]:
         """List a directory in no order; ``FileNotFoundError`` if there is none."""
 
+    def list_files(self, path: str) -> list[FileStatus]:
+        """List all files below a directory, however deep, in no order; none if there is no directory."""
+
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
 
@@ -78,15 +99,16 @@ class StoreOperations(Protocol):
     def mkdirs(self, path: str) -> None:
         """Make a directory and its parents; idempotent. ``FileExistsError`` names a file in the way."""
 
-    def rename(self, source: str, dest: str) -> None:
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
         """Rename a file atomically; never replaces, never creates parents, never copies.
 
         ``FileExistsError`` if `dest` exists, ``FileNotFoundError`` if `source` or the parent of
-        `dest` does not.
+        `dest` does not. Where the store has versions, any other than `version` of `source` stays where
+        it is: ``FileExistsError``.
         """
 
-    def replace(self, source: str, dest: str) -> None:
-        """Rename a file atomically over `dest`, which may exist: for a job's own files."""
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+        """`rename` atomically over the file `dest`, which may exist."""
 
     def delete_file(self, path: str) -> bool:
         """Delete a file; False if it was not there."""

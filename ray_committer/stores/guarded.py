@@ -1,18 +1,21 @@
 """A store as a commit uses it: each request needs a permit, is timed, and waits when throttled.
 
-The one retry layer for throttling: a store that throttles did nothing, so the same request is made again
-once a permit is to be had. Whether a rename whose answer was lost took place is not decided here.
+The one retry layer. A store that throttles did nothing, so the same request is made again once a permit
+is to be had; one that does not answer is asked again after a pause, if doing it twice is harmless.
+Whether a rename without an answer took place is decided by who asked for it.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
-from ray_committer.errors import ThrottledError
+from ray_committer.backoff import backoff_seconds
+from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import Durations, IOStatistics
 from ray_committer.ratelimit import Clock
@@ -25,8 +28,8 @@ T = TypeVar("T")
 class GuardedStore:
     """`StoreOperations` that take a permit for each request to `store`.
 
-    `ThrottledError` once a store has throttled one request for `throttle_seconds`; `LeaseLostError`,
-    with nothing requested, when no permit may be had any more.
+    `ThrottledError` or `StoreUnavailableError` once one request was made in vain for `retry_seconds`;
+    `LeaseLostError`, with nothing requested, when no permit may be had any more.
     """
 
     def __init__(
@@ -34,15 +37,17 @@ class GuardedStore:
         store: StoreOperations,
         permits: Permits,
         *,
-        throttle_seconds: float = 300.0,
+        retry_seconds: float = 300.0,
         clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.spec = store.spec
         self.capabilities = store.capabilities
         self._store = store
         self._permits = permits
-        self._throttle_seconds = throttle_seconds
+        self._retry_seconds = retry_seconds
         self._clock = clock
+        self._sleep = sleep
         self._noted: deque[tuple[str, float, bool]] = deque()  # used by all threads, without a lock
 
     def take_statistics(self) -> IOStatistics:
@@ -60,6 +65,9 @@ class GuardedStore:
     def list_status(self, path: str) -> list[FileStatus]:
         return self._call("op_list_status", self._store.list_status, path)
 
+    def list_files(self, path: str) -> list[FileStatus]:
+        return self._call("op_list_files", self._store.list_files, path)
+
     def read(self, path: str) -> bytes:
         return self._call("op_open", self._store.read, path)
 
@@ -69,11 +77,11 @@ class GuardedStore:
     def mkdirs(self, path: str) -> None:
         self._call("op_mkdirs", self._store.mkdirs, path)
 
-    def rename(self, source: str, dest: str) -> None:
-        self._call("op_rename", self._store.rename, source, dest)
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        self._call_once("op_rename", self._store.rename, source, dest, version)
 
-    def replace(self, source: str, dest: str) -> None:
-        self._call("op_rename", self._store.replace, source, dest)
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+        self._call_once("op_rename", self._store.replace, source, dest, version)
 
     def delete_file(self, path: str) -> bool:
         return self._call("op_delete", self._store.delete_file, path)
@@ -85,6 +93,19 @@ class GuardedStore:
         return self._call("op_delete", self._store.remove_empty_directory, path)
 
     def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a request that may be made twice."""
+        started = self._clock()
+        for attempt in itertools.count(1):
+            try:
+                return self._call_once(name, request, *args, **kwargs)
+            except StoreUnavailableError:
+                if self._clock() - started > self._retry_seconds:
+                    raise
+                self._sleep(backoff_seconds(attempt))
+        raise AssertionError("unreachable")
+
+    def _call_once(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a request, again only if the store says that it did nothing."""
         throttled_since: float | None = None
         while True:
             self._permits.acquire()
@@ -95,7 +116,7 @@ class GuardedStore:
                 self._note(name, started, failed=True)
                 self._permits.throttled(e.retry_after_seconds)
                 throttled_since = started if throttled_since is None else throttled_since
-                if self._clock() - throttled_since > self._throttle_seconds:
+                if self._clock() - throttled_since > self._retry_seconds:
                     raise
             except OSError:
                 self._note(name, started, failed=True)

@@ -45,6 +45,14 @@ class LocalStore:
         with os.scandir(path) as entries:
             return [status for status in map(_listed, entries) if status is not None]
 
+    def list_files(self, path: str) -> list[FileStatus]:
+        found, level = [], [path]
+        while level:
+            listed = [status for directory in level for status in self._list_if_there(directory)]
+            found += [status for status in listed if not status.is_directory or status.is_link]
+            level = [status.path for status in listed if status.is_directory and not status.is_link]
+        return found
+
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
@@ -59,11 +67,11 @@ class LocalStore:
         except (FileExistsError, NotADirectoryError) as e:
             raise FileExistsError(errno.EEXIST, "a file stands in the way", e.filename) from e
 
-    def rename(self, source: str, dest: str) -> None:
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         self._rename(source, dest)
         _remove_checksum(dest)  # of a file that was deleted without it
 
-    def replace(self, source: str, dest: str) -> None:
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         _remove_checksum(dest)
         os.replace(source, dest)
 
@@ -87,6 +95,12 @@ class LocalStore:
                 return False
             raise
         return True
+
+    def _list_if_there(self, path: str) -> list[FileStatus]:
+        try:
+            return self.list_status(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
 
 def rename_without_replacing(source: str, dest: str) -> None:

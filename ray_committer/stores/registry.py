@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,8 @@ _REFUSED = {
     "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
     "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
 }
+_EXTRAS: dict[str, str] = {}
+"""The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {"s3a": "s3", "s3n": "s3", "wasbs": "wasb", "local": "file", "": "file"}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 
@@ -40,13 +43,34 @@ def resolve_destination(
 
 
 def open_store(spec: StoreSpec) -> StoreOperations:
-    """Open the store that `spec` describes, in any process."""
-    _check_supported(spec, f"{spec.scheme}://{spec.authority}")
-    return LocalStore(spec)
+    """Open the store that `spec` describes, in any process.
+
+    `StoreRefusedError` if it cannot rename safely, or what it needs is not installed.
+    """
+    shown = f"{spec.scheme}://{spec.authority}"
+    _check_supported(spec, shown)
+    if spec.scheme == "file":
+        return LocalStore(spec)
+    extra = _EXTRAS[spec.scheme]
+    try:
+        return _open_remote(spec)
+    except ModuleNotFoundError as e:
+        raise StoreRefusedError(
+            f"{shown}: {e.name} is not installed on {platform.node()}; install ray-committer[{extra}] "
+            f"on all nodes"
+        ) from e
+
+
+def _open_remote(spec: StoreSpec) -> StoreOperations:
+    """Open a store whose client is imported only where it is used."""
+    match spec.scheme:
+        case _:
+            raise AssertionError(f"{spec.scheme}: is in the table of stores and has no class")
 
 
 def _check_supported(spec: StoreSpec, shown: str) -> None:
-    if spec.scheme == "file" and not spec.authority:
+    if spec.scheme in _EXTRAS or (spec.scheme == "file" and not spec.authority):
         return
-    reason = _REFUSED.get(spec.scheme, "only local file systems (file://) are supported so far")
+    known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
+    reason = _REFUSED.get(spec.scheme, f"only {known} are known to rename safely")
     raise StoreRefusedError(f"{shown}: cannot be committed to: {reason}")

@@ -18,6 +18,7 @@ from ray_committer.testing.faults import (
 )
 from ray_committer.testing.harness import chaos_executor, run_abort, run_commit, visible_files, write_job
 from ray_committer.testing.memory_store import Identity, MemoryStore
+from ray_committer.testing.store_contract import StoreContract
 
 __all__ = [
     "Chaos",
@@ -29,6 +30,7 @@ __all__ = [
     "MemoryStore",
     "SimulatedCrash",
     "StoreCall",
+    "StoreContract",
     "WorkerDied",
     "WrappedStore",
     "chaos_executor",

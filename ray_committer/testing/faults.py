@@ -84,6 +84,10 @@ class WrappedStore:
         with self._call("list_status", path):
             return self._store.list_status(path)
 
+    def list_files(self, path: str) -> list[FileStatus]:
+        with self._call("list_files", path):
+            return self._store.list_files(path)
+
     def read(self, path: str) -> bytes:
         with self._call("read", path):
             return self._store.read(path)
@@ -96,13 +100,13 @@ class WrappedStore:
         with self._call("mkdirs", path):
             self._store.mkdirs(path)
 
-    def rename(self, source: str, dest: str) -> None:
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
         with self._call("rename", source, dest):
-            self._store.rename(source, dest)
+            self._store.rename(source, dest, version)
 
-    def replace(self, source: str, dest: str) -> None:
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
         with self._call("replace", source, dest):
-            self._store.replace(source, dest)
+            self._store.replace(source, dest, version)
 
     def delete_file(self, path: str) -> bool:
         with self._call("delete_file", path):

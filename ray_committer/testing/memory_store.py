@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ray_committer.protocol.paths import is_inside, join, parent
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec, Versions
 
 FIRST_MILLISECONDS = 1_700_000_000_000
 
@@ -23,6 +24,8 @@ class Identity(StrEnum):
     """What the store reports of a file and keeps when the file is renamed, besides its size."""
 
     ETAG = "etag"
+    GENERATION = "generation"
+    """A checksum of the content is kept, the version is another after each rename, as on GCS."""
     MODIFICATION_TIME = "modification time"
     FILE_ID = "file id"
     SIZE_ONLY = "size only"
@@ -33,6 +36,14 @@ class _File:
     data: bytes
     number: int
     modified_milliseconds: int
+    generation: int
+
+
+_VERSIONS = {Identity.ETAG: Versions.ETAG, Identity.GENERATION: Versions.LISTED}
+_ETAGS: dict[Identity, Callable[[_File], str]] = {
+    Identity.ETAG: lambda file: f"etag-{file.number}",
+    Identity.GENERATION: lambda file: f"crc32={zlib.crc32(file.data)}",
+}
 
 
 class MemoryStore:
@@ -56,7 +67,11 @@ class MemoryStore:
     ) -> None:
         self.spec = StoreSpec("memory", authority)
         self.capabilities = StoreCapabilities(
-            listing_is_cheap, max_path_length=4095, max_name_length=255
+            listing_is_cheap,
+            max_path_length=4095,
+            max_name_length=255,
+            has_directories=real_directories,
+            versions=_VERSIONS.get(identity, Versions.NONE),
         )
         self.identity = identity
         self.real_directories = real_directories
@@ -98,6 +113,10 @@ class MemoryStore:
             self._check_directory(path)
             return [self._status(child) for child in sorted(set(self._children(path)))]
 
+    def list_files(self, path: str) -> list[FileStatus]:
+        with self._lock:
+            return [self._status(name) for name in self._files if is_inside(name, path)]
+
     def read(self, path: str) -> bytes:
         with self._lock:
             return self._file(path).data
@@ -107,7 +126,7 @@ class MemoryStore:
             self._check_place(path)
             self._writes += 1
             time = self._clock() if self._clock else FIRST_MILLISECONDS + self._writes
-            self._files[path] = _File(bytes(data), self._writes, time)
+            self._files[path] = _File(bytes(data), self._writes, time, self._writes)
 
     def mkdirs(self, path: str) -> None:
         with self._lock:
@@ -117,17 +136,17 @@ class MemoryStore:
                     raise _error(FileExistsError, errno.EEXIST, directory)
             self._directories.update(above if self.real_directories else (path,))
 
-    def rename(self, source: str, dest: str) -> None:
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
         with self._lock:
-            file = self._file(source)
+            file = self._version(source, version)
             if dest in self._files or self._is_directory(dest):
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
             self._check_place(dest)
             self._move(source, dest, file)
 
-    def replace(self, source: str, dest: str) -> None:
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
         with self._lock:
-            file = self._file(source)
+            file = self._version(source, version)
             self._check_place(dest)
             self._move(source, dest, file)
 
@@ -159,7 +178,8 @@ class MemoryStore:
 
     def _move(self, source: str, dest: str, file: _File) -> None:
         del self._files[source]
-        self._files[dest] = file
+        self._writes += 1
+        self._files[dest] = replace(file, generation=self._writes)
 
     def _status(self, path: str) -> FileStatus:
         file = self._files.get(path)
@@ -173,9 +193,24 @@ class MemoryStore:
             modified_milliseconds=(
                 file.modified_milliseconds if kept is Identity.MODIFICATION_TIME else None
             ),
-            etag=f"etag-{file.number}" if kept is Identity.ETAG else None,
+            etag=_ETAGS[kept](file) if kept in _ETAGS else None,
             file_id=f"id-{file.number}" if kept is Identity.FILE_ID else None,
+            version=self._version_of(file),
         )
+
+    def _version_of(self, file: _File) -> str | None:
+        match self.identity:
+            case Identity.ETAG:
+                return f"etag-{file.number}"
+            case Identity.GENERATION:
+                return str(file.generation)
+        return None
+
+    def _version(self, path: str, wanted: str | None) -> _File:
+        file = self._file(path)
+        if wanted is not None and wanted != self._version_of(file):
+            raise _error(FileExistsError, errno.EEXIST, path)
+        return file
 
     def _is_directory(self, path: str) -> bool:
         if path in self._directories:

@@ -124,7 +124,7 @@ def test_a_request_that_is_throttled_for_too_long_fails(
         raise ThrottledError(call.paths[0], 0.5)
 
     store = WrappedStore(memory, before=refuse)
-    guarded = GuardedStore(store, permits, throttle_seconds=9.5, clock=clock)
+    guarded = GuardedStore(store, permits, retry_seconds=9.5, clock=clock)
     with pytest.raises(ThrottledError) as caught:
         guarded.read("/d/f")
     assert caught.value.filename == "/d/f"
@@ -141,7 +141,7 @@ def test_each_request_has_a_deadline_of_its_own(memory: MemoryStore):
             raise ThrottledError(call.paths[0])
 
     store = WrappedStore(memory, before=refuse)
-    guarded = GuardedStore(store, permits, throttle_seconds=10.0, clock=clock)
+    guarded = GuardedStore(store, permits, retry_seconds=10.0, clock=clock)
     for _ in range(5):
         assert guarded.read("/d/f") == b"content"
 

@@ -1,0 +1,115 @@
+"""Lean HTTP for stores whose own client costs more than the request: many threads, one event loop.
+
+Vendors' clients retry by themselves, wait without end, or copy when a rename fails; here each request is
+made once, has a deadline, and says what happened. `GuardedStore` is the retry layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+import aiohttp
+from fsspec.asyn import get_loop
+from yarl import URL
+
+from ray_committer.errors import StoreUnavailableError, ThrottledError
+
+DEADLINE_SECONDS = 60.0
+
+_THROTTLED = (429, 503)
+_UNANSWERED = (408, 500, 502, 504)
+
+
+class HttpAnswer(NamedTuple):
+    """A response: status code, headers by name in any case, and the whole body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HttpClient:
+    """Makes requests for any number of threads on the event loop that fsspec has in this process."""
+
+    def __init__(self, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+        self._deadline_seconds = deadline_seconds
+        self._lock = threading.Lock()
+        self._session: aiohttp.ClientSession | None = None
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        path: str,
+        headers: Mapping[str, str],
+        data: bytes | None = None,
+    ) -> HttpAnswer:
+        """Make one request to `url`, which is quoted already; `path` is what errors name.
+
+        Any answer that tells what was done is returned, whatever its status. `ThrottledError` for 429
+        and 503, `StoreUnavailableError` for other answers of a server in trouble, and for none.
+        """
+        answer = self._send(method, url, path, headers, data)
+        if answer.status in _THROTTLED:
+            raise ThrottledError(path, _retry_after_seconds(answer.headers.get("Retry-After")))
+        if answer.status in _UNANSWERED:
+            raise StoreUnavailableError(path, f"{method}: the store answered {answer.status}")
+        return answer
+
+    def close(self) -> None:
+        """Close the connections; idempotent."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            asyncio.run_coroutine_threadsafe(session.close(), get_loop()).result()
+
+    def _send(
+        self, method: str, url: str, path: str, headers: Mapping[str, str], data: bytes | None
+    ) -> HttpAnswer:
+        request = self._request(method, URL(url, encoded=True), headers, data)
+        try:
+            return asyncio.run_coroutine_threadsafe(request, get_loop()).result()
+        except TimeoutError as e:
+            raise StoreUnavailableError(
+                path, f"{method}: no answer within {self._deadline_seconds:g} s"
+            ) from e
+        except (aiohttp.ClientError, OSError) as e:
+            raise StoreUnavailableError(path, f"{method}: {type(e).__name__}") from e
+
+    async def _request(
+        self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
+    ) -> HttpAnswer:
+        session = self._session or self._open()
+        async with session.request(method, url, headers=headers, data=data) as response:
+            return HttpAnswer(response.status, response.headers, await response.read())
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, made on the event loop; as many connections as there are threads that ask."""
+        with self._lock:
+            if self._session is None:
+                self._session = aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(limit=0),
+                    timeout=aiohttp.ClientTimeout(total=self._deadline_seconds),
+                    auto_decompress=False,
+                )
+            return self._session
+
+
+def _retry_after_seconds(value: str | None) -> float | None:
+    """Seconds of a ``Retry-After`` header, which gives a number or a date."""
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
