@@ -35,6 +35,7 @@ from ray_committer.testing import run_commit
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5
+_NO_RESULTS = ":(exclude)benchmarks/results"
 
 
 class PricedStore(LocalStore):
@@ -64,13 +65,13 @@ class PricedStore(LocalStore):
         time.sleep(self._seconds)
         super().mkdirs(path)
 
-    def rename(self, source: str, dest: str) -> None:
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
         time.sleep(self._seconds)
-        super().rename(source, dest)
+        super().rename(source, dest, version)
 
-    def replace(self, source: str, dest: str) -> None:
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
         time.sleep(self._seconds)
-        super().replace(source, dest)
+        super().replace(source, dest, version)
 
     def delete_file(self, path: str) -> bool:
         time.sleep(self._seconds)
@@ -220,7 +221,9 @@ def _holds(value: float, sign: str, bar: float) -> bool:
 
 
 def _commit() -> str:
-    run = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    """The commit that is checked out, and whether anything but results differs from it."""
+    described, changed = (
+        subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+        for arguments in (["describe", "--always"], ["diff", "HEAD", "--quiet", "--", ".", _NO_RESULTS])
     )
-    return run.stdout.strip() or "unknown"
+    return (described.stdout.strip() or "unknown") + ("-dirty" if changed.returncode else "")

@@ -42,9 +42,9 @@ class NothingMoves(LocalStore):
         super().__init__(StoreSpec("file"))
         self._temporary = job.temporary
 
-    def rename(self, source: str, dest: str) -> None:
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
         if dest.startswith(self._temporary):
-            super().rename(source, dest)
+            super().rename(source, dest, version)
 
     def mkdirs(self, path: str) -> None:
         """Claim that it was made."""

@@ -64,7 +64,7 @@ def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
     double: Double, scenario: Scenario
 ):
     total = count_calls(double, scenario)
-    assert total > 20
+    assert total > 15
     for when, number in crashes(total):
         store = double.fresh()
         with pytest.raises(SimulatedCrash):
@@ -91,7 +91,7 @@ def test_a_torn_write_is_never_taken_for_the_whole(double: Double, scenario: Sce
         before=lambda call: writes.append(call) if call.operation == "write" else None,
     )
     run_commit(counting, double.job, scenario.options)
-    assert len(writes) == 2
+    assert len(writes) == (4 if "generation" in double.name else 2)
     for torn in writes:
 
         def tear(call: StoreCall, data: bytes, torn: StoreCall = torn) -> bytes:

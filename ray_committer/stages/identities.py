@@ -33,11 +33,10 @@ def save_identities(
 
     None if the manifest says enough. `ManifestError` if a file is not there or has another size.
     """
-    match worker.store.capabilities.versions:
-        case Versions.NONE:
-            return None
-        case Versions.ETAG if all(file.e for file in manifest.files):
-            return None
+    versions = worker.store.capabilities.versions
+    is_said = versions is Versions.ETAG and all(file.e for file in manifest.files)
+    if versions is Versions.NONE or is_said or not loaded:
+        return None
     found = {status.path: status for status in worker.store.list_files(directory)}
     identities = []
     for entry in loaded:

@@ -147,7 +147,7 @@ class StoreContract:
         assert store.read(f"{root}/e/b") == b"content"
         assert (after.size, after.etag, after.file_id) == (before.size, before.etag, before.file_id)
         if before.etag is None:
-            assert after.modified_milliseconds == before.modified_milliseconds is not None
+            assert after.modified_milliseconds == before.modified_milliseconds
 
     def test_a_rename_never_replaces(self, store: StoreOperations, root: str) -> None:
         before = self.written(store, f"{root}/a", b"new")
@@ -161,7 +161,7 @@ class StoreContract:
             pytest.skip("a file may be where a directory is")
         put_file(store, f"{root}/a", b"new")
         store.mkdirs(f"{root}/d")
-        with pytest.raises(OSError, match=""):
+        with pytest.raises((FileExistsError, IsADirectoryError)):
             store.rename(f"{root}/a", f"{root}/d")
         assert store.read(f"{root}/a") == b"new"
         assert store.list_status(f"{root}/d") == []
@@ -269,7 +269,9 @@ class StoreContract:
         write_job(store, job, {0: {"a": b"1"}})
         renamed = "b" * (store.capabilities.max_name_length + 1)
         manifest = store.list_files(job.manifests)[0]
-        store.write(manifest.path, store.read(manifest.path).replace(b"/t/a\"", f'/t/{renamed}"'.encode()))
+        store.write(
+            manifest.path, store.read(manifest.path).replace(b'/t/a"', f'/t/{renamed}"'.encode())
+        )
         with pytest.raises(PreflightError, match="longer than the store allows"):
             run_commit(store, job)
         assert visible_files(store, job.destination) == {}

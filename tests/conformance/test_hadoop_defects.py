@@ -53,9 +53,9 @@ class ForgetfulExecutor(InlineExecutor):
 class IdleStore(LocalStore):
     """A local store that reports the move of a task's file without one, for jobs without files."""
 
-    def rename(self, source: str, dest: str) -> None:
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
         if "/tasks/" not in source:
-            super().rename(source, dest)
+            super().rename(source, dest, version)
 
 
 def imagine(job: JobAttempt, *, tasks: int, files: int) -> None:

@@ -12,7 +12,9 @@ from ray_committer.testing import Identity, MemoryStore, StoreContract
 
 
 class TestLocal(StoreContract):
-    @pytest.fixture(params=[rename_without_replacing, link_and_unlink], ids=lambda rename: rename.__name__)
+    @pytest.fixture(
+        params=[rename_without_replacing, link_and_unlink], ids=lambda rename: rename.__name__
+    )
     def store(self, request: pytest.FixtureRequest) -> StoreOperations:
         return LocalStore(StoreSpec("file"), rename=request.param)
 
@@ -22,7 +24,9 @@ class TestLocal(StoreContract):
 
 
 class TestMemory(StoreContract):
-    @pytest.fixture(params=[(identity, real) for identity in Identity for real in (True, False)], ids=str)
+    @pytest.fixture(
+        params=[(identity, real) for identity in Identity for real in (True, False)], ids=str
+    )
     def store(self, request: pytest.FixtureRequest) -> StoreOperations:
         identity, real = request.param
         return MemoryStore(identity=identity, real_directories=real)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ray_committer.errors import LeaseLostError, ThrottledError
+from ray_committer.errors import LeaseLostError, StoreUnavailableError, ThrottledError
 from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics, Mean, aggregate
 from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
@@ -21,6 +21,7 @@ from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, throttle
 REQUESTS = [
     ("get_status", ("/d/f",), "op_get_file_status"),
     ("list_status", ("/d",), "op_list_status"),
+    ("list_files", ("/d",), "op_list_files"),
     ("read", ("/d/f",), "op_open"),
     ("write", ("/d/new", b"data"), "op_create"),
     ("mkdirs", ("/e",), "op_mkdirs"),
@@ -159,6 +160,53 @@ def test_any_other_error_passes_at_once(memory: MemoryStore, error: type[OSError
     assert caught.value is raised
     assert (permits.taken, permits.told) == (1, [])
     assert guarded.take_statistics().counters == {"op_rename": 1, "op_rename.failures": 1}
+
+
+def unanswered(calls: int) -> Callable[[StoreCall], None]:
+    def hook(call: StoreCall) -> None:
+        if call.number <= calls:
+            raise StoreUnavailableError(call.paths[0], "lost")
+
+    return hook
+
+
+@requests
+def test_a_request_without_an_answer_is_made_again_if_that_is_harmless(
+    memory: MemoryStore, method: str, arguments: tuple[Any, ...], statistic: str
+):
+    permits, plain, pauses = CountedPermits(), memory.copy(), list[float]()
+    guarded = GuardedStore(WrappedStore(memory, before=unanswered(3)), permits, sleep=pauses.append)
+    if method in ("rename", "replace"):
+        with pytest.raises(StoreUnavailableError):
+            getattr(guarded, method)(*arguments)
+        assert (permits.taken, pauses) == (1, [])
+        return
+    assert getattr(guarded, method)(*arguments) == getattr(plain, method)(*arguments)
+    assert state(memory) == state(plain)
+    assert permits.taken == 4
+    assert permits.told == []  # it was not throttled
+    assert guarded.take_statistics().counters == {statistic: 4, f"{statistic}.failures": 3}
+    assert pauses == sorted(pauses)
+    assert 0.1 <= pauses[0] <= 0.2
+
+
+def test_a_store_that_stays_silent_is_given_up(memory: MemoryStore):
+    clock = Clock()
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    guarded = GuardedStore(
+        WrappedStore(memory, before=unanswered(1000)),
+        CountedPermits(),
+        retry_seconds=60.0,
+        clock=clock,
+        sleep=sleep,
+    )
+    with pytest.raises(StoreUnavailableError, match="lost") as caught:
+        guarded.read("/d/f")
+    assert caught.value.filename == "/d/f"
+    assert 60 < clock.now < 71
 
 
 def test_without_a_permit_nothing_is_requested(memory: MemoryStore):

@@ -39,7 +39,7 @@ def test_s3_is_refused_and_the_text_names_what_to_use(url: str):
 
 @pytest.mark.parametrize("url", ["http://host/a", "gs://bucket/a", "memory://a/b", "file://host/a"])
 def test_other_stores_are_refused(url: str):
-    with pytest.raises(StoreRefusedError, match="only local file systems"):
+    with pytest.raises(StoreRefusedError, match=r"only file://.* rename safely"):
         resolve_destination(url)
 
 

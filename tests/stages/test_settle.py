@@ -1,0 +1,78 @@
+"""Requests that must not be made twice blindly: no answer, an answer that was lost, and failures."""
+
+from __future__ import annotations
+
+import pytest
+
+import ray_committer.stages.settle as settle_module
+from ray_committer.errors import StoreUnavailableError
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stages.settle import ATTEMPTS, put_file, settle
+from ray_committer.testing import (
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
+
+
+class Lossy:
+    """Loses the requests, or the answers, of the first `calls` calls of one operation."""
+
+    def __init__(self, operation: str, calls: int, *, dest: str = "") -> None:
+        self.operation, self.left, self.dest = operation, calls, dest
+
+    def __call__(self, call: StoreCall) -> None:
+        if call.operation == self.operation and call.paths[-1].endswith(self.dest) and self.left:
+            self.left -= 1
+            raise StoreUnavailableError(call.paths[0], "lost")
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("calls", [0, 1, ATTEMPTS - 1])
+def test_a_file_of_the_job_is_put_in_place_once(where: str, calls: int):
+    memory = MemoryStore()
+    store = WrappedStore(memory, **{where: Lossy("replace", calls)})
+    put_file(store, "/tmp", "/final", b"new")
+    assert memory.files() == {"/final": b"new"}
+
+
+def test_a_store_that_stays_silent_is_given_up():
+    memory = MemoryStore()
+    with pytest.raises(StoreUnavailableError):
+        put_file(WrappedStore(memory, before=Lossy("replace", ATTEMPTS)), "/tmp", "/final", b"new")
+    assert memory.files() == {"/tmp": b"new"}
+
+
+def test_any_other_error_passes_at_once():
+    tries = []
+
+    def request() -> None:
+        tries.append(1)
+        raise FileNotFoundError
+
+    with pytest.raises(FileNotFoundError):
+        settle(request)
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("dest", ["_COMMIT.json", "_COMMITTED", "_SUCCESS"])
+def test_the_moments_that_decide_survive_a_lost_answer(where: str, dest: str):
+    memory, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
+    write_job(memory, job, {0: {"a": b"1"}})
+    operation = "replace" if dest == "_SUCCESS" else "rename"
+    lossy = Lossy(operation, 3, dest=dest)
+    run_commit(WrappedStore(memory, **{where: lossy}), job, CommitOptions())
+    assert lossy.left in ((0,) if where == "before" else (0, 1, 2))
+    assert visible_files(memory, "/table") == {"a": b"1"}
+    assert memory.get_status(job.success) is not None
+    assert memory.get_status(job.temporary) is None

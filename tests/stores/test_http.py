@@ -1,0 +1,175 @@
+"""The HTTP client: each request is made once, has a deadline, and says what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import format_datetime, parsedate_to_datetime
+
+import pytest
+from aiohttp import web
+
+from ray_committer.errors import StoreUnavailableError, ThrottledError
+from ray_committer.stores.http import HttpClient
+from tests.conftest import free_port
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Server:
+    """A real HTTP server on a thread of its own; `answer` may be changed by a test."""
+
+    def __init__(self) -> None:
+        self.answer: Handler = _echo
+        self.requests = 0
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._ready = threading.Event()
+        self._thread.start()
+        self._ready.wait()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._start())
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._runner.cleanup())
+        self._loop.close()
+
+    async def _start(self) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", int(self.url.rpartition(":")[2])).start()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.requests += 1
+        return await self.answer(request)
+
+
+async def _echo(request: web.Request) -> web.Response:
+    body = await request.read()
+    return web.Response(body=request.raw_path.encode() + b" " + body, headers={"X-Kept": "yes"})
+
+
+def status(code: int, **headers: str) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=code, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    return answer
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def client() -> Iterator[HttpClient]:
+    client = HttpClient(deadline_seconds=0.5)
+    yield client
+    client.close()
+    client.close()
+
+
+def get(client: HttpClient, server: Server) -> int:
+    return client.request("GET", f"{server.url}/a", path="/the/path", headers={}).status
+
+
+def test_the_url_is_sent_as_it_is_quoted(server: Server, client: HttpClient):
+    found = client.request("PUT", f"{server.url}/a%3A0%252F?x=%2B", path="/p", headers={}, data=b"body")
+    assert found.body == b"/a%3A0%252F?x=%2B body"
+    assert (found.status, found.headers["x-kept"]) == (200, "yes")
+
+
+@pytest.mark.parametrize("code", [201, 204, 304, 400, 401, 403, 404, 409, 412])
+def test_an_answer_that_tells_what_was_done_is_returned(server: Server, client: HttpClient, code: int):
+    server.answer = status(code)
+    assert get(client, server) == code
+
+
+@pytest.mark.parametrize("code", [429, 503])
+@pytest.mark.parametrize(("header", "seconds"), [(None, None), ("7", 7.0), ("-1", 0.0), ("soon", None)])
+def test_throttling_is_an_error_of_its_own(
+    server: Server, client: HttpClient, code: int, header: str | None, seconds: float | None
+):
+    server.answer = status(code, **({"Retry_After": header} if header else {}))
+    with pytest.raises(ThrottledError) as caught:
+        get(client, server)
+    assert (caught.value.filename, caught.value.retry_after_seconds) == ("/the/path", seconds)
+    assert server.requests == 1
+
+
+def test_a_date_to_retry_after_is_understood(server: Server, client: HttpClient):
+    now = parsedate_to_datetime("Sun, 22 Nov 2099 06:00:00 GMT")
+    server.answer = status(429, Retry_After=format_datetime(now, usegmt=True))
+    with pytest.raises(ThrottledError) as caught:
+        get(client, server)
+    assert caught.value.retry_after_seconds == pytest.approx(now.timestamp() - time.time(), abs=5)
+
+
+@pytest.mark.parametrize("code", [408, 500, 502, 504])
+def test_a_server_in_trouble_did_not_tell(server: Server, client: HttpClient, code: int):
+    server.answer = status(code)
+    with pytest.raises(StoreUnavailableError, match=str(code)) as caught:
+        get(client, server)
+    assert caught.value.filename == "/the/path"
+    assert server.requests == 1
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), again.filename, str(again)) == (
+        StoreUnavailableError,
+        "/the/path",
+        str(caught.value),
+    )
+
+
+def test_no_answer_in_time_did_not_tell(server: Server, client: HttpClient):
+    async def never(_: web.Request) -> web.Response:
+        await asyncio.sleep(5)
+        return web.Response()
+
+    server.answer = never
+    with pytest.raises(StoreUnavailableError, match=r"no answer within 0\.5 s"):
+        get(client, server)
+
+
+def test_a_lost_connection_did_not_tell_and_is_not_tried_again(server: Server, client: HttpClient):
+    async def lose(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    server.answer = lose
+    with pytest.raises(StoreUnavailableError):
+        client.request("POST", f"{server.url}/a", path="/the/path", headers={}, data=b"")
+    assert server.requests == 1
+
+
+def test_a_server_that_is_not_there_did_not_tell(client: HttpClient):
+    with pytest.raises(StoreUnavailableError, match="Connect"):
+        client.request("GET", f"http://127.0.0.1:{free_port()}/", path="/p", headers={})
+
+
+def test_no_secret_of_the_url_is_told(server: Server, client: HttpClient):
+    server.answer = status(500)
+    with pytest.raises(StoreUnavailableError) as caught:
+        client.request("GET", f"{server.url}/a?sig=secret", path="/p", headers={"X": "secret"})
+    assert "secret" not in repr(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_many_threads_share_it(server: Server, client: HttpClient):
+    with ThreadPoolExecutor(32) as pool:
+        assert set(pool.map(lambda _: get(client, server), range(200))) == {200}
+    assert server.requests == 200
