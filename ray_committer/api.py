@@ -20,7 +20,14 @@ from ray_committer.errors import JobNotFoundError, PathError, ValidationError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
-from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job, roots_on_store
+from ray_committer.open_job import (
+    OpenJob,
+    StorageOptions,
+    existing_state,
+    open_here,
+    open_job,
+    roots_on_store,
+)
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import (
     MANIFEST_SUFFIX,
@@ -45,7 +52,7 @@ from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.stores.registry import fsspec_url, resolve_destination
 
 _DEFAULTS = CommitOptions()
 
@@ -184,8 +191,7 @@ def validate_job(
     Returns the number of files compared; `ValidationError` names what differs. ``_SUCCESS`` names at
     most 100 files of a job and no sizes.
     """
-    spec, destination = resolve_destination(dest, storage_options)
-    store = open_store(spec)
+    store, destination = open_here(dest, options, storage_options)
     try:
         with open_job(
             dest, job_id, executor="threads", options=options, storage_options=storage_options
@@ -214,11 +220,10 @@ def setup_job(
     With mode OVERWRITE it is marked as one that replaces data, and can only be committed as such.
     `on_warning` is told of other jobs at the destination whose commit never ended.
     """
-    spec, destination = resolve_destination(dest, storage_options)
+    store, destination = open_here(dest, options, storage_options)
     job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
-    store = open_store(spec)
     find_job.refuse_if_other_attempt_is_decided(store, job)
-    replaces = roots_on_store(options.replaced_roots, spec) or (destination,)
+    replaces = roots_on_store(options.replaced_roots, store.spec) or (destination,)
     warnings = setup_job_stage.setup_job(
         store,
         job,
@@ -240,12 +245,16 @@ class TaskAttempt:
     directory: str
 
     def path(self, relative: str) -> str:
-        """Where to write the file that shall be `relative` to the destination; its directory exists."""
+        """Where to write the file that shall be `relative` to the destination; its directory exists.
+
+        A local path, on any other store a URL as fsspec takes it.
+        """
         path = normal_path(join(self.directory, relative))
         if not is_inside(path, self.directory):
             raise PathError(f"{relative!r}: leads out of the task attempt's directory")
-        self.store.mkdirs(parent(path))
-        return path
+        if self.store.capabilities.has_directories:
+            self.store.mkdirs(parent(path))
+        return fsspec_url(self.store.spec, path)
 
 
 @contextmanager
@@ -259,8 +268,7 @@ def task_attempt(
     storage_options: StorageOptions | None = None,
 ) -> Iterator[TaskAttempt]:
     """Run one attempt of one task: committed when the block ends, aborted when it raises."""
-    spec, destination = resolve_destination(dest, storage_options)
-    store = open_store(spec)
+    store, destination = open_here(dest, options, storage_options)
     job = new_job_attempt(destination, job_id, options.job_attempt or 0)
     stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
     task_attempt_id = f"attempt_{stem}_{attempt}"
@@ -298,8 +306,7 @@ def abort_job(
 
 def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> list[JobSummary]:
     """The jobs below ``$dest/_temporary``, by id and attempt."""
-    spec, destination = resolve_destination(dest, storage_options)
-    store = open_store(spec)
+    store, destination = open_here(dest, _DEFAULTS, storage_options)
     if store.get_status(destination) is None:
         raise JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
     return [

@@ -14,7 +14,9 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.options import CommitOptions
+from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.ratelimit import RateLimit
 from ray_committer.stages import find_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker, WorkerSpec
@@ -52,7 +54,7 @@ def open_job(
     store = open_store(spec)
     try:
         job, state = _find(
-            store,
+            _guarded(store, options),
             destination,
             job_id,
             options.job_attempt,
@@ -75,7 +77,7 @@ def open_job(
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
         commit_key=_commit_key(spec, job),
         renames_are_local=store.capabilities.renames_are_local,
-        estimate_files=lambda: find_job.estimate_files(store, job),
+        estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
     )
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)
@@ -91,6 +93,19 @@ def open_job(
         )
     finally:
         choice.executor.close()
+
+
+def open_here(
+    dest: str, options: CommitOptions, storage_options: StorageOptions | None
+) -> tuple[StoreOperations, str]:
+    """The store and the path of a destination, for the few requests that need no executor."""
+    spec, destination = resolve_destination(dest, storage_options)
+    return _guarded(open_store(spec), options), destination
+
+
+def _guarded(store: StoreOperations, options: CommitOptions) -> GuardedStore:
+    permits = Permits(RateLimit(options.max_requests_per_second), "here", is_here=True)
+    return GuardedStore(store, permits, retry_seconds=options.retry_seconds)
 
 
 def existing_state(job: OpenJob) -> find_job.AttemptState:

@@ -20,7 +20,7 @@ class StoreSpec:
 
     scheme: str
     authority: str = ""
-    storage_options: dict[str, Any] = field(default_factory=dict)
+    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)  # may hold secrets
 
 
 @dataclass(frozen=True, slots=True)

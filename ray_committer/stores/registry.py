@@ -61,6 +61,11 @@ def open_store(spec: StoreSpec) -> StoreOperations:
         ) from e
 
 
+def fsspec_url(spec: StoreSpec, path: str) -> str:
+    """How fsspec names `path`: a local path as it is, any other as a URL, which fsspec never quotes."""
+    return path if spec.scheme == "file" else f"{spec.scheme}://{spec.authority}{path}"
+
+
 def _open_remote(spec: StoreSpec) -> StoreOperations:
     """Open a store whose client is imported only where it is used."""
     match spec.scheme:

@@ -1,0 +1,66 @@
+"""The public calls on a store that is slow to answer, and where tasks are told to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import open_job
+from ray_committer.errors import StoreUnavailableError
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import fsspec_url
+from ray_committer.testing import StoreCall, WrappedStore
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> list[StoreCall]:
+    """Each request that may be made twice loses its first answer; the requests that lost it."""
+    lost: list[StoreCall] = []
+    opened = open_job.open_store
+
+    def lose(call: StoreCall) -> None:
+        if call.operation not in ("rename", "replace") and call not in lost:
+            lost.append(call)
+            raise StoreUnavailableError(call.paths[0], "lost")
+
+    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), after=lose))
+    monkeypatch.setattr("ray_committer.stores.guarded.backoff_seconds", lambda _: 0.0)
+    return lost
+
+
+def test_every_call_asks_again(lost: list[StoreCall], dest: Path):
+    job = ray_committer.setup_job(str(dest))
+    with ray_committer.task_attempt(str(dest), job, 0) as attempt:
+        Path(attempt.path("p=1/a")).write_text("x")
+    assert ray_committer.list_jobs(str(dest))[0].manifests == 1
+    assert ray_committer.plan_job(str(dest), job).files == 1
+    ray_committer.commit_job(str(dest), executor="inline")
+    assert ray_committer.validate_job(str(dest), job) == 1
+    assert (dest / "p=1" / "a").read_text() == "x"
+    assert not (dest / "_temporary").exists()
+    assert len(lost) > 15
+
+
+def test_every_abort_asks_again(lost: list[StoreCall], dest: Path):
+    job = ray_committer.setup_job(str(dest))
+    assert ray_committer.abort_job(str(dest), job)
+    assert not (dest / "_temporary").exists()
+    assert lost
+
+
+@pytest.mark.parametrize(
+    ("spec", "url"),
+    [
+        (StoreSpec("file"), "/d/a b%20#"),
+        (StoreSpec("gs", "bucket"), "gs://bucket/d/a b%20#"),
+        (StoreSpec("hdfs", "name:8020"), "hdfs://name:8020/d/a b%20#"),
+    ],
+)
+def test_tasks_are_told_where_to_write_as_fsspec_names_it(spec: StoreSpec, url: str):
+    assert fsspec_url(spec, "/d/a b%20#") == url
+
+
+def test_a_secret_is_not_shown():
+    assert "secret" not in repr(StoreSpec("gs", "bucket", {"token": "secret"}))
