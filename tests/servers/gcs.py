@@ -31,6 +31,7 @@ START_SECONDS = 20.0
 _MOVE = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<source>[^/?]+)/moveTo/o/(?P<dest>[^/?]+)")
 _OBJECT = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<object>[^/?]+)")
 _UPLOAD = re.compile(r"/upload/storage/v1/b/(?P<bucket>[^/?]+)/o")
+_LAYOUT = re.compile(r"(?P<bucket>/storage/v1/b/[^/?]+)/storageLayout")
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -89,7 +90,8 @@ class GcsServer:
 
 
 class MoveTo:
-    """`Answerer` that adds ``moveTo`` to a server without, and the conditions that it does not check.
+    """`Answerer` that adds ``moveTo`` to a server without, conditions that it does not check, and what
+    kind of bucket it has.
 
     A move is a copy and a delete here, so nobody may see an object between them: requests for one name
     follow each other.
@@ -108,6 +110,10 @@ class MoveTo:
             name = _quoted(asked["name"])
             async with self._locked(name):
                 return await _if_allowed(upload["bucket"], name, asked, request, send)
+        if layout := _LAYOUT.fullmatch(path):
+            bucket = await send(Request("GET", layout["bucket"]))
+            flat = b'{"hierarchicalNamespace": {"enabled": false}}'
+            return Answer(200, _JSON, flat) if bucket.status == 200 else bucket
         if found := _OBJECT.fullmatch(path):
             async with self._locked(found["object"]):
                 return await _if_allowed(found["bucket"], found["object"], asked, request, send)
