@@ -55,7 +55,9 @@ class Folders:
             return failure(404, f"No such folder: {name}")
         if request.method == "DELETE":
             objects = await send(
-                Request("GET", f"/storage/v1/b/{found['bucket']}/o?prefix={found['folder']}&maxResults=1")
+                Request(
+                    "GET", f"/storage/v1/b/{found['bucket']}/o?prefix={found['folder']}&maxResults=1"
+                )
             )
             below = any(one != name and one.startswith(name) for one in self.folders)
             if below or json.loads(objects.body).get("items"):

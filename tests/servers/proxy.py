@@ -70,7 +70,11 @@ class Fault:
     probability: float = 1.0
     times: int | None = None
     status: int = 500
+    body: bytes = b""
     seconds: float = 0.0
+
+    def answer(self) -> Answer:
+        return Answer(self.status, body=self.body)
 
 
 @dataclass(slots=True)
@@ -188,10 +192,10 @@ class Proxy:
             if fault.harm is Harm.DELAY:
                 await asyncio.sleep(fault.seconds)
             if fault.harm in (Harm.REFUSE, Harm.CUT):
-                return Answer(fault.status) if fault.harm is Harm.REFUSE else None
+                return fault.answer() if fault.harm is Harm.REFUSE else None
         answer = await self._serve(request)
         if fault is not None and fault.harm in (Harm.LOSE, Harm.FAIL):
-            return Answer(fault.status) if fault.harm is Harm.FAIL else None
+            return fault.answer() if fault.harm is Harm.FAIL else None
         self.counts["served"] += 1
         return answer
 

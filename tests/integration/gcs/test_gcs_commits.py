@@ -147,7 +147,6 @@ def test_a_commit_without_faults_keeps_its_budget(
     server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt, write, tasks: int, files: int
 ):
     write(store, job, tasks_of(files, tasks=tasks))
-    left = len([one for one in store.list_files(job.tasks)]) - files
     server.proxy.requests.clear()
     report = ray_committer.commit_job(
         f"gs://{bucket}{job.destination}",
@@ -156,7 +155,7 @@ def test_a_commit_without_faults_keeps_its_budget(
         options=CommitOptions(threads=4, job_attempt=0),
         storage_options=server.storage_options,
     )
-    assert (report.moved, left) == (files, 0)
+    assert report.moved == files
     found = Counter(map(kind, server.proxy.requests))
     print(tasks, files, found)
     several = tasks if tasks > FEW_ATTEMPTS else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 
 import pytest
@@ -121,6 +122,39 @@ def test_a_connection_that_is_cut_leaves_open_what_was_done(
         store.rename("/a", "/b")
     assert len(server.proxy.requests) == 1  # neither repeated nor made otherwise
     assert (store.get_status("/b") is not None) == (harm is Harm.LOSE)
+
+
+def test_what_the_bucket_says_is_in_the_error(server: GcsServer, store: GcsStore):
+    body = b'{"error": {"code": 403, "message": "Object is under active hold."}}'
+    refused = pytest.raises(PermissionError, match=r"under active hold\. \(HTTP 403\)")
+    with server.proxy.faulty(Fault(Harm.REFUSE, status=403, body=body)), refused:
+        store.rename("/a", "/b")
+
+
+@pytest.mark.parametrize("reason", [b"rateLimitExceeded", b"userRateLimitExceeded"])
+def test_a_limit_of_requests_is_no_lack_of_permission(server: GcsServer, store: GcsStore, reason: bytes):
+    body = b'{"error": {"code": 403, "errors": [{"reason": "%s"}]}}' % reason
+    with server.proxy.faulty(Fault(Harm.REFUSE, status=403, body=body)), pytest.raises(ThrottledError):
+        store.rename("/a", "/b")
+
+
+@pytest.mark.parametrize(("pays", "payer"), [("other", "other"), (True, "own")])
+def test_each_request_names_the_project_that_pays(
+    server: GcsServer, bucket: str, pays: str | bool, payer: str
+):
+    options = {**server.storage_options, "requester_pays": pays, "project": "own"}
+    store = GcsStore(StoreSpec("gs", bucket, options))
+    store.mkdirs("/d")
+    store.write("/d/a", b"1")
+    store.rename("/d/a", "/d/b")
+    store.replace("/d/b", "/d/a")
+    store.read("/d/a")
+    store.list_status("/d")
+    store.get_status("/missing")
+    store.delete_directory("/d")
+    asked = [request.path for request in server.proxy.requests]
+    assert len(asked) > 8
+    assert all(re.search(rf"[?&]userProject={payer}(&|$)", path) for path in asked)
 
 
 def test_a_bucket_that_is_not_there_is_no_empty_directory(server: GcsServer):

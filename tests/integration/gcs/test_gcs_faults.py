@@ -66,7 +66,12 @@ def test_no_file_is_lost_or_doubled_when_one_request_in_eight_fails(
     ("status", "retry_after"), [(429, None), (503, "1")], ids=["429", "503 with Retry-After"]
 )
 def test_a_commit_takes_what_a_throttled_store_bears_and_loses_nothing(
-    server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt, status: int, retry_after: str | None
+    server: GcsServer,
+    bucket: str,
+    store: GcsStore,
+    job: JobAttempt,
+    status: int,
+    retry_after: str | None,
 ):
     tasks = tasks_of(CAPPED_FILES)
     write_job(store, job, tasks)
