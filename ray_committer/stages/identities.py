@@ -50,7 +50,7 @@ def save_identities(
         identities.append(FileIdentity(status.version, status.etag))
     data = encode_identities(identities)
     worker.store.write(join(worker.job.manifests, identities_name(name, digest(data))), data)
-    return digest(data)
+    return worker.keep(data)
 
 
 def recorded_entries(

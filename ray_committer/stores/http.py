@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
@@ -96,9 +98,18 @@ class HttpClient:
                 self._session = aiohttp.ClientSession(
                     connector=aiohttp.TCPConnector(limit=0),
                     timeout=aiohttp.ClientTimeout(total=self._deadline_seconds),
+                    cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,
                 )
+                weakref.finalize(self, _close_soon, self._session)
             return self._session
+
+
+def _close_soon(session: aiohttp.ClientSession) -> None:
+    """Close the connections of a client that nobody has any more."""
+    loop = get_loop()
+    with suppress(RuntimeError):  # the interpreter ends, and the loop has
+        loop.call_soon_threadsafe(lambda: loop.create_task(session.close()))
 
 
 def _retry_after_seconds(value: str | None) -> float | None:

@@ -18,9 +18,9 @@ _REFUSED = {
     "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
     "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
 }
-_EXTRAS: dict[str, str] = {}
+_EXTRAS: dict[str, str] = {"gs": "gcs"}
 """The optional dependencies of each remote store, by its scheme."""
-_ALIASES = {"s3a": "s3", "s3n": "s3", "wasbs": "wasb", "local": "file", "": "file"}
+_ALIASES = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "wasbs": "wasb", "local": "file", "": "file"}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 
 
@@ -69,6 +69,10 @@ def fsspec_url(spec: StoreSpec, path: str) -> str:
 def _open_remote(spec: StoreSpec) -> StoreOperations:
     """Open a store whose client is imported only where it is used."""
     match spec.scheme:
+        case "gs":
+            from ray_committer.stores.gcs import GcsStore
+
+            return GcsStore(spec)
         case _:
             raise AssertionError(f"{spec.scheme}: is in the table of stores and has no class")
 

@@ -31,13 +31,20 @@ def test_a_relative_destination_is_taken_from_here(monkeypatch, tmp_path: Path):
     assert resolve_destination("table")[1] == str(tmp_path / "table")
 
 
+@pytest.mark.parametrize("url", ["gs://bucket/a%20b", "gcs://bucket/a%20b/"])
+def test_both_names_of_google_cloud_storage_mean_one_store(url: str):
+    spec, path = resolve_destination(url, {"token": "anon"})
+    assert (spec.scheme, spec.authority, path) == ("gs", "bucket", "/a b")
+    assert spec.storage_options == {"token": "anon"}
+
+
 @pytest.mark.parametrize("url", ["s3://bucket/a", "s3a://bucket/a", "s3n://bucket/a"])
 def test_s3_is_refused_and_the_text_names_what_to_use(url: str):
     with pytest.raises(StoreRefusedError, match="S3A committers"):
         resolve_destination(url)
 
 
-@pytest.mark.parametrize("url", ["http://host/a", "gs://bucket/a", "memory://a/b", "file://host/a"])
+@pytest.mark.parametrize("url", ["http://host/a", "memory://a/b", "file://host/a"])
 def test_other_stores_are_refused(url: str):
     with pytest.raises(StoreRefusedError, match=r"only file://.* rename safely"):
         resolve_destination(url)

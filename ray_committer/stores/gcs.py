@@ -1,0 +1,186 @@
+"""Google Cloud Storage: an object is moved by one atomic request that is bound to its generation.
+
+``moveTo`` gives the object at its new place a new generation and the same content, so what proves a
+move is size and CRC32C, which are listed and saved before the first one. Most buckets are flat: a
+directory is there while an object is below it, or its mark is, an empty object ``dir/`` as Hadoop's
+connector leaves it. In a bucket with a hierarchical namespace, directories are folders.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+
+from ray_committer.backoff import backoff_seconds
+from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec, Versions
+from ray_committer.stores.gcs_api import GcsBucket, GcsObject
+
+_log = logging.getLogger(__name__)
+
+DELETES_AT_ONCE = 16
+OPEN_ATTEMPTS = 8
+
+FLAT = StoreCapabilities(
+    listing_is_cheap=False,
+    max_path_length=1 + 1024,  # of the object's name, and the slash before it
+    max_name_length=1024,
+    has_directories=False,
+    versions=Versions.LISTED,
+)
+HIERARCHICAL = StoreCapabilities(
+    listing_is_cheap=False,
+    max_path_length=1 + 1024,
+    max_name_length=512,
+    versions=Versions.LISTED,
+)
+
+
+class GcsStore:
+    """`StoreOperations` on ``gs://``; the storage options are those of gcsfs.
+
+    Opening it asks the bucket once whether it has folders. Where that is denied it counts as flat, which
+    works with either kind: what is written makes the folders above it.
+    """
+
+    def __init__(self, spec: StoreSpec) -> None:
+        if not spec.authority:
+            raise StoreRefusedError("gs://: names no bucket; write gs://bucket/path")
+        self.spec = spec
+        self._bucket = GcsBucket(spec.authority, spec.storage_options)
+        self._has_folders = _has_folders(self._bucket, spec.authority)
+        self.capabilities = HIERARCHICAL if self._has_folders else FLAT
+
+    def get_status(self, path: str) -> FileStatus | None:
+        found = self._bucket.get(path[1:]) if path != "/" else None
+        if found is not None:
+            return _status(found)
+        return FileStatus(path, is_directory=True) if self._is_directory(path) else None
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        own = _prefix(path)
+        found: dict[str, FileStatus] = {}
+        is_there = path == "/"
+        for page in self._bucket.pages(own, delimiter="/", folders=self._has_folders):
+            is_there = is_there or bool(page.items or page.prefixes)
+            for name in page.prefixes:
+                found[name] = FileStatus(f"/{name[:-1]}", is_directory=True)
+            for item in page.items:
+                found[item.name] = _status(item)
+        if not is_there and not (self._has_folders and self._bucket.has_folder(own)):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        found.pop(own, None)
+        return list(found.values())
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        pages = self._bucket.pages(_prefix(path))
+        return [_status(item) for page in pages for item in page.items if not item.name.endswith("/")]
+
+    def read(self, path: str) -> bytes:
+        return self._bucket.download(path[1:])
+
+    def write(self, path: str, data: bytes) -> None:
+        self._bucket.upload(path[1:], data)
+
+    def mkdirs(self, path: str) -> None:
+        if path == "/":
+            return
+        with suppress(FileExistsError):  # of its own kind: a file's name has no slash at the end
+            if self._has_folders:
+                self._bucket.create_folder(_prefix(path))
+            else:
+                self._bucket.upload(_prefix(path), b"", only_new=True)
+
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        self._bucket.move(source[1:], dest[1:], version, replaces=False)
+
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+        self._bucket.move(source[1:], dest[1:], version, replaces=True)
+
+    def delete_file(self, path: str) -> bool:
+        return self._bucket.delete(path[1:])
+
+    def delete_directory(self, path: str) -> bool:
+        was_there = False
+        for page in self._bucket.pages(_prefix(path)):
+            names = [item.name for item in page.items]
+            was_there = _all_at_once(self._bucket.delete, names) or was_there
+        if self._has_folders:
+            folders = sorted(self._bucket.list_folders(_prefix(path)), key=_depth, reverse=True)
+            for _, level in itertools.groupby(folders, _depth):
+                was_there = _all_at_once(self._bucket.delete_folder, list(level)) or was_there
+        return was_there
+
+    def remove_empty_directory(self, path: str) -> bool:
+        own = _prefix(path)
+        pages = self._bucket.pages(own, limit=2)
+        found = list(itertools.islice((item for page in pages for item in page.items), 2))
+        if any(item.name != own for item in found):
+            return False
+        try:
+            removed = any(self._bucket.delete(mark.name, mark.generation) for mark in found)
+            return (self._has_folders and self._bucket.delete_folder(own)) or removed
+        except FileExistsError:
+            return False
+
+    def _is_directory(self, path: str) -> bool:
+        if path == "/":
+            return True
+        if self._has_folders:
+            return self._bucket.has_folder(_prefix(path))
+        return any(page.items for page in self._bucket.pages(_prefix(path), limit=1))
+
+
+def _has_folders(bucket: GcsBucket, name: str) -> bool:
+    """Ask what kind the bucket is; a store that is just opened has no retry layer around it."""
+    for attempt in itertools.count(1):
+        try:
+            return bucket.is_hierarchical()
+        except (ThrottledError, StoreUnavailableError) as e:
+            if attempt == OPEN_ATTEMPTS:
+                raise
+            asked = e.retry_after_seconds if isinstance(e, ThrottledError) else None
+            time.sleep(max(asked or 0.0, backoff_seconds(attempt)))
+        except OSError as e:
+            _log.warning("gs://%s: is taken for a flat bucket, since it does not say (%s)", name, e)
+            return False
+    raise AssertionError("unreachable")
+
+
+def _all_at_once(delete: Callable[[str], bool], names: list[str]) -> bool:
+    """Delete all of them, some at a time; whether any was there. After an error none is begun."""
+    if not names:
+        return False
+    with ThreadPoolExecutor(min(DELETES_AT_ONCE, len(names))) as pool:
+        return any(list(pool.map(delete, names)))
+
+
+def _status(found: GcsObject) -> FileStatus:
+    return FileStatus(
+        path=f"/{found.name}",
+        is_directory=False,
+        size=int(found.size),
+        modified_milliseconds=_milliseconds(found.updated) if found.updated else None,
+        etag=f"crc32c={found.crc32c}" if found.crc32c else None,
+        version=found.generation,
+    )
+
+
+def _milliseconds(moment: str) -> int:
+    return int(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def _prefix(path: str) -> str:
+    """What the names of all objects below a directory begin with."""
+    return "" if path == "/" else f"{path[1:]}/"
+
+
+def _depth(folder: str) -> int:
+    return folder.count("/")

@@ -1,0 +1,232 @@
+"""The JSON API of Google Cloud Storage for one bucket: each request is made once, with a deadline.
+
+gcsfs repeats a request six times, ignores ``Retry-After``, waits without end, and copies and deletes
+where a move is refused; so only its credentials are used. Source: the API's reference.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from ray_committer.errors import ThrottledError
+from ray_committer.stores.gcs_credentials import GcsCredentials
+from ray_committer.stores.http import HttpAnswer, HttpClient
+
+PAGE_ITEMS = 1000
+"""The most that the API lists in one request."""
+
+_FIELDS = "name,generation,size,crc32c,updated"
+_NUMBERS = {
+    401: errno.EACCES,
+    403: errno.EACCES,
+    404: errno.ENOENT,
+    409: errno.EEXIST,
+    412: errno.EEXIST,
+}
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]*")
+
+
+class GcsObject(msgspec.Struct, frozen=True, gc=False):
+    """One object as the API describes it: numbers are strings there."""
+
+    name: str
+    generation: str
+    size: str = "0"
+    crc32c: str | None = None
+    updated: str | None = None
+
+
+class GcsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """One page of a listing."""
+
+    items: list[GcsObject] = []
+    prefixes: list[str] = []
+    next_page_token: str = ""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Folders(msgspec.Struct, frozen=True, rename="camel"):
+    items: list[_Named] = []
+    next_page_token: str = ""
+
+
+class _Enabled(msgspec.Struct, frozen=True):
+    enabled: bool = False
+
+
+class _Layout(msgspec.Struct, frozen=True, rename="camel"):
+    hierarchical_namespace: _Enabled = _Enabled()
+
+
+class _Error(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    error: _Error = _Error()
+
+
+class GcsBucket:
+    """One bucket, used by many threads; objects and folders by their decoded names.
+
+    Errors are Python's own, as stores raise them; they name the object with a slash before it.
+    """
+
+    def __init__(self, name: str, storage_options: Mapping[str, Any]) -> None:
+        self._credentials = GcsCredentials(name, storage_options)
+        self._client = HttpClient()
+        bucket = f"storage/v1/b/{quoted(name)}"
+        self._bucket = f"{self._credentials.base}/{bucket}"
+        self._objects = f"{self._bucket}/o"
+        self._uploads = f"{self._credentials.base}/upload/{bucket}/o"
+        payer = self._credentials.user_project
+        self._payer = {"userProject": payer} if payer else {}
+        self._move_query = f"?{urlencode({'fields': 'generation', **self._payer})}"
+
+    def move(self, source: str, dest: str, generation: str | None, *, replaces: bool) -> None:
+        """Rename an object atomically; ``FileExistsError`` if a condition does not hold.
+
+        These are: `source` has this `generation`, and, unless it `replaces`, nothing is at `dest`.
+        """
+        url = f"{self._objects}/{quoted(source)}/moveTo/o/{quoted(dest)}{self._move_query}"
+        if generation is not None:
+            url += f"&ifSourceGenerationMatch={generation}"
+        if not replaces:
+            url += "&ifGenerationMatch=0"
+        self._request("POST", url, source)
+
+    def get(self, name: str) -> GcsObject | None:
+        """Describe an object; None if there is none."""
+        answer = self._ask("GET", f"{self._objects}/{quoted(name)}{self._query(fields=_FIELDS)}", name)
+        if answer.status == 404:
+            return None
+        return msgspec.json.decode(_checked(answer, name).body, type=GcsObject)
+
+    def download(self, name: str) -> bytes:
+        """The content of an object."""
+        return self._request(
+            "GET", f"{self._objects}/{quoted(name)}{self._query(alt='media')}", name
+        ).body
+
+    def upload(self, name: str, data: bytes, *, only_new: bool = False) -> None:
+        """Put an object in place; with `only_new`, ``FileExistsError`` if one is there."""
+        conditions = {"ifGenerationMatch": "0"} if only_new else {}
+        query = self._query(uploadType="media", name=name, fields="generation", **conditions)
+        self._request("POST", self._uploads + query, name, data=data)
+
+    def delete(self, name: str, generation: str | None = None) -> bool:
+        """Delete an object, False if there is none; ``FileExistsError`` of another `generation`."""
+        conditions = {"ifGenerationMatch": generation} if generation else {}
+        answer = self._ask("DELETE", f"{self._objects}/{quoted(name)}{self._query(**conditions)}", name)
+        return answer.status != 404 and bool(_checked(answer, name))
+
+    def pages(
+        self, prefix: str, *, delimiter: str = "", folders: bool = False, limit: int = PAGE_ITEMS
+    ) -> Iterator[GcsPage]:
+        """List the objects whose names begin with `prefix`, a page of `limit` at a time.
+
+        With a `delimiter` those that hold it further on are replaced by their beginnings up to it;
+        `folders` adds those of folders. A page may be empty although another follows.
+        """
+        wanted = {"prefix": prefix, "maxResults": str(limit)}
+        wanted["fields"] = f"nextPageToken,items({_FIELDS})" + (",prefixes" if delimiter else "")
+        if delimiter:
+            wanted["delimiter"] = delimiter
+        if folders:
+            wanted["includeFoldersAsPrefixes"] = "true"
+        token = ""
+        while True:
+            query = self._query(**wanted, **({"pageToken": token} if token else {}))
+            page = msgspec.json.decode(
+                self._request("GET", self._objects + query, prefix).body, type=GcsPage
+            )
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
+
+    def is_hierarchical(self) -> bool:
+        """Whether the bucket has folders; ``OSError`` if it does not say."""
+        answer = self._request("GET", f"{self._bucket}/storageLayout{self._query()}", "")
+        return msgspec.json.decode(answer.body, type=_Layout).hierarchical_namespace.enabled
+
+    def has_folder(self, name: str) -> bool:
+        answer = self._ask("GET", self._folder(name), name)
+        return answer.status != 404 and bool(_checked(answer, name))
+
+    def create_folder(self, name: str) -> None:
+        """Make a folder and those above it; ``FileExistsError`` if it is there."""
+        query = self._query(recursive="true")
+        data = msgspec.json.encode({"name": name})
+        self._request("POST", f"{self._bucket}/folders{query}", name, data=data)
+
+    def delete_folder(self, name: str) -> bool:
+        """Delete an empty folder; False if there is none. ``FileExistsError`` if it is not empty."""
+        answer = self._ask("DELETE", self._folder(name), name)
+        return answer.status != 404 and bool(_checked(answer, name))
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """The names of all folders that begin with `prefix`, however deep."""
+        token = ""
+        while True:
+            query = self._query(prefix=prefix, **({"pageToken": token} if token else {}))
+            answer = self._request("GET", f"{self._bucket}/folders{query}", prefix)
+            page = msgspec.json.decode(answer.body, type=_Folders)
+            yield from (folder.name for folder in page.items)
+            token = page.next_page_token
+            if not token:
+                return
+
+    def _folder(self, name: str) -> str:
+        return f"{self._bucket}/folders/{quoted(name)}{self._query()}"
+
+    def _query(self, **parameters: str) -> str:
+        wanted = {**parameters, **self._payer}
+        return f"?{urlencode(wanted, quote_via=quote, safe='')}" if wanted else ""
+
+    def _request(self, method: str, url: str, name: str, *, data: bytes | None = None) -> HttpAnswer:
+        """Make a request that must succeed."""
+        return _checked(self._ask(method, url, name, data=data), name)
+
+    def _ask(self, method: str, url: str, name: str, *, data: bytes | None = None) -> HttpAnswer:
+        path = f"/{name}"
+        headers = self._credentials.headers(path)
+        answer = self._client.request(method, url, path=path, headers=headers, data=data)
+        if answer.status == 403 and b"ateLimitExceeded" in answer.body:
+            raise ThrottledError(path)
+        return answer
+
+
+@lru_cache(maxsize=8192)
+def _quoted_directory(directory: str) -> str:
+    return quote(directory, safe="")
+
+
+def quoted(name: str) -> str:
+    """A name as one element of a URL's path."""
+    directory, slash, last = name.rpartition("/")
+    if not _PLAIN.fullmatch(last):
+        last = quote(last, safe="")
+    return _quoted_directory(directory + slash) + last
+
+
+def _checked(answer: HttpAnswer, name: str) -> HttpAnswer:
+    """The answer, if it is of success; else the error that says what the bucket said."""
+    if 200 <= answer.status < 300:
+        return answer
+    try:
+        said = msgspec.json.decode(answer.body, type=_Failure).error.message
+    except msgspec.MsgspecError:
+        said = ""
+    text = f"{said or 'the store refused'} (HTTP {answer.status})"
+    raise OSError(_NUMBERS.get(answer.status, errno.EIO), text, f"/{name}")

@@ -1,0 +1,82 @@
+"""Signed headers for Google Cloud Storage, by whatever credentials gcsfs finds.
+
+gcsfs knows service accounts, user logins, metadata servers and anonymous access; its storage options
+work here unchanged. Only its credentials are used.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import google.auth.exceptions
+import requests
+from gcsfs.core import GCSFileSystem  # not gcsfs.GCSFileSystem, which asks for the layout by gRPC
+from gcsfs.retry import HttpError, NonRetryableError
+
+from ray_committer.errors import StoreRefusedError, StoreUnavailableError
+from ray_committer.version import __version__
+
+FRESH_SECONDS = 60.0
+"""How long signed headers are used again; gcsfs renews a token five minutes before it ends."""
+
+_UNANSWERED = (google.auth.exceptions.TransportError, requests.RequestException)
+_REFUSED = (google.auth.exceptions.GoogleAuthError, HttpError, NonRetryableError, ValueError)
+_HEADERS = {
+    "User-Agent": f"ray-committer/{__version__}",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+}
+
+
+class GcsCredentials:
+    """Where requests go, who pays for them, and the headers that sign them; used by many threads."""
+
+    def __init__(
+        self,
+        bucket: str,
+        storage_options: Mapping[str, Any],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        try:
+            # Not from fsspec's cache of instances, which would keep the credentials for ever.
+            filesystem = GCSFileSystem(**storage_options, skip_instance_cache=True)
+        except (*_UNANSWERED, *_REFUSED, OSError, LookupError, TypeError) as e:
+            raise StoreRefusedError(
+                f"gs://{bucket}: gcsfs finds no credentials with these storage options "
+                f"({type(e).__name__}); see its documentation of `token`"
+            ) from None  # its text may hold the token
+        self.base = filesystem.base.removesuffix("/storage/v1/")
+        self.user_project = _user_project(filesystem)
+        self._credentials = filesystem.credentials
+        self._clock = clock
+        self._signed: tuple[float, Mapping[str, str]] = (float("-inf"), {})
+
+    def headers(self, path: str) -> Mapping[str, str]:
+        """Headers of a request, not to be changed; `path` is what errors name."""
+        fresh_until, headers = self._signed
+        now = self._clock()
+        if now < fresh_until:
+            return headers
+        fresh = dict(_HEADERS)
+        try:
+            self._credentials.apply(fresh)
+        except _UNANSWERED as e:
+            raise StoreUnavailableError(path, "Google's servers gave no token") from e
+        except _REFUSED as e:
+            raise PermissionError(
+                errno.EACCES, f"Google gives no token for these credentials ({e}); renew them", path
+            ) from e
+        self._signed = now + FRESH_SECONDS, fresh
+        return fresh
+
+
+def _user_project(filesystem: GCSFileSystem) -> str | None:
+    """The project that pays for requests to a bucket whose owner does not."""
+    if not filesystem.requester_pays:
+        return None
+    own = filesystem.requester_pays
+    return own if isinstance(own, str) else str(filesystem.project)

@@ -1,0 +1,195 @@
+"""The store contract on a real server, and what only this store promises."""
+
+from __future__ import annotations
+
+import re
+import traceback
+
+import pytest
+
+from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
+from ray_committer.stores.gcs import GcsStore
+from ray_committer.stores.registry import open_store
+from ray_committer.testing import StoreContract
+from tests.integration.gcs.conftest import RENAMES
+from tests.servers.gcs import GcsServer
+from tests.servers.proxy import Fault, Harm
+
+pytestmark = pytest.mark.xdist_group("gcs")
+
+
+class TestGcs(StoreContract):
+    faulty_renames = RENAMES
+
+    @pytest.fixture
+    def store(self, server: GcsServer, bucket: str) -> StoreOperations:
+        return GcsStore(StoreSpec("gs", bucket, server.storage_options))
+
+    @pytest.fixture
+    def root(self, store: StoreOperations) -> str:
+        store.mkdirs("/root")
+        return "/root"
+
+
+def test_a_flat_bucket_has_no_directories_and_versions_that_are_listed(store: GcsStore):
+    assert not store.capabilities.has_directories
+    assert store.capabilities.versions is Versions.LISTED
+
+
+def test_a_listing_of_many_pages_is_whole(store: GcsStore):
+    names = {f"/d/f-{number}" for number in range(7)}
+    for name in names:
+        store.write(name, b"x")
+    pages = list(store._bucket.pages("d/", limit=3))
+    assert [len(page.items) for page in pages] == [3, 3, 1]
+    assert {f"/{item.name}" for page in pages for item in page.items} == names
+    assert {one.path for one in store.list_files("/d")} == names
+
+
+def test_a_mark_of_a_directory_is_no_file(store: GcsStore):
+    store.mkdirs("/a/b")
+    store.write("/a/c", b"1")
+    assert [one.path for one in store.list_files("/a")] == ["/a/c"]
+    assert {one.path: one.is_directory for one in store.list_status("/a")} == {
+        "/a/b": True,
+        "/a/c": False,
+    }
+    assert not store.remove_empty_directory("/a")
+    assert store.delete_directory("/a")
+    assert store.get_status("/a") is None
+
+
+def test_only_what_is_asked_for_gets_a_mark(store: GcsStore):
+    store.mkdirs("/a/b/c")
+    assert [item.name for page in store._bucket.pages("") for item in page.items] == ["a/b/c/"]
+
+
+def test_marking_a_directory_again_leaves_its_mark_alone(store: GcsStore):
+    store.mkdirs("/a")
+    (before,) = [item for page in store._bucket.pages("a/") for item in page.items]
+    store.mkdirs("/a")
+    assert [item for page in store._bucket.pages("a/") for item in page.items] == [before]
+
+
+def test_a_mark_that_was_made_again_meanwhile_is_not_removed(store: GcsStore, server: GcsServer):
+    store.mkdirs("/a")
+    generation = store._bucket.get("a/").generation
+    assert store._bucket.delete("a/")
+    store.mkdirs("/a")
+    with pytest.raises(FileExistsError):
+        store._bucket.delete("a/", generation)
+    assert store.get_status("/a") is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, PermissionError),
+        (403, PermissionError),
+        (404, FileNotFoundError),
+        (409, FileExistsError),
+        (412, FileExistsError),
+        (400, OSError),
+        (429, ThrottledError),
+        (503, ThrottledError),
+        (408, StoreUnavailableError),
+        (500, StoreUnavailableError),
+        (502, StoreUnavailableError),
+        (504, StoreUnavailableError),
+    ],
+)
+def test_a_refused_rename_is_an_error_of_its_own_kind_and_is_made_once(
+    server: GcsServer, store: GcsStore, status: int, error: type[OSError]
+):
+    store.write("/a", b"1")
+    server.proxy.requests.clear()
+    with server.proxy.faulty(Fault(Harm.REFUSE, status=status)), pytest.raises(error) as caught:
+        store.rename("/a", "/b")
+    assert caught.type is error
+    assert caught.value.filename == "/a"
+    assert len(server.proxy.requests) == 1
+    assert store.read("/a") == b"1"
+
+
+@pytest.mark.parametrize("harm", [Harm.CUT, Harm.LOSE])
+def test_a_connection_that_is_cut_leaves_open_what_was_done(
+    server: GcsServer, store: GcsStore, harm: Harm
+):
+    store.write("/a", b"1")
+    server.proxy.requests.clear()
+    with server.proxy.faulty(Fault(harm)), pytest.raises(StoreUnavailableError):
+        store.rename("/a", "/b")
+    assert len(server.proxy.requests) == 1  # neither repeated nor made otherwise
+    assert (store.get_status("/b") is not None) == (harm is Harm.LOSE)
+
+
+def test_what_the_bucket_says_is_in_the_error(server: GcsServer, store: GcsStore):
+    body = b'{"error": {"code": 403, "message": "Object is under active hold."}}'
+    refused = pytest.raises(PermissionError, match=r"under active hold\. \(HTTP 403\)")
+    with server.proxy.faulty(Fault(Harm.REFUSE, status=403, body=body)), refused:
+        store.rename("/a", "/b")
+
+
+@pytest.mark.parametrize("reason", [b"rateLimitExceeded", b"userRateLimitExceeded"])
+def test_a_limit_of_requests_is_no_lack_of_permission(server: GcsServer, store: GcsStore, reason: bytes):
+    body = b'{"error": {"code": 403, "errors": [{"reason": "%s"}]}}' % reason
+    with server.proxy.faulty(Fault(Harm.REFUSE, status=403, body=body)), pytest.raises(ThrottledError):
+        store.rename("/a", "/b")
+
+
+@pytest.mark.parametrize(("pays", "payer"), [("other", "other"), (True, "own")])
+def test_each_request_names_the_project_that_pays(
+    server: GcsServer, bucket: str, pays: str | bool, payer: str
+):
+    options = {**server.storage_options, "requester_pays": pays, "project": "own"}
+    store = GcsStore(StoreSpec("gs", bucket, options))
+    store.mkdirs("/d")
+    store.write("/d/a", b"1")
+    store.rename("/d/a", "/d/b")
+    store.replace("/d/b", "/d/a")
+    store.read("/d/a")
+    store.list_status("/d")
+    store.get_status("/missing")
+    store.delete_directory("/d")
+    asked = [request.path for request in server.proxy.requests]
+    assert len(asked) > 8
+    assert all(re.search(rf"[?&]userProject={payer}(&|$)", path) for path in asked)
+
+
+def test_a_bucket_that_is_not_there_is_no_empty_directory(server: GcsServer):
+    store = GcsStore(StoreSpec("gs", "missing", server.storage_options))
+    with pytest.raises(FileNotFoundError):
+        store.list_files("/a")
+    with pytest.raises(FileNotFoundError):
+        store.write("/a", b"1")
+
+
+def test_a_store_that_throttles_while_it_is_opened_is_asked_again(server: GcsServer, bucket: str):
+    with server.proxy.faulty(Fault(Harm.REFUSE, times=2, status=429)):
+        store = GcsStore(StoreSpec("gs", bucket, server.storage_options))
+    assert store.list_status("/") == []
+
+
+def test_a_bucket_that_does_not_tell_its_kind_counts_as_flat(server: GcsServer, bucket: str, caplog):
+    with server.proxy.faulty(Fault(Harm.REFUSE, status=403)):
+        store = GcsStore(StoreSpec("gs", bucket, server.storage_options))
+    assert not store.capabilities.has_directories
+    assert "is taken for a flat bucket" in caplog.text
+
+
+def test_a_url_without_a_bucket_is_refused():
+    with pytest.raises(StoreRefusedError, match="names no bucket"):
+        open_store(StoreSpec("gs", "", {"token": "anon"}))
+
+
+@pytest.mark.parametrize("kind", ["a file without an account", "a token that nobody answers for"])
+def test_credentials_that_are_none_are_refused_without_showing_them(tmp_path, monkeypatch, kind: str):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    token = "very-secret"
+    if kind == "a file without an account":
+        (tmp_path / "key.json").write_text(f'{{"private_key": "{token}"}}')
+        token = str(tmp_path / "key.json")
+    with pytest.raises(StoreRefusedError, match="no credentials") as caught:
+        open_store(StoreSpec("gs", "bucket", {"token": token}))
+    assert "very-secret" not in "".join(traceback.format_exception(caught.value))

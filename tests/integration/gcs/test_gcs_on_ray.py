@@ -1,0 +1,68 @@
+"""A whole job on Ray: each worker opens the bucket by its description, on another node."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, Outcome
+from ray_committer.events import Event, FilesRenamed
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stores.gcs import GcsStore
+from ray_committer.testing import visible_files
+from tests.integration.gcs.jobs import all_of, tasks_of, write_hadoop_job
+from tests.integration.gcs.test_gcs_faults import is_move
+from tests.integration.ray.jobs import processes
+from tests.servers.gcs import GcsServer
+from tests.servers.proxy import Fault, Harm
+
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
+
+
+def test_a_python_job_is_committed_by_workers_on_several_nodes(
+    server: GcsServer, bucket: str, store: GcsStore
+):
+    url, options = f"gs://{bucket}/lake/table", server.storage_options
+    tasks = tasks_of(120, tasks=6)
+    ray_committer.setup_job(url, "job_1", storage_options=options)
+    for task, files in tasks.items():
+        with ray_committer.task_attempt(url, "job_1", task, storage_options=options) as attempt:
+            for name, data in files.items():
+                attempt.store.write(attempt.path(name), data)
+    report = ray_committer.commit_job(
+        url, executor="ray", options=CommitOptions(workers=2, shard_files=20), storage_options=options
+    )
+    assert (report.outcome, report.moved, report.manifests) == (Outcome.COMMITTED, 120, 6)
+    assert visible_files(store, "/lake/table") == all_of(tasks)
+    assert store.get_status("/lake/table/_temporary") is None
+    assert b'"filenames"' in store.read("/lake/table/_SUCCESS")
+
+
+@pytest.mark.timeout(180)
+def test_a_killed_worker_and_lost_answers_lose_nothing(
+    server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt
+):
+    tasks = tasks_of(400, tasks=5)
+    write_hadoop_job(store, job, tasks)
+    killed: list[int] = []
+
+    def kill_one(event: Event) -> None:
+        if isinstance(event, FilesRenamed) and not killed:
+            killed.append(processes("CommitWorker")[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    with server.proxy.faulty(Fault(Harm.LOSE, is_move, 0.05)):
+        report = ray_committer.commit_job(
+            f"gs://{bucket}{job.destination}",
+            executor="ray",
+            options=CommitOptions(workers=2, shard_files=20),
+            storage_options=server.storage_options,
+            on_event=kill_one,
+        )
+    assert len(killed) == 1
+    assert report.moved + sum(report.proved.values()) == 400
+    assert report.proved
+    assert visible_files(store, job.destination) == all_of(tasks)
