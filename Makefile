@@ -35,7 +35,7 @@ java:
 
 .venv/ready: pyproject.toml $(CONSTRAINTS) hatch_build.py $(shell find ray_committer/spark/java -name '*.java')
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --constraint $(CONSTRAINTS) --editable '.[raydp,demo,test,check]'
+	.venv/bin/pip install --quiet --constraint $(CONSTRAINTS) --editable '.[raydp,gcs,demo,test,servers,check]'
 	touch $@
 
 .venv-spark4/ready: pyproject.toml constraints-spark4.txt hatch_build.py $(shell find ray_committer/spark/java -name '*.java')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import traceback
 
 import pytest
@@ -41,6 +42,17 @@ class TestGcs(StoreContract):
 def test_a_flat_bucket_has_no_directories_and_versions_that_are_listed(store: GcsStore):
     assert not store.capabilities.has_directories
     assert store.capabilities.versions is Versions.LISTED
+    assert (store.capabilities.max_path_length, store.capabilities.max_name_length) == (1 + 1024, 1024)
+
+
+def test_a_status_tells_when_it_was_written_and_what_it_holds(store: GcsStore):
+    before = time.time_ns() // 1_000_000
+    store.write("/a", b"123456789")
+    status = store.get_status("/a")
+    assert status is not None
+    assert status.modified_milliseconds is not None
+    assert before - 1 <= status.modified_milliseconds <= time.time_ns() // 1_000_000
+    assert status.etag == "crc32c=4waSgw=="  # the check value of CRC-32C, as base64
 
 
 def test_a_listing_of_many_pages_is_whole(store: GcsStore):
