@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
+import time
 import traceback
 
 import pytest
 
-from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+import ray_committer
+from ray_committer.errors import (
+    CommitAbortedError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    ThrottledError,
+)
 from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
 from ray_committer.stores.gcs import GcsStore
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import StoreContract
 from tests.integration.gcs.conftest import RENAMES
 from tests.servers.gcs import GcsServer
-from tests.servers.proxy import Fault, Harm
+from tests.servers.proxy import Answer, Fault, Harm, Request, Send
 
 pytestmark = pytest.mark.xdist_group("gcs")
 
@@ -35,6 +42,17 @@ class TestGcs(StoreContract):
 def test_a_flat_bucket_has_no_directories_and_versions_that_are_listed(store: GcsStore):
     assert not store.capabilities.has_directories
     assert store.capabilities.versions is Versions.LISTED
+    assert (store.capabilities.max_path_length, store.capabilities.max_name_length) == (1 + 1024, 1024)
+
+
+def test_a_status_tells_when_it_was_written_and_what_it_holds(store: GcsStore):
+    before = time.time_ns() // 1_000_000
+    store.write("/a", b"123456789")
+    status = store.get_status("/a")
+    assert status is not None
+    assert status.modified_milliseconds is not None
+    assert before - 1 <= status.modified_milliseconds <= time.time_ns() // 1_000_000
+    assert status.etag == "crc32c=4waSgw=="  # the check value of CRC-32C, as base64
 
 
 def test_a_listing_of_many_pages_is_whole(store: GcsStore):
@@ -72,13 +90,21 @@ def test_marking_a_directory_again_leaves_its_mark_alone(store: GcsStore):
     assert [item for page in store._bucket.pages("a/") for item in page.items] == [before]
 
 
-def test_a_mark_that_was_made_again_meanwhile_is_not_removed(store: GcsStore, server: GcsServer):
+def test_a_mark_that_was_made_again_meanwhile_is_not_removed(
+    store: GcsStore, server: GcsServer, monkeypatch
+):
+    answer = server.proxy.answerer
+
+    async def made_again(request: Request, send: Send) -> Answer:
+        if request.method == "DELETE":
+            mark = request.path.partition("?")[0].rpartition("/")[2]
+            upload = f"/upload/storage/v1/b/{store.spec.authority}/o?uploadType=media&name={mark}"
+            assert (await send(Request("POST", upload))).status == 200
+        return await answer(request, send)
+
     store.mkdirs("/a")
-    generation = store._bucket.get("a/").generation
-    assert store._bucket.delete("a/")
-    store.mkdirs("/a")
-    with pytest.raises(FileExistsError):
-        store._bucket.delete("a/", generation)
+    monkeypatch.setattr(server.proxy, "answerer", made_again)
+    assert not store.remove_empty_directory("/a")
     assert store.get_status("/a") is not None
 
 
@@ -169,6 +195,17 @@ def test_a_store_that_throttles_while_it_is_opened_is_asked_again(server: GcsSer
     with server.proxy.faulty(Fault(Harm.REFUSE, times=2, status=429)):
         store = GcsStore(StoreSpec("gs", bucket, server.storage_options))
     assert store.list_status("/") == []
+
+
+def test_a_server_in_trouble_does_not_make_a_bucket_flat(server: GcsServer, bucket: str, monkeypatch):
+    monkeypatch.setattr("ray_committer.stores.gcs.OPEN_ATTEMPTS", 2)
+    trouble = Fault(Harm.REFUSE, status=500)
+    with server.proxy.faulty(trouble), pytest.raises(StoreUnavailableError):
+        GcsStore(StoreSpec("gs", bucket, server.storage_options))
+    with server.proxy.faulty(trouble), pytest.raises(CommitAbortedError, match="nothing was changed"):
+        ray_committer.commit_job(
+            f"gs://{bucket}/t", "job_1", executor="inline", storage_options=server.storage_options
+        )
 
 
 def test_a_bucket_that_does_not_tell_its_kind_counts_as_flat(server: GcsServer, bucket: str, caplog):
