@@ -51,8 +51,8 @@ def open_job(
 ) -> Iterator[OpenJob]:
     """Find the job attempt and start its executor, which ends with the block."""
     spec, destination = resolve_destination(dest, storage_options)
-    store = open_store(spec)
     try:
+        store = open_store(spec)
         job, state = _find(
             _guarded(store, options),
             destination,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import aiohttp
-from fsspec.asyn import get_loop
+from fsspec.asyn import get_loop, iothread
 from yarl import URL
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
@@ -97,8 +99,22 @@ class HttpClient:
                     connector=aiohttp.TCPConnector(limit=0),
                     timeout=aiohttp.ClientTimeout(total=self._deadline_seconds),
                     auto_decompress=False,
+                    skip_auto_headers=("Content-Type",),  # what is signed is what is sent
                 )
+                # aiohttp would make a PUT or DELETE again on a connection that was closed meanwhile
+                self._session._retry_connection = False
+                weakref.finalize(self, _close, self._session)
             return self._session
+
+
+def _close(session: aiohttp.ClientSession) -> None:
+    """Close the connections of a client that nobody has any more, or at the end of the process."""
+    if session.closed or not get_loop().is_running():
+        return
+    closed = asyncio.run_coroutine_threadsafe(session.close(), get_loop())
+    if threading.current_thread() is not iothread[0]:
+        with suppress(TimeoutError):
+            closed.result(timeout=1.0)
 
 
 def _retry_after_seconds(value: str | None) -> float | None:
