@@ -1,7 +1,7 @@
 """Azure Data Lake Storage Gen2: accounts with a hierarchical namespace, by the DFS calls.
 
-A rename is one atomic request of the service, bound to the source's etag, which it keeps: so the etag in
-a manifest is both the condition of the rename and its proof. Source: Hadoop's ABFS, which recovers alike.
+A rename is one atomic request, bound to the source's etag, which it keeps: so the etag in a manifest is
+both the condition of the rename and its proof. Source: Hadoop's ABFS, which recovers in this way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import msgspec
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.adls_auth import connect
-from ray_committer.stores.adls_http import AdlsHttp, bare_etag, error_code, error_of, quoted_etag
+from ray_committer.stores.adls_http import (
+    APPEND_BYTES,
+    PAGE_PATHS,
+    AdlsHttp,
+    bare_etag,
+    error_code,
+    error_of,
+    quoted_etag,
+)
 from ray_committer.stores.adls_names import parse_authority
 from ray_committer.stores.adls_namespace import require_hierarchical_namespace
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreOperations, StoreSpec, Versions
@@ -23,9 +31,6 @@ from ray_committer.stores.http import HttpAnswer
 
 PATH_BYTES = 1024
 """The documented limit, of characters; no other is documented for one element of a path."""
-
-APPEND_BYTES = 32 << 20
-PAGE_PATHS = 5000
 
 
 def open_adls(spec: StoreSpec) -> StoreOperations:
@@ -77,8 +82,8 @@ class AdlsStore:
             path,
             is_directory=headers.get("x-ms-resource-type") == "directory",
             size=int(headers.get("Content-Length", 0)),
-            modified=headers.get("Last-Modified"),
-            etag=headers.get("ETag"),
+            modified_milliseconds=_milliseconds(headers.get("Last-Modified")),
+            etag=bare_etag(headers.get("ETag")),
         )
 
     def list_status(self, path: str) -> list[FileStatus]:
@@ -189,29 +194,28 @@ def _listed(found: _Path) -> FileStatus:
         f"/{found.name}",
         is_directory=found.is_directory,
         size=found.content_length,
-        modified=found.last_modified,
-        etag=found.etag,
+        modified_milliseconds=_milliseconds(found.last_modified),
+        etag=bare_etag(found.etag),
     )
 
 
 def file_status(
-    path: str, *, is_directory: bool, size: int, modified: str | None, etag: str | None
+    path: str, *, is_directory: bool, size: int, modified_milliseconds: int | None, etag: str | None
 ) -> FileStatus:
-    """A status from what a header or a listing says; `etag` with or without quotes."""
-    etag = bare_etag(etag)
+    """A status in which the etag is the version too."""
     return FileStatus(
         path=path,
         is_directory=is_directory,
         size=0 if is_directory else size,
-        modified_milliseconds=_milliseconds(modified) if modified else None,
+        modified_milliseconds=modified_milliseconds,
         etag=etag,
         version=etag,
     )
 
 
 @lru_cache(maxsize=1024)
-def _milliseconds(date: str) -> int:
-    return int(parsedate_to_datetime(date).timestamp()) * 1000
+def _milliseconds(date: str | None) -> int | None:
+    return int(parsedate_to_datetime(date).timestamp()) * 1000 if date else None
 
 
 def _is_nothing(answer: HttpAnswer) -> bool:

@@ -14,6 +14,8 @@ from ray_committer.stores.adls_auth import Connection
 from ray_committer.stores.http import HttpAnswer, HttpClient
 
 VERSION = "2023-11-03"
+APPEND_BYTES = 32 << 20
+PAGE_PATHS = 5000
 
 _EXISTS = ("PathAlreadyExists", "PathConflict", "ResourceTypeMismatch")
 _CONDITIONS = ("SourceConditionNotMet", "ConditionNotMet", "TargetConditionNotMet")

@@ -58,10 +58,7 @@ class HttpClient:
         and 503, `StoreUnavailableError` for other answers of a server in trouble, and for none.
         """
         answer = self._send(method, url, path, headers, data)
-        if answer.status in _THROTTLED:
-            raise ThrottledError(path, _retry_after_seconds(answer.headers.get("Retry-After")))
-        if answer.status in _UNANSWERED:
-            raise StoreUnavailableError(path, f"{method}: the store answered {answer.status}")
+        raise_if_unanswered(path, method, answer.status, answer.headers)
         return answer
 
     def close(self) -> None:
@@ -115,6 +112,14 @@ def _close(session: aiohttp.ClientSession) -> None:
     if threading.current_thread() is not iothread[0]:
         with suppress(TimeoutError):
             closed.result(timeout=1.0)
+
+
+def raise_if_unanswered(path: str, what: str, status: int, headers: Mapping[str, str]) -> None:
+    """Raise what `HttpClient.request` raises for a status that does not tell what was done."""
+    if status in _THROTTLED:
+        raise ThrottledError(path, _retry_after_seconds(headers.get("Retry-After")))
+    if status in _UNANSWERED:
+        raise StoreUnavailableError(path, f"{what}: the store answered {status}")
 
 
 def _retry_after_seconds(value: str | None) -> float | None:

@@ -1,7 +1,7 @@
 """Azure Data Lake Storage Gen2 in memory: the DFS calls of a committer, and the blob calls of adlfs.
 
 No emulator has the DFS calls, so this one stands for Azure: semantics are from the reference and from
-Hadoop's ABFS. Microsoft's own client and adlfs talk to it in the tests, which shows that it is read right.
+Hadoop's ABFS. Microsoft's own client and adlfs talk to it in the tests, so it is not ours alone.
 """
 
 from __future__ import annotations
@@ -210,12 +210,13 @@ class Call:
 
     def _append(self) -> Answer:
         position = int(self.query["position"])
-        if self.query["action"] == "append":
-            self.tree.append(self.path, position, self.body)
-            position += len(self.body)
-        if self.query["action"] == "flush" or self.query.get("flush") == "true":
+        if self.query["action"] == "flush":
             return 200, described(self.tree.flush(self.path, position), length=False), b""
-        return 202, {}, b""
+        self.tree.append(self.path, position, self.body)
+        if self.query.get("flush") != "true":
+            return 202, {}, b""
+        node = self.tree.flush(self.path, position + len(self.body))
+        return 202, described(node, length=False), b""
 
     def _list(self) -> Answer:
         page, token = self.tree.list(
@@ -232,6 +233,7 @@ class Call:
         if status >= 400 and self.method != "HEAD":
             code = headers.get("x-ms-error-code", "")
             body = json.dumps({"error": {"code": code, "message": f"{code}."}}).encode()
+            headers = {**headers, "Content-Type": "application/json;charset=utf-8"}
         common = {
             "x-ms-request-id": "a-request",
             "x-ms-version": self.headers.get("x-ms-version", ""),

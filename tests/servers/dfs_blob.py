@@ -1,4 +1,4 @@
-"""The blob calls of the in-test account that adlfs and Microsoft's client make: files by another door."""
+"""The blob calls that adlfs and Microsoft's client make to the in-test account."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _create(call: Call) -> Node:
 
 
 def _list(call: Call) -> Answer:
-    """All blobs with a prefix, directories included, in one page; with a delimiter those of one level."""
+    """All blobs with a prefix, directories too, in one page; with a delimiter those of one level."""
     prefix, delimiter = call.query.get("prefix", ""), call.query.get("delimiter")
     lines = []
     for path, node in sorted(call.tree.walk(""), key=lambda found: found[0]):

@@ -10,7 +10,6 @@ import pytest
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import StoreContract
 from tests.integration.adls.conftest import opened
-from tests.servers.dfs import DfsServer
 
 pytestmark = [pytest.mark.xdist_group("adls")]
 
@@ -26,3 +25,9 @@ class TestAdlsStore(StoreContract):
     def root(self, store: StoreOperations) -> str:
         store.mkdirs("/root")
         return "/root"
+
+
+class TestSdkAdlsStore(TestAdlsStore):
+    @pytest.fixture
+    def options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "transport": "sdk"}
