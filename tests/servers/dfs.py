@@ -190,7 +190,10 @@ class Call:
                     paginated=query.get("paginated") == "true",
                     continuation=query.get("continuation", ""),
                 )
-                return 200, {"x-ms-continuation": token} if token else {}, b""
+                status = (
+                    200 if "recursive" in query else 202
+                )  # as the blob service, which is asked alike
+                return status, {"x-ms-continuation": token} if token else {}, b""
         raise DfsError(400, "UnsupportedQueryParameter")
 
     def _rename(self) -> Node:

@@ -50,7 +50,7 @@ class Tree:
 
     def __init__(self, *, delete_page: int = 1000) -> None:
         self.root = Node(children={})
-        self._delete_page = delete_page
+        self.delete_page = delete_page
 
     def find(self, path: str) -> Node | None:
         node: Node | None = self.root
@@ -137,7 +137,7 @@ class Tree:
         if node.children and not recursive:
             raise DfsError(409, "DirectoryNotEmpty")
         if paginated:
-            checked = int(continuation or 0) + self._delete_page
+            checked = int(continuation or 0) + self.delete_page
             if checked < sum(1 for _ in self.walk(path)):
                 return str(checked)
         del self._parent(path, make=False)[path.rpartition("/")[2]]
