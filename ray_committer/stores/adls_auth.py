@@ -77,14 +77,12 @@ def string_to_sign(account: str, method: str, url: str, headers: Mapping[str, st
     length, kind, match, none_match, interval = (headers.get(name, "") for name in _SIGNED_HEADERS)
     length = "" if length == "0" else length
     own = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-"))
-    parts = urlsplit(url)
-    query = ""
-    if parts.query:
-        pairs = sorted(parse_qsl(parts.query, keep_blank_values=True))
-        query = "".join(f"\n{name.lower()}:{value}" for name, value in pairs)
+    path, _, query = url[url.index("/", url.index("//") + 2) :].partition("?")
+    pairs = sorted((name.lower(), value) for name, value in parse_qsl(query, keep_blank_values=True))
+    asked = "".join(f"\n{name}:{value}" for name, value in pairs)
     return (
         f"{method}\n\n\n{length}\n\n{kind}\n\n\n{match}\n{none_match}\n\n{interval}\n"
-        f"{own}/{account}{parts.path}{query}"
+        f"{own}/{account}{path}{asked}"
     )
 
 

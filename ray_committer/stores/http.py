@@ -95,6 +95,7 @@ class HttpClient:
                 self._session = aiohttp.ClientSession(
                     connector=aiohttp.TCPConnector(limit=0),
                     timeout=aiohttp.ClientTimeout(total=self._deadline_seconds),
+                    cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,
                     skip_auto_headers=("Content-Type",),  # what is signed is what is sent
                 )
