@@ -15,6 +15,7 @@ from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.uri import Location, parse_uri, unquote_path
 from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.registry import is_on_store
 
 _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted, no "." or ".."
 
@@ -151,7 +152,7 @@ def _own_directory(uri: str, scheme: str, authority: str) -> str:
 
 
 def _own_path(location: Location, spec: StoreSpec, uri: str) -> str:
-    if location.scheme and (location.scheme, location.authority) != (spec.scheme, spec.authority):
+    if location.scheme and not is_on_store(location, spec.scheme, spec.authority):
         raise PreflightError(
             f"{uri}: is on another store than the destination "
             f"({spec.scheme}://{spec.authority}), and a rename cannot cross stores"

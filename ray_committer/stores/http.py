@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import aiohttp
-from fsspec.asyn import get_loop
+from fsspec.asyn import get_loop, iothread
 from yarl import URL
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
@@ -58,10 +58,7 @@ class HttpClient:
         and 503, `StoreUnavailableError` for other answers of a server in trouble, and for none.
         """
         answer = self._send(method, url, path, headers, data)
-        if answer.status in _THROTTLED:
-            raise ThrottledError(path, _retry_after_seconds(answer.headers.get("Retry-After")))
-        if answer.status in _UNANSWERED:
-            raise StoreUnavailableError(path, f"{method}: the store answered {answer.status}")
+        raise_if_unanswered(path, method, answer.status, answer.headers)
         return answer
 
     def close(self) -> None:
@@ -100,16 +97,30 @@ class HttpClient:
                     timeout=aiohttp.ClientTimeout(total=self._deadline_seconds),
                     cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,
+                    skip_auto_headers=("Content-Type",),  # what is signed is what is sent
                 )
-                weakref.finalize(self, _close_soon, self._session)
+                # aiohttp would make a PUT or DELETE again on a connection that was closed meanwhile
+                self._session._retry_connection = False
+                weakref.finalize(self, _close, self._session)
             return self._session
 
 
-def _close_soon(session: aiohttp.ClientSession) -> None:
-    """Close the connections of a client that nobody has any more."""
-    loop = get_loop()
-    with suppress(RuntimeError):  # the interpreter ends, and the loop has
-        loop.call_soon_threadsafe(lambda: loop.create_task(session.close()))
+def _close(session: aiohttp.ClientSession) -> None:
+    """Close the connections of a client that nobody has any more, or at the end of the process."""
+    if session.closed or not get_loop().is_running():
+        return
+    closed = asyncio.run_coroutine_threadsafe(session.close(), get_loop())
+    if threading.current_thread() is not iothread[0]:
+        with suppress(TimeoutError):
+            closed.result(timeout=1.0)
+
+
+def raise_if_unanswered(path: str, what: str, status: int, headers: Mapping[str, str]) -> None:
+    """Raise what `HttpClient.request` raises for a status that does not tell what was done."""
+    if status in _THROTTLED:
+        raise ThrottledError(path, _retry_after_seconds(headers.get("Retry-After")))
+    if status in _UNANSWERED:
+        raise StoreUnavailableError(path, f"{what}: the store answered {status}")
 
 
 def _retry_after_seconds(value: str | None) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.protocol.uri import Location, normal_path, parse_uri
+from ray_committer.stores.adls_names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 
@@ -18,7 +19,7 @@ _REFUSED = {
     "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
     "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
 }
-_EXTRAS: dict[str, str] = {"gs": "gcs"}
+_EXTRAS = {"gs": "gcs", "abfs": "adls"}
 """The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "wasbs": "wasb", "local": "file", "": "file"}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
@@ -36,10 +37,18 @@ def resolve_destination(
         location = parse_uri(destination)
     else:
         location = Location("file", "", normal_path(os.path.abspath(destination)))
+    options = dict(storage_options or {})
     scheme = _ALIASES.get(location.scheme, location.scheme)
-    spec = StoreSpec(scheme, location.authority, dict(storage_options or {}))
+    spec = StoreSpec(scheme, _normal_authority(scheme, location.authority, options), options)
     _check_supported(spec, destination)
     return spec, location.path
+
+
+def is_on_store(location: Location, scheme: str, authority: str) -> bool:
+    """Whether `location` is on the store that `resolve_destination` calls `scheme` and `authority`."""
+    if location.scheme == scheme == "abfs":
+        return is_same_container(location.authority, authority)
+    return (location.scheme, location.authority) == (scheme, authority)
 
 
 def open_store(spec: StoreSpec) -> StoreOperations:
@@ -73,8 +82,17 @@ def _open_remote(spec: StoreSpec) -> StoreOperations:
             from ray_committer.stores.gcs import GcsStore
 
             return GcsStore(spec)
+        case "abfs":
+            from ray_committer.stores.adls import open_adls
+
+            return open_adls(spec)
         case _:
             raise AssertionError(f"{spec.scheme}: is in the table of stores and has no class")
+
+
+def _normal_authority(scheme: str, authority: str, options: Mapping[str, Any]) -> str:
+    """One name for one place, however the URL and the options spell it."""
+    return normal_authority(authority, options, os.environ) if scheme == "abfs" else authority
 
 
 def _check_supported(spec: StoreSpec, shown: str) -> None:

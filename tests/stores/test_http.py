@@ -173,3 +173,29 @@ def test_many_threads_share_it(server: Server, client: HttpClient):
     with ThreadPoolExecutor(32) as pool:
         assert set(pool.map(lambda _: get(client, server), range(200))) == {200}
     assert server.requests == 200
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "GET"])
+def test_a_request_whose_answer_is_lost_is_not_made_again_on_a_connection_that_is_kept(
+    server: Server, client: HttpClient, method: str
+):
+    async def drop(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    get(client, server)
+    server.answer = drop
+    with pytest.raises(StoreUnavailableError):
+        client.request(method, f"{server.url}/a", path="/the/path", headers={})
+    assert server.requests == 2
+
+
+def test_no_header_is_added_that_a_signature_would_have_to_know(server: Server, client: HttpClient):
+    async def kind(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=str(request.headers.get("Content-Type")))
+
+    server.answer = kind
+    for method, data in (("PUT", None), ("PUT", b"data"), ("DELETE", None)):
+        found = client.request(method, f"{server.url}/a", path="/a", headers={}, data=data)
+        assert found.body == b"None"

@@ -1,0 +1,231 @@
+"""Azure Data Lake Storage Gen2: accounts with a hierarchical namespace, by the DFS calls.
+
+A rename is one atomic request, bound to the source's etag, which it keeps: so the etag in a manifest is
+both the condition of the rename and its proof. Source: Hadoop's ABFS, which recovers in this way.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
+import msgspec
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.adls_auth import connect
+from ray_committer.stores.adls_http import (
+    APPEND_BYTES,
+    PAGE_PATHS,
+    AdlsHttp,
+    bare_etag,
+    error_code,
+    error_of,
+    quoted_etag,
+)
+from ray_committer.stores.adls_names import parse_authority
+from ray_committer.stores.adls_namespace import require_hierarchical_namespace
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreOperations, StoreSpec, Versions
+from ray_committer.stores.http import HttpAnswer
+
+PATH_BYTES = 1024
+"""The documented limit, of characters; no other is documented for one element of a path."""
+
+
+def open_adls(spec: StoreSpec) -> StoreOperations:
+    """Open a container; `StoreRefusedError` if its account is unknown or has a flat namespace."""
+    container = parse_authority(spec.authority)
+    if not container.account:
+        raise StoreRefusedError(
+            f"abfs://{spec.authority}: names no account; write "
+            f"abfss://{container.name}@ACCOUNT.dfs.core.windows.net/, or give account_name as a "
+            f"storage option"
+        )
+    connection = connect(spec.storage_options, container.account, container.host)
+    http = AdlsHttp(connection, container.name)
+    require_hierarchical_namespace(http)
+    match spec.storage_options.get("transport", "http"):
+        case "http":
+            return AdlsStore(spec, http)
+        case "sdk":
+            from ray_committer.stores.adls_sdk import SdkAdlsStore
+
+            http.close()
+            return SdkAdlsStore(spec, connection, container.name)
+        case other:
+            raise StoreRefusedError(f"transport={other!r}: is none; leave it out, or give 'sdk'")
+
+
+class AdlsStore:
+    """`StoreOperations` on ``abfs://``, each made of single requests, none of them repeated."""
+
+    capabilities = StoreCapabilities(
+        listing_is_cheap=False,
+        max_path_length=PATH_BYTES,
+        max_name_length=PATH_BYTES,
+        versions=Versions.ETAG,
+    )
+
+    def __init__(self, spec: StoreSpec, http: AdlsHttp) -> None:
+        self.spec = spec
+        self._http = http
+
+    def get_status(self, path: str) -> FileStatus | None:
+        if path == "/":
+            return FileStatus("/", is_directory=True)
+        answer = self._http.path("HEAD", path)
+        if _is_nothing(answer):
+            return None
+        headers = _checked(answer, path).headers
+        return file_status(
+            path,
+            is_directory=headers.get("x-ms-resource-type") == "directory",
+            size=int(headers.get("Content-Length", 0)),
+            modified_milliseconds=_milliseconds(headers.get("Last-Modified")),
+            etag=bare_etag(headers.get("ETag")),
+        )
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        return list(self._list(path, recursive=False))
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        try:
+            return [found for found in self._list(path, recursive=True) if not found.is_directory]
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: str) -> bytes:
+        return _checked(self._http.path("GET", path), path).body
+
+    def write(self, path: str, data: bytes) -> None:
+        _checked(self._http.path("PUT", path, {"resource": "file"}), path)
+        for start in range(0, len(data), APPEND_BYTES):
+            part = data[start : start + APPEND_BYTES]
+            is_last = start + len(part) == len(data)
+            query = {"action": "append", "position": str(start), "flush": "true" if is_last else "false"}
+            _checked(self._http.path("PATCH", path, query, data=part), path)
+
+    def mkdirs(self, path: str) -> None:
+        if path == "/":
+            return
+        answer = self._http.path("PUT", path, {"resource": "directory"}, {"If-None-Match": "*"})
+        if error_code(answer) != "PathAlreadyExists":
+            _checked(answer, path)
+            return
+        kind = answer.headers.get("x-ms-existing-resource-type")
+        status = None if kind else self.get_status(path)
+        if kind != "directory" and not (status and status.is_directory):
+            raise FileExistsError(errno.EEXIST, "a file stands in the way", path)
+
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        self._rename(source, dest, version, {"If-None-Match": "*"})
+
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+        self._rename(source, dest, version, {})
+
+    def delete_file(self, path: str) -> bool:
+        answer = self._http.path("DELETE", path)
+        return not _is_nothing(answer) and bool(_checked(answer, path))
+
+    def delete_directory(self, path: str) -> bool:
+        query = {"recursive": "true", "paginated": "true"}
+        while True:
+            answer = self._http.path("DELETE", path, query)
+            if _is_nothing(answer):
+                return "continuation" in query
+            token = _checked(answer, path).headers.get("x-ms-continuation")
+            if not token:
+                return True
+            query["continuation"] = token
+
+    def remove_empty_directory(self, path: str) -> bool:
+        answer = self._http.path("DELETE", path, {"recursive": "false"})
+        if _is_nothing(answer) or error_code(answer) == "DirectoryNotEmpty":
+            return False
+        return bool(_checked(answer, path))
+
+    def _rename(self, source: str, dest: str, version: str | None, headers: dict[str, str]) -> None:
+        headers["x-ms-rename-source"] = self._http.source(source)
+        if version is not None:
+            headers["x-ms-source-if-match"] = quoted_etag(version)
+        answer = self._http.path("PUT", dest, {"mode": "legacy"}, headers)
+        if answer.status >= 300:
+            raise error_of(answer.status, error_code(answer), source, dest)
+
+    def _list(self, path: str, *, recursive: bool) -> Iterator[FileStatus]:
+        query = {
+            "resource": "filesystem",
+            "recursive": "true" if recursive else "false",
+            "maxResults": str(PAGE_PATHS),
+        }
+        if path != "/":
+            query["directory"] = path[1:]
+        while True:
+            answer = self._http.path("GET", "", query)
+            if error_code(answer) == "PathConflict":
+                raise NotADirectoryError(errno.ENOTDIR, "is a file", path)
+            yield from map(_listed, _PAGE.decode(_checked(answer, path).body).paths)
+            token = answer.headers.get("x-ms-continuation")
+            if not token:
+                return
+            query["continuation"] = token
+
+
+class _Path(msgspec.Struct, gc=False, rename="camel"):
+    """A line of a listing; numbers and flags are text."""
+
+    name: str
+    etag: str | None = None
+    last_modified: str | None = None
+    content_length: int = 0
+    is_directory: bool = False
+
+
+class _Page(msgspec.Struct):
+    paths: list[_Path] = []
+
+
+_PAGE = msgspec.json.Decoder(_Page, strict=False)
+
+
+def _listed(found: _Path) -> FileStatus:
+    return file_status(
+        f"/{found.name}",
+        is_directory=found.is_directory,
+        size=found.content_length,
+        modified_milliseconds=_milliseconds(found.last_modified),
+        etag=bare_etag(found.etag),
+    )
+
+
+def file_status(
+    path: str, *, is_directory: bool, size: int, modified_milliseconds: int | None, etag: str | None
+) -> FileStatus:
+    """A status in which the etag is the version too."""
+    return FileStatus(
+        path=path,
+        is_directory=is_directory,
+        size=0 if is_directory else size,
+        modified_milliseconds=modified_milliseconds,
+        etag=etag,
+        version=etag,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _milliseconds(date: str | None) -> int | None:
+    return int(parsedate_to_datetime(date).timestamp()) * 1000 if date else None
+
+
+def _is_nothing(answer: HttpAnswer) -> bool:
+    """Whether there is nothing at a path, or cannot be since a file is above it."""
+    if answer.status == 404:
+        return error_code(answer) != "FilesystemNotFound"
+    return error_code(answer) == "PathConflict"
+
+
+def _checked(answer: HttpAnswer, path: str) -> HttpAnswer:
+    if answer.status >= 300:
+        raise error_of(answer.status, error_code(answer), path)
+    return answer

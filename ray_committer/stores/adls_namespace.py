@@ -1,0 +1,83 @@
+"""Refuse an account whose namespace is flat: there a rename is a copy and a delete, whatever the call.
+
+Nothing is assumed. Three requests can tell, and each needs another permission: the container's
+properties, those of the account, and the root's access control list, which only a hierarchical namespace
+has and which Hadoop's ABFS asks for. The first that answers decides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ray_committer.backoff import backoff_seconds
+from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+from ray_committer.stores.adls_http import AdlsHttp, error_code
+from ray_committer.stores.http import HttpAnswer
+
+ATTEMPTS = 6
+
+
+def require_hierarchical_namespace(http: AdlsHttp) -> None:
+    """Return if the account has one; `StoreRefusedError` if it has none or nothing tells.
+
+    `FileNotFoundError` if there is no such container.
+    """
+    denied = []
+    for question in (_by_container, _by_account, _by_root):
+        is_hierarchical, answer = question(http)
+        if is_hierarchical:
+            return
+        if is_hierarchical is False:
+            raise StoreRefusedError(
+                f"abfs://{http.container}@{http.connection.account}: the account has no hierarchical "
+                f"namespace, so a rename there is a copy and a delete; upgrade it to Data Lake Storage "
+                f"Gen2, or write to an account that is one"
+            )
+        denied.append(f"{answer.status} {error_code(answer)}".strip())
+    raise StoreRefusedError(
+        f"abfs://{http.container}@{http.connection.account}: nothing tells whether the account has a "
+        f"hierarchical namespace ({', '.join(denied)}), without which a rename is a copy; grant reading "
+        f"the container's properties (Storage Blob Data Contributor)"
+    )
+
+
+Told = tuple[bool | None, HttpAnswer]
+
+
+def _by_container(http: AdlsHttp) -> Told:
+    answer = _ask(lambda: http.path("HEAD", "", {"resource": "filesystem"}))
+    if error_code(answer) == "FilesystemNotFound":
+        raise FileNotFoundError(2, "there is no such container", http.container)
+    return _flag(answer, "x-ms-namespace-enabled"), answer
+
+
+def _by_account(http: AdlsHttp) -> Told:
+    query = {"restype": "account", "comp": "properties"}
+    answer = _ask(lambda: http.url("GET", f"{http.connection.blob}/", query, path=http.container))
+    return _flag(answer, "x-ms-is-hns-enabled"), answer
+
+
+def _by_root(http: AdlsHttp) -> Told:
+    query = {"action": "getAccessControl", "upn": "false"}
+    answer = _ask(lambda: http.path("HEAD", "//", query))
+    if answer.status == 400:
+        return False, answer
+    return (True if answer.status == 200 and "x-ms-acl" in answer.headers else None), answer
+
+
+def _flag(answer: HttpAnswer, name: str) -> bool | None:
+    value = answer.headers.get(name) if answer.status == 200 else None
+    return None if value is None else value.lower() == "true"
+
+
+def _ask(request: Callable[[], HttpAnswer]) -> HttpAnswer:
+    """Make a request, again while the store has no time for it: nothing guards a store being opened."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return request()
+        except ThrottledError as e:
+            time.sleep(max(e.retry_after_seconds or 0.0, backoff_seconds(attempt)))
+        except StoreUnavailableError:
+            time.sleep(backoff_seconds(attempt))
+    return request()

@@ -1,0 +1,33 @@
+"""The store contract on an account with a hierarchical namespace."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing import StoreContract
+from tests.integration.adls.conftest import opened
+
+pytestmark = [pytest.mark.xdist_group("adls")]
+
+
+class TestAdlsStore(StoreContract):
+    faulty_renames = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "120"))
+
+    @pytest.fixture
+    def store(self, url: str, options: dict[str, Any]) -> StoreOperations:
+        return opened(url, options)
+
+    @pytest.fixture
+    def root(self, store: StoreOperations) -> str:
+        store.mkdirs("/root")
+        return "/root"
+
+
+class TestSdkAdlsStore(TestAdlsStore):
+    @pytest.fixture
+    def options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "transport": "sdk"}

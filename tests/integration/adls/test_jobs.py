@@ -1,0 +1,247 @@
+"""Whole jobs on an account: faults of the server, throttling, crashes, Hadoop's manifests, Ray."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, Outcome
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.recovery import Proof
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.registry import resolve_destination
+from ray_committer.testing import (
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from tests.integration.adls.conftest import CONTAINER, opened
+from tests.integration.adls.jobs import all_of, files_of, write_as_hadoop
+from tests.servers.dfs import DfsServer
+from tests.servers.faults import Fault, Faults
+
+pytestmark = [pytest.mark.xdist_group("adls"), pytest.mark.timeout(120)]
+
+RENAMES = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "240"))
+CAP = 100
+CAPPED_FILES = 500
+
+
+@pytest.fixture
+def store(url: str, options: dict[str, Any]) -> StoreOperations:
+    return opened(url, options)
+
+
+@pytest.fixture
+def job(url: str, options: dict[str, Any]) -> JobAttempt:
+    return new_job_attempt(resolve_destination(url, options)[1], "job_1", 0)
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+def test_files_arrive_once_each_though_requests_and_answers_are_lost(
+    dfs: DfsServer,
+    store: StoreOperations,
+    job: JobAttempt,
+    url: str,
+    options: dict[str, Any],
+    transport: str,
+):
+    tasks = files_of(4, RENAMES)
+    write_job(store, job, tasks)
+    dfs.faults = Faults(failed_before=0.065, failed_after=0.03, lost_answer=0.035)
+    report = ray_committer.commit_job(
+        url,
+        "job_1",
+        executor="threads",
+        options=CommitOptions(threads=16),
+        storage_options={**options, "transport": transport},
+    )
+    injected, dfs.faults = dict(dfs.faults.injected), Faults()
+    print(f"{RENAMES} files, {injected}, moved {report.moved}, proved {report.proved}")
+    done = injected[Fault.FAILED_AFTER] + injected[Fault.LOST_ANSWER]
+    assert report.outcome is Outcome.COMMITTED
+    assert report.moved + sum(report.proved.values()) == RENAMES
+    assert report.proved == {Proof.ETAG: done}
+    assert done >= 0.03 * RENAMES
+    assert visible_files(store, job.destination) == all_of(tasks)
+    assert store.get_status(job.temporary) is None
+
+
+def test_a_commit_takes_what_a_throttled_account_bears_and_loses_nothing(
+    dfs: DfsServer, store: StoreOperations, job: JobAttempt, url: str, options: dict[str, Any]
+):
+    tasks = files_of(4, CAPPED_FILES)
+    write_job(store, job, tasks)
+    dfs.faults = Faults(requests_per_second=CAP, burst=CAP, retry_after_seconds=None)
+    report = ray_committer.commit_job(
+        url,
+        "job_1",
+        executor="threads",
+        options=CommitOptions(threads=16),
+        storage_options=options,
+    )
+    injected, dfs.faults = dict(dfs.faults.injected), Faults()
+    seconds = report.stage_seconds["committer_commit_job"]
+    used = injected[Fault.NONE] / (CAP * seconds)
+    print(f"{injected} in {seconds:.1f} s: {used:.0%} of the cap; {report.notices}")
+    assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
+    assert injected[Fault.THROTTLED] > 0
+    assert used >= 0.8
+    assert visible_files(store, job.destination) == all_of(tasks)
+
+
+@pytest.mark.parametrize("after", [True, False], ids=["after a rename", "before a rename"])
+def test_a_commit_that_died_among_its_renames_is_finished_by_etags(
+    dfs: DfsServer, store: StoreOperations, job: JobAttempt, *, after: bool
+):
+    tasks = files_of(2, 40)
+    write_job(store, job, tasks)
+    renames: list[StoreCall] = []
+
+    def die(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[0].startswith(job.tasks):
+            renames.append(call)
+            if len(renames) == 20:
+                raise SimulatedCrash(call)
+
+    hooks = {"after": die} if after else {"before": die}
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, **hooks), job)
+    report = run_commit(store, job)
+    moved = 20 if after else 19
+    assert report.resumed
+    assert (report.moved, report.proved) == (40 - moved, {Proof.ETAG: moved})
+    assert visible_files(store, job.destination) == all_of(tasks)
+
+
+NAMES = {"p=a%3A0 b/part 1": b"1", "p=%25/100%": b"2", "p=ü/a+b&c;d#e?f": b"3", "p=a%2Fb/%": b"4"}
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+def test_names_with_literal_escapes_are_kept(
+    dfs: DfsServer, job: JobAttempt, url: str, options: dict[str, Any], transport: str
+):
+    store = opened(url, {**options, "transport": transport})
+    write_job(store, job, {0: NAMES})
+    assert run_commit(store, job).moved == len(NAMES)
+    assert visible_files(store, job.destination) == NAMES
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss"])
+@pytest.mark.parametrize("etags", [True, False])
+@pytest.mark.parametrize("is_plain", [True, False], ids=["fsspec's URL", "Hadoop's URL"])
+def test_what_hadoop_wrote_is_committed_under_either_url(
+    dfs: DfsServer,
+    store: StoreOperations,
+    job: JobAttempt,
+    url: str,
+    options: dict[str, Any],
+    *,
+    scheme: str,
+    etags: bool,
+    is_plain: bool,
+):
+    tasks = {**files_of(2, 20), 2: NAMES}
+    write_as_hadoop(store, job, tasks, etags=etags, scheme=scheme)
+    dfs.calls.clear()
+    if is_plain:
+        url = f"abfs://{CONTAINER}{job.destination}"
+    report = ray_committer.commit_job(url, executor="threads", storage_options=options)
+    assert (report.outcome, report.moved) == (Outcome.COMMITTED, 20 + len(NAMES))
+    assert visible_files(store, job.destination) == all_of(tasks)
+    own_files = 3  # the commit record, the commit point and _SUCCESS are renamed to their places
+    assert dfs.calls["rename"] == 20 + len(NAMES) + own_files
+    assert dfs.calls["status"] == 0
+
+
+@pytest.mark.parametrize("etags", [True, False])
+def test_a_source_that_was_written_again_is_not_moved(
+    store: StoreOperations, job: JobAttempt, *, etags: bool
+):
+    """A zombie writes once more, of the same size, after the commit has begun."""
+    write_as_hadoop(store, job, {0: {"a": b"first", "b": b"other"}}, etags=etags)
+    source = f"{job.task_attempt('attempt_job_1_m_000000_0')}/a"
+
+    def rewrite(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[0] == source:
+            store.write(source, b"later")
+
+    with pytest.raises(CommitStateUnknownError, match="was written again"):
+        run_commit(WrappedStore(store, before=rewrite), job)
+    assert store.read(source) == b"later"
+    assert store.get_status(f"{job.destination}/a") is None
+
+
+def test_a_foreign_file_of_the_same_size_is_never_taken_for_ours(
+    store: StoreOperations, job: JobAttempt
+):
+    """The rename took place, and somebody put another file there before the commit is run again."""
+    write_as_hadoop(store, job, {0: {"a": b"first", "b": b"other"}}, etags=True)
+
+    def die(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1] == f"{job.destination}/a":
+            raise SimulatedCrash(call)
+
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, after=die), job)
+    store.write(f"{job.destination}/a", b"FIRST")
+    with pytest.raises(CommitConflictError, match="is not what its manifest says"):
+        run_commit(store, job)
+    assert store.read(f"{job.destination}/a") == b"FIRST"
+
+
+def test_a_large_attempt_directory_is_deleted_by_a_request_a_page(
+    dfs: DfsServer, store: StoreOperations
+):
+    write_job(store, new_job_attempt("/t", "j", 0), {0: {f"f-{n}": b"" for n in range(30)}})
+    dfs.containers[CONTAINER].delete_page = 10
+    dfs.calls.clear()
+    assert store.delete_directory("/t")
+    assert dfs.calls["delete"] == 4  # 37 paths
+    assert store.get_status("/t") is None
+
+
+def test_a_listing_of_several_pages_is_complete(store: StoreOperations, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ray_committer.stores.adls.PAGE_PATHS", 7)
+    names = {f"d{n % 3}/f-{n}": b"" for n in range(40)}
+    for name, data in names.items():
+        store.mkdirs(f"/t/{name.partition('/')[0]}")
+        store.write(f"/t/{name}", data)
+    assert sorted(one.path for one in store.list_files("/t")) == sorted(f"/t/{name}" for name in names)
+    assert len(store.list_status("/t/d0")) == 14
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_job_of_python_tasks_is_committed_on_ray(dfs: DfsServer, url: str, options: dict[str, Any]):
+    """Tasks write with adlfs to the URLs that they are told, workers of two raylets rename."""
+    import fsspec
+
+    ray_committer.setup_job(url, "job_1", storage_options=options)
+    written = {}
+    for task in range(4):
+        with ray_committer.task_attempt(url, "job_1", task, storage_options=options) as attempt:
+            for number in range(60):
+                name = f"p={number % 5}/part-{task}-{number}"
+                with fsspec.open(attempt.path(name), "wb", **options) as file:
+                    file.write(name.encode())
+                written[name] = name.encode()
+    dfs.faults = Faults(failed_before=0.05, lost_answer=0.05)
+    report = ray_committer.commit_job(
+        url,
+        executor="ray",
+        options=CommitOptions(workers=4, shard_files=20),
+        storage_options=options,
+    )
+    dfs.faults = Faults()
+    assert report.outcome is Outcome.COMMITTED
+    assert report.moved + report.proved[Proof.ETAG] == 240
+    store = opened(url, options)
+    assert visible_files(store, resolve_destination(url, options)[1]) == written
