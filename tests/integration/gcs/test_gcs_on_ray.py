@@ -10,7 +10,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.events import Event, FilesRenamed
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.stores.gcs import GcsStore
 from ray_committer.testing import visible_files
 from tests.integration.gcs.jobs import all_of, tasks_of, write_hadoop_job
@@ -31,7 +31,8 @@ def test_a_python_job_is_committed_by_workers_on_several_nodes(
     for task, files in tasks.items():
         with ray_committer.task_attempt(url, "job_1", task, storage_options=options) as attempt:
             for name, data in files.items():
-                attempt.store.write(attempt.path(name), data)
+                assert attempt.path(name).startswith(f"gs://{bucket}/lake/table/_temporary/")
+                attempt.store.write(join(attempt.directory, name), data)
     report = ray_committer.commit_job(
         url, executor="ray", options=CommitOptions(workers=2, shard_files=20), storage_options=options
     )
