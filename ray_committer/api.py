@@ -1,4 +1,4 @@
-"""The public operations on jobs: set up, write, commit, abort, list, plan, validate.
+"""The public operations on jobs: set up, write, commit, abort, list, plan, validate; and the doctor.
 
 Every function opens the store that the destination's URL names, and refuses one whose rename is a copy
 before anything else happens. Errors are those of `ray_committer.errors`.
@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import msgspec
 
 from ray_committer.cancellation import CancelToken
+from ray_committer.checkup.examine import examine, refused
+from ray_committer.checkup.lines import Diagnosis
 from ray_committer.commit_report import CommitReport
-from ray_committer.errors import JobNotFoundError, PathError, ValidationError
+from ray_committer.errors import JobNotFoundError, PathError, StoreRefusedError, ValidationError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
@@ -52,7 +54,7 @@ from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import fsspec_url, resolve_destination
+from ray_committer.stores.registry import fsspec_url, open_store, resolve_destination
 
 _DEFAULTS = CommitOptions()
 
@@ -314,6 +316,26 @@ def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> li
         for found in find_job.list_job_directories(store, destination)
         for attempt in found.attempts
     ]
+
+
+def doctor(
+    dest: str,
+    *,
+    executor: ExecutorName = "auto",
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> Diagnosis:
+    """Try what a commit to `dest` rests on: its store, the Ray cluster, the Spark that is installed.
+
+    It works on files of its own below ``$dest/_temporary`` and removes them. A store that is refused
+    is a failed line, not an error.
+    """
+    try:
+        spec, destination = resolve_destination(dest, storage_options)
+        store = open_store(spec)
+    except StoreRefusedError as e:
+        return refused(dest, str(e))
+    return examine(store, destination, executor, options)
 
 
 def _nonce() -> str:

@@ -46,6 +46,8 @@ class CommitOptions:
     mark_success: write ``_SUCCESS``.
     cleanup: remove the job's directory after the commit.
     validate: list each destination directory and compare; None means where listing is cheap.
+    durable: force what the commit did to disk before it counts, so that a power cut takes nothing back;
+        the content of its files is for who writes them to force.
     delete_blocking_files: remove a file that stands where a directory must go.
     summary_directory: where ``summary-$jobId.json`` is written, on the destination's store.
     threads: operations at once, in this process.
@@ -74,6 +76,7 @@ class CommitOptions:
     mark_success: bool = True
     cleanup: bool = True
     validate: bool | None = None
+    durable: bool = False
     delete_blocking_files: bool = False
     summary_directory: str | None = None
     threads: int = 32

@@ -255,9 +255,63 @@ def test_an_unreadable_destination_is_one_clear_line(open_dest: Path, request):
     assert "no permission" in result.stderr
 
 
+def test_a_durable_commit_is_one_by_a_flag(write_job, dest: Path, tree):
+    write_job({0: {"p=1/a": "x"}})
+    command = ("commit", str(dest), "--assume-complete", "--output", "json", "--durable")
+    report = json.loads(run(*command).stdout)
+    assert "job_stage_sync_to_disk" in report["stage_seconds"]
+    assert tree() == {"p=1/a": "x"}
+
+
+def test_doctor_prints_a_line_for_each_thing_and_exits_with_0_if_none_failed(dest: Path):
+    result = run("doctor", str(dest))
+    assert result.exit_code == 0
+    rows = result.stdout.splitlines()
+    assert rows[-1] == f"{dest}: nothing failed"
+    assert {row.split()[0] for row in rows[:-1]} <= {"ok", "warning", "note"}
+    assert any(row.startswith("ok       rename never replaces") for row in rows)
+    assert any("not used: local files gain nothing" in row for row in rows)
+    assert not dest.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--json"], ["--output", "json"]])
+def test_doctor_as_json_is_one_object(dest: Path, arguments: list[str]):
+    report = json.loads(run("doctor", str(dest), *arguments).stdout)
+    assert (report["destination"], report["failed"]) == (str(dest), False)
+    names = [line["name"] for line in report["lines"]]
+    assert names[:4] == ["store", "write", "rename", "rename never replaces"]
+    assert set(report["lines"][0]) == {"name", "verdict", "measured", "advice"}
+
+
+def test_doctor_of_a_refused_store_is_one_line_and_exits_with_1():
+    result = run("doctor", "s3a://bucket/table")
+    assert result.exit_code == 1
+    first, last = result.stdout.splitlines()
+    assert first.startswith("failed   store  s3a://bucket/table: cannot be committed to: S3 has no")
+    assert last == "s3a://bucket/table: a commit would fail or not be safe"
+    assert json.loads(run("doctor", "s3a://bucket/table", "--json").stdout)["failed"] is True
+
+
+def test_doctor_of_a_directory_that_may_not_be_written_says_what_to_grant(open_dest: Path, request):
+    open_dest.mkdir()
+    open_dest.chmod(0o555)
+    request.getfixturevalue("unprivileged")
+    result = run("doctor", str(open_dest))
+    assert result.exit_code == 1
+    assert "Permission denied" in result.stdout
+    assert "-> grant reading, writing, renaming and deleting" in result.stdout
+
+
+def test_doctor_as_a_person_runs_it(dest: Path):
+    command = [sys.executable, "-m", "ray_committer.cli", "doctor", str(dest), "--executor", "threads"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    assert "not used: it was not asked for" in result.stdout
+
+
 def test_version_and_help():
     assert run("--version").stdout.strip().endswith(__version__)
-    for command in ("commit", "status", "show", "abort"):
+    for command in ("commit", "status", "show", "abort", "doctor"):
         assert command in run("--help").stdout
         assert "Usage" in run(command, "--help").stdout
 

@@ -34,6 +34,7 @@ from ray_committer.report.text import report_json, report_lines
 @click.option(
     "--executor", type=click.Choice(["auto", "threads", "ray"]), default="auto", show_default=True
 )
+@click.option("--durable", is_flag=True, help="Let a power cut after the commit take nothing back.")
 @click.option("--dry-run", is_flag=True, help="Load and check the job, change nothing.")
 @shared.storage_option
 @shared.output_option
@@ -44,6 +45,7 @@ def commit(
     expect_tasks: int | None,
     assume_complete: bool,
     executor: ExecutorName,
+    durable: bool,
     dry_run: bool,
     storage: tuple[str, ...],
     output: str,
@@ -56,7 +58,10 @@ def commit(
     if expect_tasks is not None and assume_complete:
         raise click.UsageError("--expect-tasks and --assume-complete exclude each other")
     options = CommitOptions(
-        job_attempt=attempt, expected_tasks=expect_tasks, assume_complete=assume_complete or dry_run
+        job_attempt=attempt,
+        expected_tasks=expect_tasks,
+        assume_complete=assume_complete or dry_run,
+        durable=durable,
     )
     storage_options = shared.storage_options(storage)
     if dry_run:

@@ -10,6 +10,7 @@ import click
 
 from ray_committer.cli.abort import abort
 from ray_committer.cli.commit import commit
+from ray_committer.cli.doctor import doctor
 from ray_committer.cli.show import show
 from ray_committer.cli.status import status
 from ray_committer.errors import RayCommitterError
@@ -55,3 +56,4 @@ main.add_command(commit)
 main.add_command(status)
 main.add_command(show)
 main.add_command(abort)
+main.add_command(doctor)

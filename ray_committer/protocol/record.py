@@ -66,6 +66,7 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     partition_paths: list[str] = []
     allowed_roots: list[str] = []
     mark_success: bool = True
+    durable: bool = False
     aborted: bool = False
     """The decision was to abort: nothing of the job may ever be committed."""
 

@@ -11,7 +11,6 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,28 +19,17 @@ from ray_committer.errors import RayCommitterError, RayNotAvailableError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
+from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.options import CommitOptions
 from ray_committer.spark.handler import DEFERRED, CommitHandler, HandlerSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROTOCOL_KEY = "spark.sql.sources.commitProtocolClass"
-PROTOCOL_CLASS = "io.raycommitter.RayCommitProtocol"
 MODE_KEY = "spark.ray_committer.commit"
 JAR_PROTOCOL_VERSION = 1
 
 CommitMode = Literal["ray", "deferred", "spark"]
-
-
-def jar_path() -> str:
-    """The jar that Spark's driver and executors load."""
-    jar = Path(__file__).parent / "jars" / "ray-committer.jar"
-    if not jar.is_file():
-        raise RayCommitterError(
-            f"{jar}: is missing; build it with `python hatch_build.py` in a checkout, or use a wheel"
-        )
-    return str(jar)
 
 
 def spark_conf(commit: CommitMode = "ray") -> dict[str, str]:

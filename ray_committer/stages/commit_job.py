@@ -39,6 +39,7 @@ from ray_committer.stages.save_commit_record import (
     save_commit_record,
 )
 from ray_committer.stages.save_success_file import save_success_file, save_summary_report
+from ray_committer.stages.sync_to_disk import sync_destinations, sync_manifests, sync_replaced
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stages.worker import Worker
 
@@ -91,6 +92,8 @@ def _commit(
     allowed_roots: tuple[str, ...],
     record_only: bool,
 ) -> None:
+    if context.store.capabilities.risk is not None:
+        context.notice(context.store.capabilities.risk)
     if state.is_remnant:
         progress.outcome = _finish_remnant(context, state)
         return
@@ -99,10 +102,12 @@ def _commit(
         record = load_commit_record(context, committed=False) if state.has_record else None
         if record is not None:
             refuse_aborted(context, record)
+            context = context.as_recorded(record)
         progress.record = record
         roots = (context.job.destination, *(record.allowed_roots if record else allowed_roots))
         with context.stage(names.LOAD_MANIFESTS):
             loaded = load_with_coordinator(context, record, roots)
+            sync_manifests(context, loaded.manifests)
         context.journal.add(loaded.statistics)
         if record is None:
             _check_intent(context, state)
@@ -110,6 +115,7 @@ def _commit(
                 context.executor.start_workers()  # a cluster without room is found before the record
             record = _decide(context, loaded, nonce, replaced_roots, allowed_roots)
             progress.record = record
+        context.sync(context.job.commit_record, context.job.directory)
         if record_only:
             progress.outcome = Outcome.RECORDED
             return
@@ -152,6 +158,7 @@ def _decide(
         partition_paths=list(context.options.partition_paths),
         allowed_roots=list(allowed_roots),
         mark_success=context.options.mark_success,
+        durable=context.options.durable,
     )
     with context.stage(names.SAVE_RECORD):
         return save_commit_record(context, record)
@@ -170,6 +177,9 @@ def _publish(
     with context.stage(names.RENAME_FILES):
         rename_files(context, record, loaded, progress.renamed)
         reconcile(context, record, progress.renamed)
+    if context.syncs:
+        with context.stage(names.SYNC):
+            with_coordinator(context, lambda: sync_destinations(context), record, roots)
     context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
     context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
     if _validates(context):
@@ -180,12 +190,15 @@ def _publish(
     if record.replaced:
         with context.stage(names.REMOVE_REPLACED):
             progress.replaced = remove_replaced_files(context, record)
+            sync_replaced(context, record)
     with context.stage(names.COMMIT_POINT):
         save_commit_point(context, record)
+        context.sync(context.job.directory)
 
 
 def _conclude(context: JobContext, progress: CommitProgress, record: CommitRecord) -> None:
     """What is left once the commit point is reached; a failure here loses nothing."""
+    context = context.as_recorded(record)
     progress.record = record
     progress.outcome = Outcome.COMMITTED
     if record.mark_success:
@@ -257,13 +270,13 @@ def _prove_same_store(worker: Worker, nonce: str) -> None:
             data = store.read(job.commit_point)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{job.commit_record}: cannot be read on a worker's node ({e}); all nodes must "
-            f"see the same file system. Nothing was moved from there"
+            f"{job.commit_record}: cannot be read on a worker's node ({e}); all nodes must see the "
+            f"same file system or store, with the same rights. Nothing was moved from there"
         ) from e
     if nonce.encode() not in data:
         raise CommitStateUnknownError(
-            f"{job.commit_record}: is another file on a worker's node; all nodes must see "
-            f"the same file system. Nothing was moved from there"
+            f"{job.commit_record}: is another file on a worker's node; all nodes must see the same "
+            f"file system or store. Nothing was moved from there"
         )
 
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
@@ -16,6 +16,7 @@ from ray_committer.executors.base import WorkExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.record import CommitRecord
 from ray_committer.stores.guarded import GuardedStore
 
 _log = logging.getLogger(__name__)
@@ -71,6 +72,21 @@ class JobContext:
             if self.cancelled.is_cancelled:
                 return
             yield item
+
+    def as_recorded(self, record: CommitRecord) -> JobContext:
+        """With what the record promises and this run was not asked for."""
+        durable = self.options.durable or record.durable
+        return replace(self, options=replace(self.options, durable=durable))
+
+    @property
+    def syncs(self) -> bool:
+        """Whether the commit is to survive a power cut on a store that must be told so."""
+        return self.options.durable and self.store.capabilities.needs_sync
+
+    def sync(self, *paths: str) -> None:
+        """Force files, and the names in directories, to disk, in this order, if the commit `syncs`."""
+        for path in paths if self.syncs else ():
+            self.store.sync(path)
 
     def notice(self, text: str) -> None:
         """Tell the listener and the report something that a person should read."""

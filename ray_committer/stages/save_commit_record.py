@@ -35,6 +35,7 @@ def save_commit_record(context: JobContext, record: CommitRecord) -> CommitRecor
     """
     temporary = f"{context.job.commit_record}.{record.nonce}.tmp"
     context.store.write(temporary, encode_record(record))
+    context.sync(temporary)
     try:
         settle(lambda: context.store.rename(temporary, context.job.commit_record))
     except OSError as e:

@@ -26,6 +26,7 @@ def save_success_file(context: JobContext, record: CommitRecord, filenames: Sequ
     data = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
     temporary = join(context.job.directory, "_SUCCESS.tmp")
     put_file(context.store, temporary, context.job.success, encode_success(data))
+    context.sync(context.job.success, context.job.destination)
 
 
 def save_summary_report(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, cast, runtime_checkable
 
 from ray_committer.protocol.recovery import Observation
 
@@ -73,6 +73,10 @@ class StoreCapabilities:
     """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
     versions: Versions = Versions.NONE
+    needs_sync: bool = False
+    """What it has acknowledged is lost with the power until it is forced to disk: it `Syncs`."""
+    risk: str | None = None
+    """What may go wrong on it, in words that every commit's report repeats; None for a safe store."""
 
 
 class StoreOperations(Protocol):
@@ -118,3 +122,30 @@ class StoreOperations(Protocol):
 
     def remove_empty_directory(self, path: str) -> bool:
         """Remove a directory; False if it was not there or is not empty."""
+
+
+class Syncs(Protocol):
+    """A store that acknowledges what is not on the disk yet; its capabilities say `needs_sync`."""
+
+    def sync(self, path: str) -> None:
+        """Force the content of a file, or the names in a directory, to disk."""
+
+
+def sync(store: StoreOperations, path: str) -> None:
+    """Force a file or the names in a directory to disk; nothing to do where an answer means that."""
+    if store.capabilities.needs_sync:
+        cast("Syncs", store).sync(path)
+
+
+@runtime_checkable
+class WarnsOfCosts(Protocol):
+    """A store whose own settings may make a commit dearer: soft delete, versioning, a storage class.
+
+    Optional. ``ray-committer doctor`` asks for it, a commit never does, so it may make some requests.
+    """
+
+    def cost_warnings(self) -> list[str]:
+        """What costs more than it must and how to change that, a sentence each; empty if nothing does.
+
+        ``PermissionError`` if the settings may not be read, which is no failure.
+        """

@@ -19,7 +19,7 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import Durations, IOStatistics
 from ray_committer.ratelimit import Clock
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, sync
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,6 +91,10 @@ class GuardedStore:
 
     def remove_empty_directory(self, path: str) -> bool:
         return self._call("op_delete", self._store.remove_empty_directory, path)
+
+    def sync(self, path: str) -> None:
+        """Force a file, or the names in a directory, to disk."""
+        self._call("op_hsync", sync, self._store, path)
 
     def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a request that may be made twice."""

@@ -28,7 +28,11 @@ class LocalStore:
     """`StoreOperations` on ``file://``; about 10 microseconds a rename."""
 
     capabilities = StoreCapabilities(
-        listing_is_cheap=True, max_path_length=4095, max_name_length=255, renames_are_local=True
+        listing_is_cheap=True,
+        max_path_length=4095,
+        max_name_length=255,
+        renames_are_local=True,
+        needs_sync=True,
     )
 
     def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
@@ -95,6 +99,16 @@ class LocalStore:
                 return False
             raise
         return True
+
+    def sync(self, path: str) -> None:
+        """Force the content of a file, or the names in a directory, to disk."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as e:
+            raise OSError(e.errno, f"cannot be forced to disk: {e.strerror}", path) from e
+        finally:
+            os.close(descriptor)
 
     def _list_if_there(self, path: str) -> list[FileStatus]:
         try:

@@ -14,15 +14,46 @@ from ray_committer.stores.adls_names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 
+ALLOW_GENERIC = "allow_generic"
+"""The storage option with which an owner insists on a store that is not known; fsspec never sees it."""
+
 _REFUSED = {
-    "s3": "S3 has no rename, so moving a file is a copy; use Hadoop's S3A committers there",
+    "s3": "S3 has no rename, so moving a file is a copy; use Hadoop's S3A committers there "
+    "(fs.s3a.committer.name=magic), which need none",
     "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
     "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
+    "adl": "this service was ended; use abfss:// with a hierarchical namespace",
+    "oss": "this store renames by copying; use the committer that its Hadoop client brings",
+    "cosn": "this store renames by copying; use the committer that its Hadoop client brings",
+    "obs": "this store renames by copying; use the committer that its Hadoop client brings",
+    "http": "nothing can be renamed there; write to a file system that all nodes mount",
+    "ftp": "a rename may replace a file there; mount it and use a path, if the mount renames safely",
+    "sftp": "a rename may replace a file there; mount it and use a path, if the mount renames safely",
+    "smb": "a rename may replace a file there; mount it and use a path",
+    "viewfs": "it is a view of others; name the file system behind it",
+    "zip": "nothing can be renamed in an archive; write to a directory, and pack that after the commit",
+    "memory": "other processes cannot see it; use a path of a file system",
 }
+_NEVER_GENERIC = ("s3", "wasb", "az", "adl", "http", "zip")
+"""Refused even to an owner who insists: a copy of every byte where there is a better way, or no way."""
 _EXTRAS = {"gs": "gcs", "abfs": "adls"}
 """The optional dependencies of each remote store, by its scheme."""
-_ALIASES = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "wasbs": "wasb", "local": "file", "": "file"}
+_ALIASES = {
+    "": "file",
+    "local": "file",
+    "gcs": "gs",
+    "s3a": "s3",
+    "s3n": "s3",
+    "wasbs": "wasb",
+    "https": "http",
+    "ssh": "sftp",
+    "cos": "cosn",
+    "tar": "zip",
+    "libarchive": "zip",
+    "har": "zip",
+}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
+_CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::.*:/")
 
 
 def resolve_destination(
@@ -33,6 +64,11 @@ def resolve_destination(
     A URL is quoted as Hadoop and fsspec write it; anything else is a local path, taken as it is.
     `StoreRefusedError` names a store that cannot rename safely and what to use instead.
     """
+    if _CHAIN.match(destination):
+        raise StoreRefusedError(
+            f"{destination}: cannot be committed to: it goes through other file systems; name the one "
+            f"behind them"
+        )
     if _URL.match(destination):
         location = parse_uri(destination)
     else:
@@ -60,6 +96,8 @@ def open_store(spec: StoreSpec) -> StoreOperations:
     _check_supported(spec, shown)
     if spec.scheme == "file":
         return LocalStore(spec)
+    if spec.scheme not in _EXTRAS:
+        return _open_generic(spec, shown)
     extra = _EXTRAS[spec.scheme]
     try:
         return _open_remote(spec)
@@ -95,9 +133,30 @@ def _normal_authority(scheme: str, authority: str, options: Mapping[str, Any]) -
     return normal_authority(authority, options, os.environ) if scheme == "abfs" else authority
 
 
+def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
+    """Open a store whose owner insists; its client is fsspec's."""
+    from ray_committer.stores.generic import GenericStore
+
+    options = {key: value for key, value in spec.storage_options.items() if key != ALLOW_GENERIC}
+    try:
+        return GenericStore(spec, options)
+    except (ImportError, TypeError, ValueError) as e:
+        raise StoreRefusedError(
+            f"{shown}: cannot be opened by fsspec on {platform.node()}: {e}; install it on all nodes"
+        ) from e
+
+
 def _check_supported(spec: StoreSpec, shown: str) -> None:
     if spec.scheme in _EXTRAS or (spec.scheme == "file" and not spec.authority):
+        return
+    if _is_generic(spec):
         return
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
     reason = _REFUSED.get(spec.scheme, f"only {known} are known to rename safely")
     raise StoreRefusedError(f"{shown}: cannot be committed to: {reason}")
+
+
+def _is_generic(spec: StoreSpec) -> bool:
+    """Whether the owner insists on a store that is not known to be safe."""
+    insists = str(spec.storage_options.get(ALLOW_GENERIC, "")).lower() in ("true", "1", "yes")
+    return insists and spec.scheme not in ("file", *_EXTRAS, *_NEVER_GENERIC)

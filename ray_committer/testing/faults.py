@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ray_committer.errors import ThrottledError
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, sync
 
 
 class SimulatedCrash(BaseException):
@@ -119,6 +119,11 @@ class WrappedStore:
     def remove_empty_directory(self, path: str) -> bool:
         with self._call("remove_empty_directory", path):
             return self._store.remove_empty_directory(path)
+
+    def sync(self, path: str) -> None:
+        """Force a file, or the names in a directory, to disk."""
+        with self._call("sync", path):
+            sync(self._store, path)
 
 
 def together(*hooks: Hook) -> Hook:

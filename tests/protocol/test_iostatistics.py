@@ -35,6 +35,7 @@ OWN_STAGES = {
     "job_stage_save_commit_record",
     "job_stage_remove_replaced_files",
     "job_stage_commit_point",
+    "job_stage_sync_to_disk",
 }
 
 values = st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**15))

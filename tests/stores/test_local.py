@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from ray_committer.errors import StoreRefusedError
+import ray_committer
+from ray_committer.errors import CommitStateUnknownError, StoreRefusedError
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 
@@ -72,6 +74,39 @@ def test_rename_across_file_systems_is_refused_not_copied(rename, tmp_path: Path
         assert not (tmp_path / "b").exists()
     finally:
         other.unlink()
+
+
+def test_a_commit_across_file_systems_stops_copies_nothing_and_keeps_everything(
+    dest: Path, write_job, tree
+):
+    write_job({0: {"p=1/a": "x", "p=2/b": "y"}})
+    other = Path("/dev/shm") / f"ray-committer-{os.getpid()}"
+    other.mkdir()
+    (dest / "p=1").symlink_to(other)
+    try:
+        with pytest.raises(CommitStateUnknownError, match="is on another file system"):
+            ray_committer.commit_job(str(dest), executor="inline")
+        assert list(other.iterdir()) == []
+        assert len([path for path in (dest / "_temporary").rglob("a") if path.is_file()]) == 1
+        (dest / "p=1").unlink()
+        ray_committer.commit_job(str(dest))
+        assert tree() == {"p=1/a": "x", "p=2/b": "y"}
+    finally:
+        shutil.rmtree(other)
+
+
+def test_what_is_synced_is_a_file_or_a_directory_and_must_be_there(store: LocalStore, tmp_path: Path):
+    (tmp_path / "f").write_text("x")
+    store.sync(str(tmp_path / "f"))
+    store.sync(str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        store.sync(str(tmp_path / "missing"))
+
+
+def test_a_file_system_that_cannot_sync_says_which_path(store: LocalStore):
+    with pytest.raises(OSError, match="cannot be forced to disk") as caught:
+        store.sync("/proc/self/status")
+    assert caught.value.filename == "/proc/self/status"
 
 
 def test_a_file_system_without_links_is_refused(monkeypatch, tmp_path: Path):

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.stores.registry import open_store, resolve_destination
 
 
@@ -38,16 +40,84 @@ def test_both_names_of_google_cloud_storage_mean_one_store(url: str):
     assert spec.storage_options == {"token": "anon"}
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/a", "s3a://bucket/a", "s3n://bucket/a"])
-def test_s3_is_refused_and_the_text_names_what_to_use(url: str):
-    with pytest.raises(StoreRefusedError, match="S3A committers"):
-        resolve_destination(url)
+REFUSED = [
+    ("s3://bucket/a", "S3A committers"),
+    ("s3a://bucket/a", "S3A committers"),
+    ("s3n://bucket/a", "S3A committers"),
+    ("S3A://bucket/a", "S3A committers"),
+    ("wasb://c@account.blob.core.windows.net/a", "use abfss://"),
+    ("wasbs://c@account.blob.core.windows.net/a", "use abfss://"),
+    ("az://container/a", "use abfss://"),
+    ("adl://account.azuredatalakestore.net/a", "use abfss://"),
+    ("oss://bucket/a", "renames by copying"),
+    ("http://host/a", "nothing can be renamed"),
+    ("https://host/a", "nothing can be renamed"),
+    ("ftp://host/a", "mount it"),
+    ("sftp://host/a", "mount it"),
+    ("ssh://host/a", "mount it"),
+    ("smb://host/share/a", "mount it"),
+    ("zip:///archive.zip", "write to a directory"),
+    ("tar:///archive.tar", "write to a directory"),
+    ("zip://inner::s3://bucket/a.zip", "write to a directory"),
+    ("simplecache::s3://bucket/a", "goes through other file systems"),
+    ("viewfs://cluster/a", "the file system behind it"),
+    ("memory://a/b", "other processes cannot see it"),
+    ("file://host/a", "only file://"),
+    ("never-heard-of://host/a", "only file://"),
+]
 
 
-@pytest.mark.parametrize("url", ["http://host/a", "memory://a/b", "file://host/a"])
-def test_other_stores_are_refused(url: str):
-    with pytest.raises(StoreRefusedError, match=r"only file://.* rename safely"):
+@pytest.mark.parametrize(("url", "text"), REFUSED)
+def test_a_store_that_cannot_rename_safely_is_refused_and_the_text_names_what_to_use(url, text: str):
+    with pytest.raises(StoreRefusedError, match=text) as caught:
         resolve_destination(url)
+    assert str(caught.value).startswith(f"{url}: cannot be committed to: ")
+
+
+@pytest.mark.parametrize(("url", "text"), REFUSED)
+def test_nobody_opens_such_a_store_by_its_spec_either(url: str, text: str):
+    scheme, _, rest = url.partition("://")
+    with pytest.raises(StoreRefusedError, match="cannot be committed to"):
+        open_store(StoreSpec(scheme.lower(), rest.partition("/")[0]))
+
+
+def test_a_local_name_with_colons_is_a_path(tmp_path: Path):
+    assert resolve_destination(f"{tmp_path}/a::b")[1] == f"{tmp_path}/a::b"
+
+
+@pytest.mark.parametrize("insists", [True, "true", "True", "1"])
+def test_an_owner_who_insists_gets_a_store_that_is_not_known(insists):
+    options = {"allow_generic": insists}
+    spec, path = resolve_destination("memory://table/a%20b", options)
+    assert (spec.scheme, spec.authority, path) == ("memory", "table", "/a b")
+    store = open_store(spec)
+    assert store.spec == spec  # other processes open it by that, so it holds what the owner said
+    assert "not known to be safe" in str(store.capabilities.risk)
+
+
+@pytest.mark.parametrize("insists", [False, "false", "", "no", None])
+def test_an_owner_who_says_no_does_not_insist(insists):
+    with pytest.raises(StoreRefusedError):
+        resolve_destination("memory://table/a", {"allow_generic": insists})
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://b/a", "s3a://b/a", "wasb://b/a", "az://b/a", "http://h/a", "zip:///a"]
+)
+def test_no_insisting_opens_a_store_that_copies_where_there_is_a_better_way(url: str):
+    with pytest.raises(StoreRefusedError):
+        resolve_destination(url, {"allow_generic": True})
+
+
+def test_insisting_changes_nothing_about_a_store_that_is_known(tmp_path: Path):
+    spec, _ = resolve_destination(str(tmp_path), {"allow_generic": True})
+    assert isinstance(open_store(spec), LocalStore)
+
+
+def test_a_store_that_fsspec_cannot_open_is_one_clear_line():
+    spec, _ = resolve_destination("never-heard-of://host/a", {"allow_generic": True})
+    with pytest.raises(StoreRefusedError, match="cannot be opened by fsspec"):
+        open_store(spec)
 
 
 def test_a_spec_opens_the_store_that_it_came_from(tmp_path: Path):

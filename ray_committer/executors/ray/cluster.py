@@ -21,18 +21,19 @@ _lock = threading.Lock()
 _users = 0
 
 
-def connect(*, may_start: bool) -> bool:
+def connect(*, may_start: bool, may_search: bool = False) -> bool:
     """Make sure that this process is connected to Ray; True if `disconnect` is to be called after.
 
-    Uses the connection that is there, else the cluster of ``RAY_ADDRESS`` or of this machine. Only with
-    `may_start` is a local one started where none is found. Commits of one process share it.
+    Uses the connection that is there, else the cluster of ``RAY_ADDRESS``; with `may_search` that of
+    this machine, too. Only with `may_start` is a local one started where none is found. Commits of
+    one process share it.
     """
     global _users
     with _lock:
         if ray.is_initialized() and not _users:
             return False
         if not ray.is_initialized():
-            _start(may_start=may_start)
+            _start(may_start=may_start, may_search=may_search)
         _users += 1
         return True
 
@@ -46,8 +47,8 @@ def disconnect() -> None:
             ray.shutdown()
 
 
-def _start(*, may_start: bool) -> None:
-    if not may_start and "RAY_ADDRESS" not in os.environ:
+def _start(*, may_start: bool, may_search: bool) -> None:
+    if not may_start and not may_search and "RAY_ADDRESS" not in os.environ:
         raise RayNotAvailableError(
             "Ray is not connected in this driver (was ray.shutdown() called?), and none is started from "
             "inside a Spark job; call ray.init() before the write, set RAY_ADDRESS, or install with "
@@ -60,6 +61,8 @@ def _start(*, may_start: bool) -> None:
     except ConnectionError as e:
         if "RAY_ADDRESS" in os.environ:
             raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there") from e
+        if not may_start:
+            raise RayNotAvailableError("no Ray cluster runs on this machine; set RAY_ADDRESS") from e
         ray.init(address="local", include_dashboard=False, **common)
     except RuntimeError as e:
         raise RayNotAvailableError(f"{address}: this Ray cluster cannot be joined: {e}") from e

@@ -10,6 +10,7 @@ import os
 import platform
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from ray_committer.directories import DirectoryCoordinator
@@ -42,6 +43,11 @@ def run_task(
         _opened.clear()
         _opened[key] = _open(open_resources, authority, f"task-{uuid.uuid4()}")
     return work(_opened[key], item)
+
+
+def answer(ask: Callable[[], Any]) -> tuple[str, Any]:
+    """Say which version of this package a node has, and what `ask` finds there."""
+    return __version__, ask()
 
 
 class CommitWorker:

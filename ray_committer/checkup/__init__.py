@@ -1,0 +1,1 @@
+"""Look, before the first commit, whether one would work: the store, the Ray cluster, Spark's jars."""

@@ -1,0 +1,38 @@
+"""Examine a destination: its store, then who would commit to it, then Spark."""
+
+from __future__ import annotations
+
+from ray_committer.checkup.lines import Diagnosis, Line, Verdict
+from ray_committer.checkup.ray_lines import examine_ray
+from ray_committer.checkup.spark_lines import examine_spark
+from ray_committer.checkup.store_lines import costs, examine_store, what_it_is
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.options import CommitOptions
+from ray_committer.permits import Permits
+from ray_committer.ratelimit import RateLimit
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.guarded import GuardedStore
+
+RETRY_SECONDS = 20.0
+
+
+def examine(
+    store: StoreOperations, destination: str, executor: ExecutorName, options: CommitOptions
+) -> Diagnosis:
+    """Examine everything that a commit to the directory `destination` of `store` rests on."""
+    permits = Permits(RateLimit(options.max_requests_per_second), "doctor", is_here=True)
+    guarded = GuardedStore(store, permits, retry_seconds=RETRY_SECONDS)
+    lines = [
+        what_it_is(store, f"{store.spec.scheme}://{store.spec.authority}{destination}"),
+        *examine_store(
+            guarded, destination, lambda scratch: examine_ray(scratch, store.spec, executor, options)
+        ),
+        costs(store),
+        *examine_spark(),
+    ]
+    return Diagnosis(destination, tuple(lines))
+
+
+def refused(destination: str, reason: str) -> Diagnosis:
+    """The diagnosis of a store that cannot be committed to."""
+    return Diagnosis(destination, (Line("store", Verdict.FAILED, reason),))

@@ -1,0 +1,97 @@
+"""The Ray cluster that a commit would use: is it there, do its nodes see the store, is there room."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.checkup.scratch import PROOF, Scratch
+from ray_committer.errors import RayCommitterError
+from ray_committer.executors.choose import (
+    RAY_PAYS_FROM_FILES,
+    ExecutorName,
+    choose_name,
+    reachable_ray,
+)
+from ray_committer.options import CommitOptions
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import open_store
+from ray_committer.version import __version__
+
+if TYPE_CHECKING:
+    from ray_committer.executors.ray.survey import NodeAnswer, Survey
+
+
+def examine_ray(
+    scratch: Scratch, spec: StoreSpec, executor: ExecutorName, options: CommitOptions
+) -> list[Line]:
+    """Ask every node of the cluster, if a large commit with this `executor` would use one.
+
+    What is missing is a failure only if Ray was asked for by name.
+    """
+    name, reason = executor, "it was not asked for"
+    if executor == "auto":
+        name, reason = choose_name(
+            renames_are_local=scratch.store.capabilities.renames_are_local,
+            ray=reachable_ray(),
+            estimate_files=lambda: RAY_PAYS_FROM_FILES,
+        )
+    if name != "ray":
+        return [Line("ray", Verdict.NOTE, f"not used: {reason}")]
+    from ray_committer.executors.ray.survey import survey
+
+    try:
+        found = survey(partial(read_proof, spec, scratch.proof), options)
+    except RayCommitterError as e:
+        verdict = Verdict.FAILED if executor == "ray" else Verdict.NOTE
+        return [Line("ray", verdict, f"not used: {e}", "start Ray, or commit with --executor threads")]
+    return [_cluster(found), _package(found), _same_store(found), _room(found)]
+
+
+def read_proof(spec: StoreSpec, path: str) -> bytes | str:
+    """On a node: the content of the doctor's file, or in words why it cannot be read there."""
+    try:
+        return open_store(spec).read(path)
+    except (OSError, RayCommitterError) as e:
+        return f"{type(e).__name__}: {e}"
+
+
+def _cluster(found: Survey) -> Line:
+    nodes = len(found.answers)
+    verdict = Verdict.OK if nodes else Verdict.FAILED
+    advice = "" if nodes else "start Ray with CPUs on at least one node"
+    return Line("ray", verdict, f"Ray {found.ray_version}, {nodes} nodes with CPUs", advice)
+
+
+def _package(found: Survey) -> Line:
+    wrong = [
+        f"{one.node}: {one.error or f'version {one.version}'}"
+        for one in found.answers
+        if one.version != __version__
+    ]
+    if not wrong:
+        return Line("ray package", Verdict.OK, f"ray-committer {__version__} on every node")
+    advice = f"install ray-committer {__version__} on all nodes, or give it to Ray in runtime_env"
+    return Line("ray package", Verdict.FAILED, "; ".join(wrong), advice)
+
+
+def _same_store(found: Survey) -> Line:
+    blind = [f"{one.node}: {_shown(one)}" for one in found.answers if one.answer != PROOF]
+    if not blind:
+        return Line("ray sees the store", Verdict.OK, "every node reads what was written here")
+    advice = "let all nodes see the same store with the same rights"
+    return Line("ray sees the store", Verdict.FAILED, "; ".join(blind), advice)
+
+
+def _shown(one: NodeAnswer) -> str:
+    return str(one.error or one.answer)
+
+
+def _room(found: Survey) -> Line:
+    wanted = f"{found.workers} workers ask for {found.wanted_cpus:g} together"
+    measured = f"{found.free_cpus:g} CPUs are free; {wanted}"
+    if found.free_cpus >= found.wanted_cpus:
+        return Line("ray cpus", Verdict.OK, measured)
+    advice = "free some, or lower worker_cpus or workers: a commit would wait 30 s and then stop"
+    return Line("ray cpus", Verdict.WARNING, measured, advice)

@@ -1,0 +1,56 @@
+"""A directory of the doctor's own below ``$dest/_temporary``, and how it leaves everything as it was."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import takewhile
+
+from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.protocol.paths import ancestors, join, parent, temporary_directory
+from ray_committer.stores.base import FileStatus, StoreOperations
+
+PROOF = b"written by ray-committer doctor\n"
+
+
+class Scratch:
+    """Files to experiment with; nothing outside of `path` is ever written or deleted."""
+
+    def __init__(self, store: StoreOperations, destination: str) -> None:
+        self.store = store
+        self.path = join(temporary_directory(destination), f"doctor-{uuid.uuid4()}")
+        self.proof = join(self.path, "proof")
+        self._made: list[str] = []
+
+    def make(self) -> Line:
+        """Make the directory, and note which of those above it were not there."""
+        above = [*ancestors(self.path, "/")]
+        self._made = list(takewhile(lambda path: self.store.get_status(path) is None, above))
+        self.store.mkdirs(self.path)
+        self.store.write(self.proof, PROOF)
+        if self.store.read(self.proof) != PROOF:
+            return Line("write", Verdict.FAILED, f"{self.proof}: is not what was written")
+        return Line("write", Verdict.OK, f"{len(PROOF)} bytes came back as they were written")
+
+    def remove(self) -> Line:
+        """Remove the directory, and those above it that were made for it and hold nothing else."""
+        self.store.delete_directory(self.path)
+        for path in self._made:
+            if self.store.get_status(path) is not None:
+                self.store.remove_empty_directory(path)
+        if self.store.get_status(self.path) is not None:
+            return Line("clean-up", Verdict.FAILED, f"{self.path}: is still there", "delete it")
+        return Line("clean-up", Verdict.OK, "nothing was left behind")
+
+    def file(self, name: str, data: bytes) -> FileStatus:
+        """Write a file and return its status; ``FileNotFoundError`` if the store does not show it."""
+        path = self.at(name)
+        self.store.mkdirs(parent(path))
+        self.store.write(path, data)
+        status = self.store.get_status(path)
+        if status is None:
+            raise FileNotFoundError(2, "was written and is not there", path)
+        return status
+
+    def at(self, name: str) -> str:
+        """The path of `name` in the directory."""
+        return join(self.path, name)

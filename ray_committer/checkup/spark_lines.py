@@ -1,0 +1,109 @@
+"""Spark's side: which Spark is installed, whether our jar is there and fits, and who commits by default.
+
+Read from files alone: no JVM is started.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import zipfile
+from pathlib import Path
+
+from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.errors import RayCommitterError
+from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
+
+SPARK = ((3, 5), (5, 0))
+"""From this version, to before that."""
+SCALA = ("2.12", "2.13")
+
+NOT_THROUGH_US = (
+    "Delta, Iceberg and Hudi tables, the streaming file sink, rdd.saveAsTextFile and Spark Connect are "
+    "committed by themselves, not through ray_committer"
+)
+
+_CORE = re.compile(r"spark-core_(\d+\.\d+)-(\d+)\.(\d+)\.(.+)\.jar")
+
+
+def examine_spark(home: Path | None = None) -> list[Line]:
+    """The lines of the Spark at `home`; None: of ``SPARK_HOME``, else of the installed PySpark."""
+    home = home or _home()
+    limits = Line("not through us", Verdict.NOTE, NOT_THROUGH_US)
+    if home is None:
+        return [Line("spark", Verdict.NOTE, "not used: PySpark is not installed here"), limits]
+    return [_spark(home), _jar(home), _default_committer(home), limits]
+
+
+def _home() -> Path | None:
+    if os.environ.get("SPARK_HOME"):
+        return Path(os.environ["SPARK_HOME"])
+    found = importlib.util.find_spec("pyspark")
+    return Path(found.origin).parent if found and found.origin else None
+
+
+def _core(home: Path) -> re.Match[str] | None:
+    """Scala's version, and the parts of Spark's, by the name of Spark's own jar."""
+    matches = (_CORE.fullmatch(path.name) for path in home.glob("jars/spark-core_*.jar"))
+    return next((match for match in matches if match), None)
+
+
+def _spark(home: Path) -> Line:
+    core = _core(home)
+    if core is None:
+        advice = "install PySpark again, or mend SPARK_HOME"
+        return Line("spark", Verdict.WARNING, f"{home}: holds no jar of Spark's", advice)
+    scala, major, minor, patch = core.groups()
+    measured = f"Spark {major}.{minor}.{patch} with Scala {scala}, {_hadoop(home)}, at {home}"
+    if SPARK[0] <= (int(major), int(minor)) < SPARK[1]:
+        return Line("spark", Verdict.OK, measured)
+    return Line("spark", Verdict.WARNING, measured, "use Spark 3.5 or 4, with which this was tested")
+
+
+def _hadoop(home: Path) -> str:
+    names = sorted(path.stem for path in home.glob("jars/hadoop-client-api-*.jar"))
+    return f"Hadoop {names[0].rpartition('-')[2]}" if names else "no Hadoop client"
+
+
+def _jar(home: Path) -> Line:
+    name = f"{PROTOCOL_CLASS.replace('.', '/')}.class"
+    try:
+        path = jar_path()
+        with zipfile.ZipFile(path) as jar:
+            jar.getinfo(name)
+    except RayCommitterError as e:
+        return Line("committer jar", Verdict.FAILED, str(e), "install a wheel, which carries the jar")
+    except (zipfile.BadZipFile, KeyError):
+        return Line(
+            "committer jar", Verdict.FAILED, f"{path}: lacks {name}", "install ray-committer again"
+        )
+    core = _core(home)
+    if core is not None and core[1] not in SCALA:
+        measured = f"{path}: is for Scala {' and '.join(SCALA)}, Spark has {core[1]}"
+        return Line("committer jar", Verdict.FAILED, measured, "use a Spark that was built with those")
+    return Line("committer jar", Verdict.OK, f"{path}: for Scala {' and '.join(SCALA)}")
+
+
+def _default_committer(home: Path) -> Line:
+    """Who commits where `ray_committer.spark.install` was not called."""
+    path = Path(os.environ.get("SPARK_CONF_DIR", home / "conf")) / "spark-defaults.conf"
+    bound = _setting(path, PROTOCOL_KEY)
+    if bound == PROTOCOL_CLASS:
+        measured = f"{path}: every session of this Spark is bound to ours"
+        return Line("committer", Verdict.OK, measured, "call ray_committer.spark.install in each driver")
+    who = f"{bound} ({path})" if bound else "Spark's own"
+    measured = f"{who} commits until ray_committer.spark.install is called in the driver"
+    return Line("committer", Verdict.OK, measured)
+
+
+def _setting(path: Path, key: str) -> str | None:
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, value = line.strip().replace("=", " ", 1).partition(" ")
+        if name == key:
+            return value.strip()
+    return None

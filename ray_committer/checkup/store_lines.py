@@ -1,0 +1,262 @@
+"""What a store really does, tried on files of our own: each promise that a commit rests on, a line."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.checkup.scratch import Scratch
+from ray_committer.protocol.paths import join
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions, WarnsOfCosts
+
+ROUNDS = 20
+SLOW_SECONDS = 1.0
+
+_USE_ANOTHER = "do not commit to this store: a commit could lose or replace files"
+
+
+@dataclass
+class _WrongError(Exception):
+    """The store did not do what it must."""
+
+    measured: str
+    advice: str = _USE_ANOTHER
+    verdict: Verdict = Verdict.FAILED
+
+
+Look = Callable[[Scratch], str]
+
+
+def examine_store(
+    store: StoreOperations, destination: str, in_scratch: Callable[[Scratch], list[Line]]
+) -> list[Line]:
+    """Try everything in a scratch directory, which is removed; `in_scratch` may use it meanwhile."""
+    scratch = Scratch(store, destination)
+    lines = [_safely("write", scratch.make)]
+    try:
+        if lines[0].verdict is Verdict.OK:
+            lines += [_look(name, look, scratch) for name, look in LOOKS]
+            lines += in_scratch(scratch)
+    finally:
+        lines.append(_safely("clean-up", scratch.remove))
+    return lines
+
+
+def what_it_is(store: StoreOperations, shown: str) -> Line:
+    """Which store it is, and whether it is one that is known to rename safely."""
+    if store.capabilities.risk is not None:
+        advice = "use a store that is known to rename safely"
+        return Line("store", Verdict.WARNING, store.capabilities.risk, advice)
+    return Line("store", Verdict.OK, f"{shown}: renames are atomic, conditional and never copy")
+
+
+def costs(store: StoreOperations) -> Line:
+    """Whether settings of the store make a commit dearer than it must be."""
+    if not isinstance(store, WarnsOfCosts):
+        return Line("costs", Verdict.OK, "no setting of such a store makes a commit dearer")
+    try:
+        warnings = store.cost_warnings()
+    except OSError as e:
+        what = f"the store's settings could not be read ({_words(e)})"
+        return Line("costs", Verdict.WARNING, what, "look yourself for soft delete and versioning")
+    if warnings:
+        return Line("costs", Verdict.WARNING, "; ".join(warnings))
+    return Line("costs", Verdict.OK, "neither soft delete nor versioning doubles what a commit costs")
+
+
+def _look(name: str, look: Look, scratch: Scratch) -> Line:
+    return _safely(name, lambda: Line(name, Verdict.OK, look(scratch)))
+
+
+def _safely(name: str, line: Callable[[], Line]) -> Line:
+    """A line, also of what failed."""
+    try:
+        return line()
+    except _WrongError as e:
+        return Line(name, e.verdict, e.measured, e.advice)
+    except PermissionError as e:
+        advice = "grant reading, writing, renaming and deleting below the destination"
+        return Line(name, Verdict.FAILED, _words(e), advice)
+    except OSError as e:
+        return Line(name, Verdict.FAILED, _words(e), "mend that and run the same command")
+
+
+def _words(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error} ({type(error).__name__})"
+
+
+def _rename(scratch: Scratch) -> str:
+    """A rename moves a file with its content."""
+    store, source, dest = scratch.store, scratch.file("r/a", b"content").path, scratch.at("r/b")
+    store.rename(source, dest)
+    if store.get_status(source) is not None:
+        raise _WrongError("after a rename the file is at the old place still")
+    if store.read(dest) != b"content":
+        raise _WrongError("after a rename the file has another content")
+    return "moved a file with its content"
+
+
+def _never_replaces(scratch: Scratch) -> str:
+    store = scratch.store
+    source, dest = scratch.file("n/a", b"new").path, scratch.file("n/b", b"old").path
+    try:
+        store.rename(source, dest)
+    except FileExistsError:
+        pass
+    else:
+        raise _WrongError("a rename replaced a file that was there")
+    if (store.read(source), store.read(dest)) != (b"new", b"old"):
+        raise _WrongError("a rename that was refused changed a file nevertheless")
+    return "refused, both files are what they were"
+
+
+def _makes_no_parents(scratch: Scratch) -> str:
+    store = scratch.store
+    if not store.capabilities.has_directories:
+        return "the store has no directories"
+    source, above = scratch.file("p/a", b"1").path, scratch.at("p/missing")
+    try:
+        store.rename(source, join(above, "b"))
+    except FileNotFoundError:
+        pass
+    else:
+        raise _WrongError("a rename made the directory above, so a writer that wakes up late could")
+    if store.get_status(above) is not None or store.get_status(source) is None:
+        raise _WrongError("a rename that was refused changed something nevertheless")
+    return "refused, no directory was made"
+
+
+def _identity(scratch: Scratch) -> str:
+    """What tells a file from others is kept by a rename."""
+    store, before = scratch.store, scratch.file("i/a", b"content")
+    dest = scratch.at("i/b")
+    store.rename(before.path, dest, before.version)
+    after = store.get_status(dest)
+    if after is None:
+        raise _WrongError("after a rename the file is nowhere")
+    kept = [name for name, value in _marks(before).items() if value is not None]
+    lost = [name for name in kept if _marks(before)[name] != _marks(after)[name]]
+    if before.etag is not None and "etag" not in lost:
+        return "the etag is kept"  # which is looked at alone, since some stores set the time anew
+    if lost:
+        raise _WrongError(f"a rename changed the {' and the '.join(lost)}, which prove after a crash")
+    if kept in ([], ["file id"]):
+        raise _WrongError(
+            "nothing but the size tells a file after a crash",
+            "files of one size cannot be told apart after a crash: validate the output then",
+            Verdict.WARNING,
+        )
+    return f"the {' and the '.join(kept)} are kept"
+
+
+def _marks(status: FileStatus) -> dict[str, object]:
+    return {
+        "etag": status.etag,
+        "modification time": status.modified_milliseconds,
+        "file id": status.file_id,
+    }
+
+
+def _version(scratch: Scratch) -> str:
+    """A rename that is bound to a version leaves any other where it is."""
+    store = scratch.store
+    if store.capabilities.versions is Versions.NONE:
+        return "the store has no versions; a changed source is found by its time and size"
+    old, new = scratch.file("v/a", b"first"), scratch.file("v/a", b"second")
+    try:
+        store.rename(new.path, scratch.at("v/b"), old.version)
+    except FileExistsError:
+        pass
+    else:
+        raise _WrongError("a rename moved another version than the one that was meant")
+    store.rename(new.path, scratch.at("v/c"), new.version)
+    return "another version was refused, the right one moved"
+
+
+def _listing(scratch: Scratch) -> str:
+    """Listings show a write and a rename at once."""
+    store, directory = scratch.store, scratch.at("l")
+    store.mkdirs(directory)
+    for number in range(5):
+        first, second = join(directory, f"a{number}"), join(directory, f"b{number}")
+        store.write(first, b"1")
+        _check_listed(store, directory, "write", there=first)
+        store.rename(first, second)
+        _check_listed(store, directory, "rename", there=second, gone=first)
+    return "right at once after writes and renames"
+
+
+def _delete(scratch: Scratch) -> str:
+    """Files and directories can be deleted, and are gone at once."""
+    store, directory = scratch.store, scratch.at("d")
+    path, other = scratch.file("d/a", b"1").path, scratch.file("d/b", b"1").path
+    _check_listed(store, directory, "write", there=path)
+    if not store.delete_file(path):
+        raise _WrongError(f"{path}: was there and the store says that it was not")
+    _check_listed(store, directory, "delete", there=other, gone=path)
+    if not store.delete_directory(directory) or store.get_status(directory) is not None:
+        raise _WrongError(f"{directory}: was deleted and is still there")
+    return "a file and a directory are gone at once"
+
+
+def _check_listed(
+    store: StoreOperations, directory: str, what: str, *, there: str, gone: str | None = None
+) -> None:
+    for listed in (store.list_status(directory), store.list_files(directory)):
+        paths = {status.path for status in listed}
+        if there not in paths or gone in paths:
+            raise _WrongError(
+                f"a listing did not show a {what} that was acknowledged",
+                "do not commit to this store: task manifests could be missed",
+            )
+
+
+def _replace(scratch: Scratch) -> str:
+    """The one operation that may replace, for ``_SUCCESS`` and for files that an overwrite names."""
+    store = scratch.store
+    source, dest = scratch.file("s/a", b"new").path, scratch.file("s/b", b"old").path
+    store.replace(source, dest)
+    if store.read(dest) != b"new" or store.get_status(source) is not None:
+        raise _WrongError("a file that was to be replaced was not")
+    return "took the place of a file, where that was asked for"
+
+
+def _latency(scratch: Scratch) -> str:
+    """Milliseconds of a rename and of a listing, one at a time."""
+    store, ends = scratch.store, (scratch.file("t/a", b"1").path, scratch.at("t/b"))
+    renames = [_seconds(store.rename, ends[n % 2], ends[1 - n % 2]) for n in range(ROUNDS)]
+    lists = [_seconds(store.list_status, scratch.path) for _ in range(ROUNDS)]
+    measured = f"rename {_spread(renames)}, list {_spread(lists)}"
+    if median(renames) > SLOW_SECONDS or median(lists) > SLOW_SECONDS:
+        raise _WrongError(measured, "run the commit nearer to the store", Verdict.WARNING)
+    return measured
+
+
+def _seconds(request: Callable[..., object], *paths: str) -> float:
+    started = time.monotonic()
+    request(*paths)
+    return time.monotonic() - started
+
+
+def _spread(seconds: list[float]) -> str:
+    """Median and 95th percentile in milliseconds."""
+    p95 = sorted(seconds)[math.ceil(0.95 * len(seconds)) - 1]
+    return f"{1000 * median(seconds):.2f} ms (p95 {1000 * p95:.2f})"
+
+
+LOOKS: tuple[tuple[str, Look], ...] = (
+    ("rename", _rename),
+    ("rename never replaces", _never_replaces),
+    ("rename makes no parents", _makes_no_parents),
+    ("rename keeps identity", _identity),
+    ("rename is bound to a version", _version),
+    ("replace", _replace),
+    ("listings", _listing),
+    ("delete", _delete),
+    ("latency", _latency),
+)

@@ -1,0 +1,97 @@
+"""Look at a Ray cluster and ask every node, without starting one and without leaving anything behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from ray_committer.errors import RayNotAvailableError
+from ray_committer.executors.ray.cluster import calls, connect, disconnect
+from ray_committer.executors.ray.executor import pool_size
+from ray_committer.executors.ray.remote import answer_remotely
+from ray_committer.options import CommitOptions
+
+_CONNECT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What a node said: its package's `version` and an `answer`, or the `error` that prevented it."""
+
+    node: str
+    version: str | None = None
+    answer: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A cluster: what its nodes said, CPUs that are free, and what a commit's workers would ask for."""
+
+    ray_version: str
+    answers: tuple[NodeAnswer, ...]
+    free_cpus: float
+    workers: int
+    wanted_cpus: float
+
+
+def survey(ask: Callable[[], Any], options: CommitOptions) -> Survey:
+    """Ask each node that could run commit workers; `RayNotAvailableError` if no cluster is there."""
+    _refuse_dead_address()
+    connected_here = connect(may_start=False, may_search=True)
+    try:
+        with calls():
+            workers = pool_size(options)
+            return Survey(
+                ray_version=ray.__version__,
+                answers=tuple(_answers(ask, options.worker_start_seconds)),
+                free_cpus=ray.available_resources().get("CPU", 0.0),
+                workers=workers,
+                wanted_cpus=workers * options.worker_cpus,
+            )
+    finally:
+        if connected_here:
+            disconnect()
+
+
+def _refuse_dead_address() -> None:
+    """`RayNotAvailableError` if nothing listens at ``RAY_ADDRESS``: Ray itself tries for minutes."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if ray.is_initialized() or not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as e:
+        raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there ({e})") from e
+
+
+def _answers(ask: Callable[[], Any], seconds: float) -> Iterator[NodeAnswer]:
+    asked = {}
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("CPU", 0) > 0:
+            here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+            call = answer_remotely.options(num_cpus=0, max_retries=0, scheduling_strategy=here)
+            asked[call.remote(ask)] = f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})"
+    ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=seconds) if asked else ([], [])
+    for ref, node in asked.items():
+        if ref not in ready:
+            ray.cancel(ref)
+            yield NodeAnswer(node, error=f"no answer within {seconds:g} s")
+            continue
+        try:
+            yield NodeAnswer(node, *ray.get(ref))
+        except RayError as e:
+            yield NodeAnswer(node, error=_last_line(e))
+
+
+def _last_line(error: RayError) -> str:
+    """The line of a remote traceback that says what was wrong."""
+    return str(error).strip().rpartition("\n")[2]

@@ -1,0 +1,20 @@
+"""The jar that Spark loads: where it is, and what Spark must be told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ray_committer.errors import RayCommitterError
+
+PROTOCOL_KEY = "spark.sql.sources.commitProtocolClass"
+PROTOCOL_CLASS = "io.raycommitter.RayCommitProtocol"
+
+
+def jar_path() -> str:
+    """The jar that Spark's driver and executors load; it fits Scala 2.12 and 2.13."""
+    jar = Path(__file__).parent / "spark" / "jars" / "ray-committer.jar"
+    if not jar.is_file():
+        raise RayCommitterError(
+            f"{jar}: is missing; build it with `python hatch_build.py` in a checkout, or use a wheel"
+        )
+    return str(jar)

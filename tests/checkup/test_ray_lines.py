@@ -1,0 +1,77 @@
+"""What the doctor says of a Ray that is not there, or of nodes that differ."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ray_committer.checkup.lines import Verdict
+from ray_committer.checkup.ray_lines import _cluster, _package, _room, _same_store
+from ray_committer.checkup.scratch import PROOF
+from ray_committer.executors.ray.survey import NodeAnswer, Survey
+from ray_committer.version import __version__
+
+DEAD = "127.0.0.1:1"
+GOOD = NodeAnswer("good", __version__, PROOF)
+
+
+def found(*answers: NodeAnswer, free: float = 4.0) -> Survey:
+    return Survey("2.60", answers, free_cpus=free, workers=4, wanted_cpus=0.4)
+
+
+@pytest.mark.parametrize(
+    ("bad", "package", "same_store"),
+    [
+        (GOOD, Verdict.OK, Verdict.OK),
+        (NodeAnswer("bad", "0.0.1", PROOF), Verdict.FAILED, Verdict.OK),
+        (NodeAnswer("bad", __version__, b"another"), Verdict.OK, Verdict.FAILED),
+        (NodeAnswer("bad", __version__, "FileNotFoundError: x"), Verdict.OK, Verdict.FAILED),
+        (NodeAnswer("bad", error="No module named 'ray_committer'"), Verdict.FAILED, Verdict.FAILED),
+    ],
+)
+def test_a_node_that_differs_is_named(bad: NodeAnswer, package: Verdict, same_store: Verdict):
+    survey = found(GOOD, bad)
+    lines = {_package: package, _same_store: same_store}
+    for line, verdict in lines.items():
+        assert line(survey).verdict is verdict
+        assert ("bad: " in line(survey).measured) == (verdict is Verdict.FAILED)
+
+
+def test_a_cluster_without_nodes_fails():
+    assert _cluster(found()).verdict is Verdict.FAILED
+    assert _cluster(found(GOOD)).verdict is Verdict.OK
+
+
+def test_room_is_compared_with_what_workers_ask_for():
+    assert _room(found(GOOD, free=0.4)).verdict is Verdict.OK
+    assert _room(found(GOOD, free=0.3)).verdict is Verdict.WARNING
+
+
+def doctor(dest: Path | str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "RAY_ADDRESS": DEAD}
+    command = [sys.executable, "-m", "ray_committer.cli", "doctor", str(dest), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.timeout(60)
+def test_a_dead_ray_fails_only_if_it_was_asked_for(dest: Path):
+    asked = doctor(dest, "--executor", "ray")
+    assert asked.returncode == 1
+    assert f"not used: RAY_ADDRESS={DEAD}: no Ray cluster answers there" in asked.stdout
+    assert [line for line in asked.stdout.splitlines() if line.startswith("failed")] == [
+        line for line in asked.stdout.splitlines() if line.startswith("failed   ray ")
+    ]
+    assert "clean-up" in asked.stdout
+    assert "Traceback" not in asked.stderr
+    assert not dest.exists()
+
+
+@pytest.mark.timeout(60)
+def test_a_dead_ray_that_auto_would_take_is_a_note():
+    unasked = doctor("memory://t/table", "-o", "allow_generic=true")
+    assert unasked.returncode == 0
+    assert "note     ray" in unasked.stdout

@@ -1,0 +1,91 @@
+"""What the doctor says of Spark, read from the files of an installation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ray_committer.checkup.lines import Verdict
+from ray_committer.checkup.spark_lines import examine_spark
+from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
+
+
+def installation(root: Path, *jars: str, settings: str = "") -> Path:
+    for directory in ("jars", "conf"):
+        (root / directory).mkdir()
+    for jar in jars:
+        (root / "jars" / jar).write_bytes(b"")
+    (root / "conf" / "spark-defaults.conf").write_text(settings)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("jar", "spark", "committer_jar"),
+    [
+        ("spark-core_2.12-3.5.7.jar", Verdict.OK, Verdict.OK),
+        ("spark-core_2.13-3.5.1.jar", Verdict.OK, Verdict.OK),
+        ("spark-core_2.13-4.1.0-preview1.jar", Verdict.OK, Verdict.OK),
+        ("spark-core_2.12-3.4.4.jar", Verdict.WARNING, Verdict.OK),
+        ("spark-core_2.13-5.0.0.jar", Verdict.WARNING, Verdict.OK),
+        ("spark-core_2.11-2.4.8.jar", Verdict.WARNING, Verdict.FAILED),
+        ("spark-core_3-4.0.0.jar", Verdict.WARNING, Verdict.OK),
+        ("other.jar", Verdict.WARNING, Verdict.OK),
+    ],
+)
+def test_the_version_and_scala_of_spark_are_judged(tmp_path: Path, jar: str, spark, committer_jar):
+    lines = {one.name: one for one in examine_spark(installation(tmp_path, jar))}
+    assert (lines["spark"].verdict, lines["committer jar"].verdict) == (spark, committer_jar)
+
+
+def test_the_versions_are_named(tmp_path: Path):
+    home = installation(tmp_path, "spark-core_2.12-3.5.7.jar", "hadoop-client-api-3.3.4.jar")
+    assert f"Spark 3.5.7 with Scala 2.12, Hadoop 3.3.4, at {home}" in examine_spark(home)[0].measured
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ("", "Spark's own commits until"),
+        (f"# {PROTOCOL_KEY} {PROTOCOL_CLASS}\n", "Spark's own commits until"),
+        (f"{PROTOCOL_KEY} {PROTOCOL_CLASS}\n", "every session of this Spark is bound to ours"),
+        (f"{PROTOCOL_KEY}={PROTOCOL_CLASS}", "every session of this Spark is bound to ours"),
+        (f"{PROTOCOL_KEY}   org.example.Other", "org.example.Other ("),
+    ],
+)
+def test_who_commits_by_default_is_said(tmp_path: Path, monkeypatch, settings: str, text: str):
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    home = installation(tmp_path, "spark-core_2.12-3.5.7.jar", settings=settings)
+    lines = {one.name: one for one in examine_spark(home)}
+    assert text in lines["committer"].measured
+    assert lines["committer"].verdict is Verdict.OK
+
+
+def test_the_settings_of_another_directory_count(tmp_path: Path, monkeypatch):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "spark-defaults.conf").write_text(f"{PROTOCOL_KEY} {PROTOCOL_CLASS}")
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "own"))
+    lines = examine_spark(installation(tmp_path / "home", "spark-core_2.12-3.5.7.jar"))
+    assert "every session" in lines[2].measured
+
+
+def test_spark_home_goes_before_the_installed_package(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("SPARK_HOME", str(installation(tmp_path, "spark-core_2.12-3.5.9.jar")))
+    assert "Spark 3.5.9" in examine_spark()[0].measured
+
+
+def test_a_machine_without_spark_is_a_note(monkeypatch):
+    import importlib.util
+
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    first, *rest = examine_spark()
+    assert (first.verdict, first.measured) == (Verdict.NOTE, "not used: PySpark is not installed here")
+    assert [one.verdict for one in rest] == [Verdict.NOTE]
+
+
+def test_the_installed_spark_is_found(monkeypatch):
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    verdicts = [one.verdict for one in examine_spark()]
+    assert verdicts == [Verdict.OK, Verdict.OK, Verdict.OK, Verdict.NOTE]

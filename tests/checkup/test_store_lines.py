@@ -1,0 +1,419 @@
+"""What the doctor finds: nothing wrong with honest stores, and each lie of a store in its own line."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.checkup import store_lines
+from ray_committer.checkup.examine import examine
+from ray_committer.checkup.lines import Diagnosis, Line, Verdict
+from ray_committer.checkup.store_lines import LOOKS
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
+from ray_committer.testing.faults import failure
+from ray_committer.testing.harness import all_files, put_file
+
+DEST = "/bucket/table"
+STORE_LINES = {name for name, _ in LOOKS} | {"store", "write", "clean-up", "costs"}
+
+
+def memory(**kind: Any) -> MemoryStore:
+    store = MemoryStore(**kind)
+    put_file(store, f"{DEST}/p=1/a", b"is there")
+    return store
+
+
+def diagnose(store: StoreOperations) -> Diagnosis:
+    return examine(store, DEST, "threads", CommitOptions())
+
+
+def by_verdict(diagnosis: Diagnosis, verdict: Verdict) -> set[str]:
+    return {line.name for line in diagnosis.lines if line.verdict is verdict} & STORE_LINES
+
+
+def line(diagnosis: Diagnosis, name: str) -> Line:
+    (found,) = [one for one in diagnosis.lines if one.name == name]
+    return found
+
+
+@pytest.mark.parametrize("real", [True, False], ids=["directories", "flat"])
+@pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION, Identity.MODIFICATION_TIME])
+def test_an_honest_store_is_all_ok_and_stays_as_it_was(identity: Identity, real: bool):
+    store = memory(identity=identity, real_directories=real)
+    before, directories = store.files(), set(store._directories)
+    diagnosis = diagnose(store)
+    assert by_verdict(diagnosis, Verdict.OK) == STORE_LINES
+    assert not diagnosis.failed
+    assert store.files() == before
+    assert store._directories == directories
+
+
+@pytest.mark.parametrize("identity", [Identity.FILE_ID, Identity.SIZE_ONLY])
+def test_a_store_that_proves_by_size_alone_is_warned_of(identity: Identity):
+    diagnosis = diagnose(memory(identity=identity))
+    assert by_verdict(diagnosis, Verdict.WARNING) == {"rename keeps identity"}
+    assert not diagnosis.failed
+
+
+def test_local_files_are_all_ok_and_nothing_is_left(tmp_path: Path):
+    diagnosis = ray_committer.doctor(str(tmp_path / "new" / "table"))
+    assert by_verdict(diagnosis, Verdict.OK) == STORE_LINES
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_already_is_not_touched(tmp_path: Path, write_job, dest: Path):
+    write_job({0: {"p=1/a": "x"}})
+    (dest / "old").write_text("old")
+    before = {path: path.stat().st_mtime_ns for path in dest.rglob("*") if path.is_file()}
+    assert not ray_committer.doctor(str(dest)).failed
+    assert {path: path.stat().st_mtime_ns for path in dest.rglob("*") if path.is_file()} == before
+    ray_committer.commit_job(str(dest))
+
+
+def test_an_empty_temporary_directory_that_was_there_stays(tmp_path: Path):
+    (tmp_path / "_temporary").mkdir()
+    assert not ray_committer.doctor(str(tmp_path)).failed
+    assert [path.name for path in tmp_path.iterdir()] == ["_temporary"]
+
+
+def test_nothing_outside_the_scratch_directory_is_written_or_deleted():
+    calls: list[StoreCall] = []
+    diagnose(WrappedStore(memory(), before=calls.append))
+    looks = ("get_status", "list_status", "list_files", "read")
+    changed = {path for call in calls if call.operation not in looks for path in call.paths}
+    outside = {path for path in changed if not path.startswith(f"{DEST}/_temporary/doctor-")}
+    assert outside == {f"{DEST}/_temporary"}  # was made for it, and is removed if empty
+    assert len(calls) < 150
+
+
+class ReplacesOnRename(MemoryStore):
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        self.replace(source, dest, version)
+
+
+class RefusesButReplaces(MemoryStore):
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        is_there = self.get_status(dest)
+        self.replace(source, dest, version)
+        if is_there:
+            raise FileExistsError(errno.EEXIST, "exists", source)
+
+
+class IgnoresWhatItRefuses(MemoryStore):
+    """As a client that overlooks the server's answer: no error, and nothing was done."""
+
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        with suppress(self.overlooked):
+            super().rename(source, dest, version)
+
+    overlooked: type[OSError] = FileExistsError
+
+
+class IgnoresMissingParents(IgnoresWhatItRefuses):
+    overlooked = FileNotFoundError
+
+
+class RefusesButMakesParents(MemoryStore):
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        try:
+            super().rename(source, dest, version)
+        except FileNotFoundError:
+            self.mkdirs(os.path.dirname(dest))
+            raise
+
+
+class MakesParents(MemoryStore):
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        self.mkdirs(os.path.dirname(dest))
+        super().rename(source, dest, version)
+
+
+class LeavesTheSource(MemoryStore):
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        data = self.read(source)
+        super().rename(source, dest, version)
+        self.write(source, data)
+
+
+class TearsOnRename(MemoryStore):
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        super().rename(source, dest, version)
+        self._files[dest] = replace(self._files[dest], data=self._files[dest].data[:1])
+
+
+class CopiesOnRename(MemoryStore):
+    """What a copy and a delete do: the file is another one."""
+
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        data = self.read(source)
+        super().rename(source, dest, version)
+        self.write(dest, data)
+
+
+class IgnoresVersions(MemoryStore):
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        super().rename(source, dest)
+
+
+class KeepsOneVersion(MemoryStore):
+    def _version_of(self, file: Any) -> str | None:
+        return "etag-of-all"
+
+
+class ListsStale(MemoryStore):
+    """Each directory is shown as it was at the listing before."""
+
+    def __init__(self, **kind: Any) -> None:
+        super().__init__(**kind)
+        self._shown: dict[str, list[FileStatus]] = {}
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        now = super().list_status(path)
+        before, self._shown[path] = self._shown.get(path, now), now
+        return before
+
+
+class ListsFilesStale(MemoryStore):
+    def __init__(self, **kind: Any) -> None:
+        super().__init__(**kind)
+        self._shown: dict[str, list[FileStatus]] = {}
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        now = super().list_files(path)
+        before, self._shown[path] = self._shown.get(path, now), now
+        return before
+
+
+class ListsNewFilesLate(MemoryStore):
+    def list_status(self, path: str) -> list[FileStatus]:
+        found = super().list_status(path)
+        newest = max((file.number for file in self._files.values()), default=0)
+        return [one for one in found if one.is_directory or self._files[one.path].number < newest]
+
+
+class NeverReplaces(MemoryStore):
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+        self.rename(source, dest, version)
+
+
+class ReplacesByCopy(MemoryStore):
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+        self.write(dest, self.read(source))
+
+
+class KeepsTheOldOnReplace(MemoryStore):
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+        self.delete_file(source)
+
+
+class DeletesNothing(MemoryStore):
+    def delete_file(self, path: str) -> bool:
+        return True
+
+
+class DeletesNoDirectory(MemoryStore):
+    def delete_directory(self, path: str) -> bool:
+        return True
+
+
+class TearsWrites(MemoryStore):
+    def write(self, path: str, data: bytes) -> None:
+        super().write(path, data[:3])
+
+
+LIES: list[tuple[Callable[..., MemoryStore], Identity, set[str]]] = [
+    (ReplacesOnRename, Identity.ETAG, {"rename never replaces"}),
+    (RefusesButReplaces, Identity.ETAG, {"rename never replaces"}),
+    (IgnoresWhatItRefuses, Identity.MODIFICATION_TIME, {"rename never replaces"}),
+    (
+        IgnoresWhatItRefuses,
+        Identity.ETAG,
+        {"rename never replaces", "rename is bound to a version"},
+    ),
+    (MakesParents, Identity.ETAG, {"rename makes no parents"}),
+    (IgnoresMissingParents, Identity.ETAG, {"rename makes no parents"}),
+    (RefusesButMakesParents, Identity.ETAG, {"rename makes no parents"}),
+    (LeavesTheSource, Identity.MODIFICATION_TIME, {"rename", "listings", "latency"}),
+    (TearsOnRename, Identity.ETAG, {"rename"}),
+    (CopiesOnRename, Identity.ETAG, {"rename keeps identity"}),
+    (CopiesOnRename, Identity.MODIFICATION_TIME, {"rename keeps identity"}),
+    (IgnoresVersions, Identity.ETAG, {"rename is bound to a version"}),
+    (IgnoresVersions, Identity.GENERATION, {"rename is bound to a version"}),
+    (KeepsOneVersion, Identity.ETAG, {"rename is bound to a version"}),
+    (ListsStale, Identity.ETAG, {"listings", "delete"}),
+    (ListsFilesStale, Identity.ETAG, {"listings", "delete"}),
+    (ListsNewFilesLate, Identity.ETAG, {"listings", "delete"}),
+    (KeepsTheOldOnReplace, Identity.ETAG, {"replace"}),
+    (NeverReplaces, Identity.ETAG, {"replace"}),
+    (ReplacesByCopy, Identity.ETAG, {"replace"}),
+    (DeletesNothing, Identity.ETAG, {"delete"}),
+    (DeletesNoDirectory, Identity.ETAG, {"delete", "clean-up"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "identity", "red"), LIES, ids=[f"{kind.__name__}-{kept.value}" for kind, kept, _ in LIES]
+)
+def test_each_lie_turns_its_own_line_red(kind: type[MemoryStore], identity: Identity, red: set[str]):
+    store = kind(identity=identity)
+    put_file(store, f"{DEST}/p=1/a", b"is there")
+    diagnosis = diagnose(store)
+    assert by_verdict(diagnosis, Verdict.FAILED) == red
+    assert diagnosis.failed
+    assert all(one.advice for one in diagnosis.lines if one.name in red)
+    assert store.files(f"{DEST}/p=1")
+
+
+def test_a_store_that_tears_what_is_written_is_not_examined_further():
+    store = TearsWrites()
+    store.mkdirs(DEST)
+    diagnosis = diagnose(store)
+    assert by_verdict(diagnosis, Verdict.FAILED) == {"write"}
+    assert "rename" not in {one.name for one in diagnosis.lines}
+    assert all_files(store, DEST) == {}
+
+
+def forbid(*operations: str) -> Callable[[StoreCall], None]:
+    def hook(call: StoreCall) -> None:
+        if call.operation in operations:
+            raise PermissionError(errno.EACCES, "forbidden", call.paths[0])
+
+    return hook
+
+
+@pytest.mark.parametrize(
+    ("operations", "red"),
+    [
+        (("write",), {"write"}),
+        (("mkdirs",), {"write"}),
+        (("read",), {"write"}),
+        (
+            ("rename",),
+            {
+                "rename",
+                "rename never replaces",
+                "rename makes no parents",
+                "rename keeps identity",
+                "rename is bound to a version",
+                "listings",
+                "latency",
+            },
+        ),
+        (("replace",), {"replace"}),
+        (("delete_file",), {"delete"}),
+        (("delete_file", "delete_directory"), {"delete", "clean-up"}),
+        (("list_status",), {"listings", "delete", "latency"}),
+        (("list_files",), {"listings", "delete"}),
+        (("remove_empty_directory",), {"clean-up"}),
+    ],
+)
+def test_each_missing_permission_is_a_red_line_that_says_what_to_grant(operations, red: set[str]):
+    store = memory(identity=Identity.ETAG)
+    diagnosis = diagnose(WrappedStore(store, before=forbid(*operations)))
+    assert by_verdict(diagnosis, Verdict.FAILED) == red
+    for name in red:
+        assert "PermissionError" in line(diagnosis, name).measured
+        assert line(diagnosis, name).advice.startswith("grant ")
+
+
+def test_what_could_not_be_removed_is_named():
+    store = memory()
+    diagnosis = diagnose(WrappedStore(store, before=forbid("delete_directory")))
+    (left,) = [one.path for one in store.list_status(f"{DEST}/_temporary")]
+    assert left in line(diagnosis, "clean-up").measured
+
+
+def test_a_store_that_fails_is_red_and_cleaned_up_nevertheless():
+    store = memory()
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == "rename":
+            raise failure(TimeoutError, call)
+
+    diagnosis = diagnose(WrappedStore(store, before=fail))
+    assert "simulated failure of rename" in line(diagnosis, "rename").measured
+    assert line(diagnosis, "clean-up").verdict is Verdict.OK
+    assert store.get_status(f"{DEST}/_temporary") is None
+
+
+def test_an_interrupted_doctor_cleans_up():
+    store = memory()
+
+    def interrupt(call: StoreCall) -> None:
+        if call.operation == "replace":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        diagnose(WrappedStore(store, before=interrupt))
+    assert store.get_status(f"{DEST}/_temporary") is None
+
+
+def test_a_slow_store_is_warned_of(monkeypatch):
+    monkeypatch.setattr(store_lines, "SLOW_SECONDS", 0.0)
+    diagnosis = diagnose(memory())
+    assert by_verdict(diagnosis, Verdict.WARNING) >= {"latency"}
+    assert not diagnosis.failed
+
+
+def test_a_latency_is_a_median_and_a_percentile():
+    assert store_lines._spread([0.001] * 18 + [0.5, 1.0]) == "1.00 ms (p95 500.00)"
+    measured = line(diagnose(memory()), "latency").measured
+    assert measured.startswith("rename 0.")
+    assert measured.count("ms (p95 ") == 2
+
+
+class Costly(MemoryStore):
+    def __init__(self, warnings: list[str] | OSError) -> None:
+        super().__init__()
+        self._warnings = warnings
+
+    def cost_warnings(self) -> list[str]:
+        if isinstance(self._warnings, OSError):
+            raise self._warnings
+        return self._warnings
+
+
+@pytest.mark.parametrize(
+    ("warnings", "verdict", "text"),
+    [
+        ([], Verdict.OK, "neither soft delete nor versioning"),
+        (["soft delete keeps each file twice"], Verdict.WARNING, "soft delete keeps each file twice"),
+        (PermissionError(errno.EACCES, "no", "b"), Verdict.WARNING, "could not be read"),
+    ],
+)
+def test_what_makes_a_commit_dearer_is_a_warning(warnings, verdict: Verdict, text: str):
+    store = Costly(warnings)
+    store.mkdirs(DEST)
+    found = line(diagnose(store), "costs")
+    assert (found.verdict, text in found.measured) == (verdict, True)
+
+
+def test_a_store_that_is_used_at_its_owners_risk_is_a_warning():
+    diagnosis = ray_committer.doctor("memory://t/table", storage_options={"allow_generic": True})
+    assert line(diagnosis, "store").verdict is Verdict.WARNING
+    assert "neither atomic nor conditional" in line(diagnosis, "store").measured
+    assert not diagnosis.failed
+
+
+def test_a_destination_that_is_a_file_is_one_red_line(tmp_path: Path):
+    (tmp_path / "f").write_text("x")
+    diagnosis = ray_committer.doctor(str(tmp_path / "f"))
+    assert by_verdict(diagnosis, Verdict.FAILED) == {"write"}
+    assert (tmp_path / "f").read_text() == "x"
+
+
+@pytest.mark.parametrize("url", ["s3a://bucket/table", "zip:///a.zip", "never-heard-of://x/y"])
+def test_a_refused_store_is_one_red_line(url: str):
+    diagnosis = ray_committer.doctor(url)
+    assert [(one.name, one.verdict) for one in diagnosis.lines] == [("store", Verdict.FAILED)]
+    assert "cannot be committed to" in diagnosis.lines[0].measured

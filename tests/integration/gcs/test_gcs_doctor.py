@@ -1,0 +1,26 @@
+"""The doctor on a bucket: every promise of the store tried over HTTP, and nothing left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+import ray_committer
+from ray_committer.checkup.lines import Verdict
+from ray_committer.checkup.store_lines import LOOKS
+from ray_committer.stores.gcs import GcsStore
+from ray_committer.testing.harness import all_files, put_file
+from tests.servers.gcs import GcsServer
+
+pytestmark = pytest.mark.xdist_group("gcs")
+
+
+def test_a_bucket_passes_and_stays_as_it_was(server: GcsServer, bucket: str, store: GcsStore):
+    put_file(store, "/table/p=1/a", b"is there")
+    before = all_files(store, "/")
+    diagnosis = ray_committer.doctor(
+        f"gs://{bucket}/table", executor="threads", storage_options=server.storage_options
+    )
+    verdicts = {line.name: line.verdict for line in diagnosis.lines}
+    assert {verdicts[name] for name, _ in LOOKS} == {Verdict.OK}
+    assert (verdicts["write"], verdicts["clean-up"]) == (Verdict.OK, Verdict.OK)
+    assert all_files(store, "/") == before

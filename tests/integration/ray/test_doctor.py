@@ -1,0 +1,62 @@
+"""The doctor on a Ray cluster of three raylets: what each node has, and whether it sees the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.checkup.lines import Diagnosis, Verdict
+from ray_committer.version import __version__
+
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
+
+
+def ray_lines(diagnosis: Diagnosis) -> dict[str, tuple[Verdict, str]]:
+    return {
+        one.name: (one.verdict, one.measured) for one in diagnosis.lines if one.name.startswith("ray")
+    }
+
+
+def test_a_cluster_that_could_commit_is_all_ok(dest: Path):
+    found = ray_lines(ray_committer.doctor(str(dest), executor="ray"))
+    assert {name: verdict for name, (verdict, _) in found.items()} == {
+        "ray": Verdict.OK,
+        "ray package": Verdict.OK,
+        "ray sees the store": Verdict.OK,
+        "ray cpus": Verdict.OK,
+    }
+    assert "3 nodes with CPUs" in found["ray"][1]
+    assert f"ray-committer {__version__} on every node" in found["ray package"][1]
+    assert found["ray cpus"][1] == "5 CPUs are free; 6 workers ask for 0.6 together"
+    assert not dest.exists()
+
+
+def test_nodes_that_see_another_store_are_named_one_by_one():
+    options = {"allow_generic": True}  # fsspec's memory, which each process has for itself
+    diagnosis = ray_committer.doctor("memory://t/table", executor="ray", storage_options=options)
+    verdict, measured = ray_lines(diagnosis)["ray sees the store"]
+    assert verdict is Verdict.FAILED
+    assert measured.count("FileNotFoundError") == 3
+    assert diagnosis.failed
+
+
+def test_a_cluster_without_room_is_a_warning(dest: Path):
+    options = CommitOptions(workers=50, worker_cpus=1.0)
+    diagnosis = ray_committer.doctor(str(dest), executor="ray", options=options)
+    assert ray_lines(diagnosis)["ray cpus"][0] is Verdict.WARNING
+    assert not diagnosis.failed
+
+
+def test_a_large_commit_to_a_remote_store_would_take_the_connected_ray():
+    options = {"allow_generic": True}
+    found = ray_lines(ray_committer.doctor("memory://t/table", storage_options=options))
+    assert found["ray"][0] is Verdict.OK
+
+
+def test_local_files_would_not(dest: Path):
+    assert ray_lines(ray_committer.doctor(str(dest))) == {
+        "ray": (Verdict.NOTE, "not used: local files gain nothing from more processes")
+    }
