@@ -130,6 +130,22 @@ class GcsStore:
         except FileExistsError:
             return False
 
+    def cost_warnings(self) -> list[str]:
+        settings = self._bucket.settings()
+        seconds = int(settings.soft_delete_policy.retention_duration_seconds)
+        warnings = []
+        if seconds:
+            warnings.append(
+                f"soft delete keeps for {seconds / 86_400:g} days, and bills, what a commit deletes "
+                f"(manifests, replaced data; not what it renames): switch it off if that is much"
+            )
+        if settings.versioning.enabled:
+            warnings.append(
+                "versioning keeps, and bills, a version of each file that is deleted or replaced: give "
+                "the bucket a lifecycle rule for those"
+            )
+        return warnings
+
     def _is_directory(self, path: str) -> bool:
         if path == "/":
             return True

@@ -64,8 +64,19 @@ class _Enabled(msgspec.Struct, frozen=True):
     enabled: bool = False
 
 
+class _Retention(msgspec.Struct, frozen=True, rename="camel"):
+    retention_duration_seconds: int | str = 0
+
+
 class _Layout(msgspec.Struct, frozen=True, rename="camel"):
     hierarchical_namespace: _Enabled = _Enabled()
+
+
+class GcsSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """What of a bucket's settings costs: for how long deleted objects are kept, and whether all are."""
+
+    soft_delete_policy: _Retention = _Retention()
+    versioning: _Enabled = _Enabled()
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -159,6 +170,11 @@ class GcsBucket:
         """Whether the bucket has folders; ``OSError`` if it does not say."""
         answer = self._request("GET", f"{self._bucket}/storageLayout{self._query()}", "")
         return msgspec.json.decode(answer.body, type=_Layout).hierarchical_namespace.enabled
+
+    def settings(self) -> GcsSettings:
+        """What of the bucket's settings costs; ``PermissionError`` if they may not be read."""
+        query = self._query(fields="softDeletePolicy,versioning")
+        return msgspec.json.decode(self._request("GET", self._bucket + query, "").body, type=GcsSettings)
 
     def has_folder(self, name: str) -> bool:
         answer = self._ask("GET", self._folder(name), name)

@@ -106,7 +106,7 @@ class MoveTo:
         if request.method == "POST" and (move := MOVE.fullmatch(path)):
             async with self._locked(move["source"], move["dest"]):
                 return await _move(move.groupdict(), asked, send)
-        if request.method == "POST" and (upload := UPLOAD.fullmatch(path)):
+        if request.method == "POST" and "name" in asked and (upload := UPLOAD.fullmatch(path)):
             name = _quoted(asked["name"])
             async with self._locked(name):
                 return await _if_allowed(upload["bucket"], name, asked, request, send)

@@ -230,3 +230,34 @@ def test_credentials_that_are_none_are_refused_without_showing_them(tmp_path, mo
     with pytest.raises(StoreRefusedError, match="no credentials") as caught:
         open_store(StoreSpec("gs", "bucket", {"token": token}))
     assert "very-secret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        (b"{}", []),
+        (
+            b'{"softDeletePolicy": {"retentionDurationSeconds": "0"}, "versioning": {"enabled": false}}',
+            [],
+        ),
+        (b'{"softDeletePolicy": {"retentionDurationSeconds": "604800"}}', ["keeps for 7 days"]),
+        (b'{"versioning": {"enabled": true}}', ["versioning keeps"]),
+    ],
+)
+def test_settings_that_cost_are_told(
+    store: GcsStore, server: GcsServer, monkeypatch, settings: bytes, warned: list[str]
+):
+    async def answer(request: Request, send: Send) -> Answer:
+        return Answer(200, {"Content-Type": "application/json"}, settings)
+
+    monkeypatch.setattr(server.proxy, "answerer", answer)
+    found = store.cost_warnings()
+    assert [part in text for part, text in zip(warned, found, strict=True)] == [True] * len(warned)
+
+
+def test_settings_that_may_not_be_read_are_no_failure_of_the_store(store: GcsStore, server: GcsServer):
+    with (
+        server.proxy.faulty(Fault(Harm.REFUSE, status=403)),
+        pytest.raises(PermissionError, match="HTTP 403"),
+    ):
+        store.cost_warnings()

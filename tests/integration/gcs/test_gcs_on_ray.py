@@ -6,11 +6,12 @@ import os
 import signal
 
 import pytest
+from gcsfs.core import GCSFileSystem
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.events import Event, FilesRenamed
-from ray_committer.protocol.paths import JobAttempt, join
+from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.gcs import GcsStore
 from ray_committer.testing import visible_files
 from tests.integration.gcs.jobs import all_of, tasks_of, write_hadoop_job
@@ -27,12 +28,12 @@ def test_a_python_job_is_committed_by_workers_on_several_nodes(
 ):
     url, options = f"gs://{bucket}/lake/table", server.storage_options
     tasks = tasks_of(120, tasks=6)
+    writer = GCSFileSystem(**options, skip_instance_cache=True)
     ray_committer.setup_job(url, "job_1", storage_options=options)
     for task, files in tasks.items():
         with ray_committer.task_attempt(url, "job_1", task, storage_options=options) as attempt:
             for name, data in files.items():
-                assert attempt.path(name).startswith(f"gs://{bucket}/lake/table/_temporary/")
-                attempt.store.write(join(attempt.directory, name), data)
+                writer.pipe_file(attempt.path(name), data)
     report = ray_committer.commit_job(
         url, executor="ray", options=CommitOptions(workers=2, shard_files=20), storage_options=options
     )
