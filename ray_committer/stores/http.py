@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
@@ -52,8 +54,9 @@ class HttpClient:
     ) -> HttpAnswer:
         """Make one request to `url`, which is quoted already; `path` is what errors name.
 
-        Any answer that tells what was done is returned, whatever its status. `ThrottledError` for 429
-        and 503, `StoreUnavailableError` for other answers of a server in trouble, and for none.
+        Any answer that tells what was done is returned, whatever its status: a redirection too, which
+        is not followed. `ThrottledError` for 429 and 503, `StoreUnavailableError` for other answers of
+        a server in trouble, and for none.
         """
         answer = self._send(method, url, path, headers, data)
         if answer.status in _THROTTLED:
@@ -86,7 +89,9 @@ class HttpClient:
         self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
     ) -> HttpAnswer:
         session = self._session or self._open()
-        async with session.request(method, url, headers=headers, data=data) as response:
+        async with session.request(
+            method, url, headers=headers, data=data, allow_redirects=False
+        ) as response:
             return HttpAnswer(response.status, response.headers, await response.read())
 
     def _open(self) -> aiohttp.ClientSession:
@@ -96,9 +101,18 @@ class HttpClient:
                 self._session = aiohttp.ClientSession(
                     connector=aiohttp.TCPConnector(limit=0),
                     timeout=aiohttp.ClientTimeout(total=self._deadline_seconds),
+                    cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,
                 )
+                weakref.finalize(self, _close_soon, self._session)
             return self._session
+
+
+def _close_soon(session: aiohttp.ClientSession) -> None:
+    """Close the connections of a client that nobody has any more."""
+    loop = get_loop()
+    with suppress(RuntimeError):  # the interpreter ends, and the loop has
+        loop.call_soon_threadsafe(lambda: loop.create_task(session.close()))
 
 
 def _retry_after_seconds(value: str | None) -> float | None:

@@ -18,7 +18,7 @@ _REFUSED = {
     "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
     "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
 }
-_EXTRAS: dict[str, str] = {}
+_EXTRAS: dict[str, str] = {"hdfs": "hdfs", "webhdfs": "hdfs"}
 """The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {"s3a": "s3", "s3n": "s3", "wasbs": "wasb", "local": "file", "": "file"}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
@@ -69,6 +69,14 @@ def fsspec_url(spec: StoreSpec, path: str) -> str:
 def _open_remote(spec: StoreSpec) -> StoreOperations:
     """Open a store whose client is imported only where it is used."""
     match spec.scheme:
+        case "hdfs" if not spec.storage_options.get("webhdfs_url"):
+            from ray_committer.stores.hdfs import HdfsStore
+
+            return HdfsStore(spec)
+        case "hdfs" | "webhdfs":
+            from ray_committer.stores.webhdfs import WebHdfsStore
+
+            return WebHdfsStore(spec)
         case _:
             raise AssertionError(f"{spec.scheme}: is in the table of stores and has no class")
 
