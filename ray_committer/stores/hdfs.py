@@ -29,6 +29,12 @@ DEADLINE_SECONDS = 60.0
 DEFAULT_PORT = 8020
 LISTED_AT_ONCE = 1000
 
+_SETTINGS = {
+    # The client goes to each NameNode once and says what came of it: waiting is done elsewhere.
+    "dfs.client.failover.max.attempts": "2",
+    "dfs.client.failover.sleep.base.millis": "100",
+    "dfs.client.failover.sleep.max.millis": "200",
+}
 _RPC_ERROR = re.compile(r'(?:Fatal)?RPCError\("([\w.$]*)", "(.*)"\)', re.DOTALL)
 _NAMED: dict[type[Exception], str] = {
     FileNotFoundError: "FileNotFoundException",
@@ -92,7 +98,8 @@ class HdfsStore:
         try:
             self._call(source, self._client.rename, source, dest, overwrite=True)
         except FileNotFoundError as e:
-            # If its connection breaks the client asks again, and learns that the source is gone: moved.
+            # Clients of some versions ask again when a connection breaks, and learn that the source is
+            # gone: moved.
             raise StoreUnavailableError(source, f"replace: {e.strerror}") from e
 
     def delete_file(self, path: str) -> bool:
@@ -136,7 +143,8 @@ def _open(spec: StoreSpec) -> hdfs_native.Client:
     """A client; what has no port is a name service if one is configured, else a host."""
     if not spec.authority:
         raise StoreRefusedError("hdfs: the URL names no NameNode; write hdfs://host:port/path")
-    settings = {name: str(value) for name, value in spec.storage_options.items()}
+    given = {name: str(value) for name, value in spec.storage_options.items()}
+    settings = {**_SETTINGS, **given}
     try:
         return hdfs_native.Client(f"hdfs://{spec.authority}", settings)
     except RuntimeError as e:

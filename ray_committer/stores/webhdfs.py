@@ -1,7 +1,9 @@
 """HDFS over HTTP (WebHDFS, HttpFS), for where its RPC cannot be reached.
 
 Renames are Hadoop's ``rename2`` here too: without ``renameoptions``, as most clients ask, the old rename
-answers false to everything that went wrong, and moves a file into a directory.
+answers false to everything that went wrong, and moves a file into a directory. The NameNode takes any
+name, but DataNodes of several versions decode one twice and refuse a long one: they are told of files by
+number where a name is not plain.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import errno
 import getpass
 import os
+import re
+import uuid
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -24,6 +28,7 @@ from ray_committer.stores.hdfs_protocol import (
 from ray_committer.stores.http import HttpAnswer, HttpClient
 
 _REDIRECTED = (301, 302, 307, 308)
+_PLAIN = re.compile(r"[A-Za-z0-9_\-./=~,@]{1,2000}")
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -88,15 +93,21 @@ class WebHdfsStore:
         return files_below(self.list_status, path)
 
     def read(self, path: str) -> bytes:
-        answer = self._send("GET", self._url("OPEN", path), path)
+        numbered = path if _PLAIN.fullmatch(path) else self._numbered(path)
+        answer = self._send("GET", self._url("OPEN", numbered), path)
         if answer.status in _REDIRECTED:
             answer = self._send("GET", answer.headers["Location"], path)
         return answer.body
 
     def write(self, path: str, data: bytes) -> None:
-        options = {"overwrite": "true", "createparent": "false", "permission": self._file_mode}
-        answer = self._send("PUT", self._url("CREATE", path, **options), path)
-        self._send("PUT", answer.headers["Location"], path, data=data)
+        if _PLAIN.fullmatch(path):
+            self._create(path, path, data)
+            return
+        above, _, name = path.rpartition("/")
+        plain = name if _PLAIN.fullmatch(name) else uuid.uuid4().hex
+        self._create(f"{self._numbered(above or '/')}/{plain}", path, data)
+        if plain != name:
+            self.replace(f"{above}/{plain}", path)
 
     def mkdirs(self, path: str) -> None:
         try:
@@ -128,6 +139,19 @@ class WebHdfsStore:
             if e.errno == errno.ENOTEMPTY:
                 return False
             raise
+
+    def _create(self, named: str, path: str, data: bytes) -> None:
+        """Write a file at `path`, which the servers are told as `named`."""
+        options = {"overwrite": "true", "createparent": "false", "permission": self._file_mode}
+        answer = self._send("PUT", self._url("CREATE", named, **options), path)
+        if answer.status not in _REDIRECTED:
+            raise OSError(errno.EIO, "WebHDFS named no server that takes data", path)
+        self._send("PUT", answer.headers["Location"], path, data=data)
+
+    def _numbered(self, path: str) -> str:
+        """Another path to what is at `path`, without its name; the same where numbers are not told."""
+        found = self._ask("GET", "GETFILESTATUS", path).file_status
+        return f"/.reserved/.inodes/{found.file_id}" if found and found.file_id else path
 
     def _ask(self, method: str, operation: str, path: str, **options: str) -> _Answer:
         """Make a request that the NameNode answers itself."""

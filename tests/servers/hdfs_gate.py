@@ -57,7 +57,7 @@ class HdfsGate:
             while data := client.recv(1 << 16):
                 if held in data:
                     time.sleep(HELD_SECONDS)
-                for marker in [each for each in self._doomed if each in data]:
+                if marker := next((each for each in self._doomed if each in data), None):
                     self._doomed.remove(marker)
                     doomed.set()
                 server.sendall(data)
