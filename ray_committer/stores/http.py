@@ -54,8 +54,9 @@ class HttpClient:
     ) -> HttpAnswer:
         """Make one request to `url`, which is quoted already; `path` is what errors name.
 
-        Any answer that tells what was done is returned, whatever its status. `ThrottledError` for 429
-        and 503, `StoreUnavailableError` for other answers of a server in trouble, and for none.
+        Any answer that tells what was done is returned, whatever its status: a redirection too, which
+        is not followed. `ThrottledError` for 429 and 503, `StoreUnavailableError` for other answers of
+        a server in trouble, and for none.
         """
         answer = self._send(method, url, path, headers, data)
         raise_if_unanswered(path, method, answer.status, answer.headers)
@@ -85,7 +86,9 @@ class HttpClient:
         self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
     ) -> HttpAnswer:
         session = self._session or self._open()
-        async with session.request(method, url, headers=headers, data=data) as response:
+        async with session.request(
+            method, url, headers=headers, data=data, allow_redirects=False
+        ) as response:
             return HttpAnswer(response.status, response.headers, await response.read())
 
     def _open(self) -> aiohttp.ClientSession:

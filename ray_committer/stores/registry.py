@@ -36,7 +36,7 @@ _REFUSED = {
 }
 _NEVER_GENERIC = ("s3", "wasb", "az", "adl", "http", "zip")
 """Refused even to an owner who insists: a copy of every byte where there is a better way, or no way."""
-_EXTRAS = {"gs": "gcs", "abfs": "adls"}
+_EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls"}
 """The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {
     "": "file",
@@ -124,6 +124,14 @@ def _open_remote(spec: StoreSpec) -> StoreOperations:
             from ray_committer.stores.adls import open_adls
 
             return open_adls(spec)
+        case "hdfs" if not spec.storage_options.get("webhdfs_url"):
+            from ray_committer.stores.hdfs import HdfsStore
+
+            return HdfsStore(spec)
+        case "hdfs" | "webhdfs":
+            from ray_committer.stores.webhdfs import WebHdfsStore
+
+            return WebHdfsStore(spec)
         case _:
             raise AssertionError(f"{spec.scheme}: is in the table of stores and has no class")
 

@@ -6,6 +6,7 @@ with it, and so can be those of others.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -45,7 +46,7 @@ NAMES = (
 )
 """File names that a path, a URL or a signature may spoil."""
 
-FAULTY_RENAMES = 120
+FAULTY_RENAMES = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "120"))
 FAULT_RATE = 0.13
 
 

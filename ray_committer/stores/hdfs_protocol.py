@@ -1,0 +1,97 @@
+"""What both ways to HDFS, its RPC and WebHDFS, share: limits, permissions, listings, and errors by the
+names of the Java exceptions.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+from ray_committer.stores.base import FileStatus, StoreCapabilities
+
+CAPABILITIES = StoreCapabilities(listing_is_cheap=True, max_path_length=8000, max_name_length=255)
+UMASK = "fs.permissions.umask-mode"
+
+_BY_EXCEPTION = {
+    "FileNotFoundException": errno.ENOENT,
+    "FileAlreadyExistsException": errno.EEXIST,
+    "AlreadyBeingCreatedException": errno.EEXIST,
+    "ParentNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "AccessControlException": errno.EACCES,
+    "AuthorizationException": errno.EACCES,
+    "SecurityException": errno.EACCES,
+    "InvalidToken": errno.EACCES,
+    "InvalidPathException": errno.EINVAL,
+    "PathComponentTooLongException": errno.ENAMETOOLONG,
+    "NSQuotaExceededException": errno.EDQUOT,
+    "DSQuotaExceededException": errno.EDQUOT,
+}
+_BY_TEXT = {
+    "must both be": errno.EEXIST,  # a rename of a file to a directory
+    "is non empty": errno.ENOTEMPTY,
+    "Pathname too long": errno.ENAMETOOLONG,
+}
+_TOO_BUSY = ("RetriableException", "CallQueueOverflowException")
+_NOT_SERVING = ("StandbyException", "ObserverRetryOnActiveException", "SafeModeException")
+
+
+def remote_error(exception: str, message: str, path: str, dest: str | None = None) -> OSError:
+    """The error that stands for a Java `exception`, which may be named with its package.
+
+    `ThrottledError` if the NameNode is too busy, `StoreUnavailableError` if it is not the active one or
+    in safe mode: it did nothing either way.
+    """
+    name = exception.rpartition(".")[2].rpartition("$")[2]
+    text = message.partition("\n")[0]
+    if name in _TOO_BUSY:
+        return ThrottledError(path)
+    if name in _NOT_SERVING:
+        return StoreUnavailableError(path, f"{name}: {text}")
+    number = _number(name, text)
+    if number is None:
+        return OSError(errno.EIO, f"{name}: {text}", path, None, dest)
+    return OSError(number, text or os.strerror(number), path, None, dest)
+
+
+def permissions(storage_options: Mapping[str, Any]) -> tuple[int, int]:
+    """The permission bits of new files and of new directories: clients apply the umask, not HDFS."""
+    umask = str(storage_options.get(UMASK, "022"))
+    try:
+        bits = int(umask, 8)
+    except ValueError as e:
+        raise StoreRefusedError(f"{UMASK}: {umask!r} is no octal number; write it like 027") from e
+    return 0o666 & ~bits, 0o777 & ~bits
+
+
+def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> list[FileStatus]:
+    """All files below a directory; one that goes away meanwhile has none."""
+    found, level = [], [path]
+    while level:
+        below: list[str] = []
+        for directory in level:
+            try:
+                listed = list_status(directory)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            found += [status for status in listed if not status.is_directory]
+            below += [status.path for status in listed if status.is_directory]
+        level = below
+    return found
+
+
+def not_a_directory(path: str) -> NotADirectoryError:
+    """The error for a file where a directory is meant, which HDFS itself would list or delete."""
+    return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+
+
+def _number(name: str, text: str) -> int | None:
+    if "Path is not a file" in text:  # reading a directory, called a file that is not found
+        return errno.EISDIR
+    if name in _BY_EXCEPTION:
+        return _BY_EXCEPTION[name]
+    return next((number for part, number in _BY_TEXT.items() if part in text), None)

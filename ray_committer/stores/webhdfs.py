@@ -1,0 +1,204 @@
+"""HDFS over HTTP (WebHDFS, HttpFS), for where its RPC cannot be reached.
+
+Renames are Hadoop's ``rename2`` here too: without ``renameoptions``, as most clients ask, the old rename
+answers false to everything that went wrong, and moves a file into a directory. The NameNode takes any
+name, but DataNodes of several versions decode one twice and refuse a long one: they are told of files by
+number where a name is not plain.
+"""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import os
+import re
+import uuid
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from ray_committer.stores.base import FileStatus, StoreSpec
+from ray_committer.stores.hdfs_protocol import (
+    CAPABILITIES,
+    files_below,
+    not_a_directory,
+    permissions,
+    remote_error,
+)
+from ray_committer.stores.http import HttpAnswer, HttpClient
+
+_REDIRECTED = (301, 302, 307, 308)
+_PLAIN = re.compile(r"[A-Za-z0-9_\-./=~,@]{1,2000}")
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    path_suffix: str
+    type: str
+    length: int
+    modification_time: int
+    file_id: int = 0
+
+
+class _Statuses(msgspec.Struct, rename="pascal"):
+    file_status: list[_Status]
+
+
+class _Exception(msgspec.Struct):
+    exception: str
+    message: str = ""
+
+
+class _Answer(msgspec.Struct, rename="pascal"):
+    """What any answer may hold."""
+
+    file_status: _Status | None = None
+    file_statuses: _Statuses | None = None
+    remote_exception: _Exception | None = None
+    succeeded: bool = msgspec.field(default=False, name="boolean")
+
+
+class WebHdfsStore:
+    """`StoreOperations` on ``webhdfs://``, or on ``hdfs://`` with the option `webhdfs_url`.
+
+    Other options: `user` (that of this process), or `delegation_token` instead.
+    """
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, spec: StoreSpec, *, client: HttpClient | None = None) -> None:
+        self.spec = spec
+        self._client = client or HttpClient()
+        options = spec.storage_options
+        url = options.get("webhdfs_url") or f"http://{spec.authority}"
+        self._root = f"{url.rstrip('/')}/webhdfs/v1"
+        self._who = _who(options.get("user"), options.get("delegation_token"))
+        self._file_mode, self._directory_mode = (f"{bits:o}" for bits in permissions(options))
+
+    def get_status(self, path: str) -> FileStatus | None:
+        try:
+            found = self._ask("GET", "GETFILESTATUS", path).file_status
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _status(path, found) if found else None
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        found = self._ask("GET", "LISTSTATUS", path).file_statuses
+        listed = found.file_status if found else []
+        if any(not status.path_suffix for status in listed):
+            raise not_a_directory(path)
+        above = path.rstrip("/")
+        return [_status(f"{above}/{status.path_suffix}", status) for status in listed]
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        return files_below(self.list_status, path)
+
+    def read(self, path: str) -> bytes:
+        numbered = path if _PLAIN.fullmatch(path) else self._numbered(path)
+        answer = self._send("GET", self._url("OPEN", numbered), path)
+        if answer.status in _REDIRECTED:
+            answer = self._send("GET", answer.headers["Location"], path)
+        return answer.body
+
+    def write(self, path: str, data: bytes) -> None:
+        if _PLAIN.fullmatch(path):
+            self._create(path, path, data)
+            return
+        above, _, name = path.rpartition("/")
+        plain = name if _PLAIN.fullmatch(name) else uuid.uuid4().hex
+        self._create(f"{self._numbered(above or '/')}/{plain}", path, data)
+        if plain != name:
+            self.replace(f"{above}/{plain}", path)
+
+    def mkdirs(self, path: str) -> None:
+        try:
+            self._ask("PUT", "MKDIRS", path, permission=self._directory_mode)
+        except NotADirectoryError as e:
+            raise FileExistsError(errno.EEXIST, "a file stands in the way", path) from e
+
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+        self._ask("PUT", "RENAME", source, destination=dest, renameoptions="NONE")
+
+    def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+        self._ask("PUT", "RENAME", source, destination=dest, renameoptions="OVERWRITE")
+
+    def delete_file(self, path: str) -> bool:
+        return self._ask("DELETE", "DELETE", path, recursive="false").succeeded
+
+    def delete_directory(self, path: str) -> bool:
+        return self._ask("DELETE", "DELETE", path, recursive="true").succeeded
+
+    def remove_empty_directory(self, path: str) -> bool:
+        status = self.get_status(path)
+        if status is None:
+            return False
+        if not status.is_directory:
+            raise not_a_directory(path)
+        try:
+            return self._ask("DELETE", "DELETE", path, recursive="false").succeeded
+        except OSError as e:
+            if e.errno == errno.ENOTEMPTY:
+                return False
+            raise
+
+    def _create(self, named: str, path: str, data: bytes) -> None:
+        """Write a file at `path`, which the servers are told as `named`."""
+        options = {"overwrite": "true", "createparent": "false", "permission": self._file_mode}
+        answer = self._send("PUT", self._url("CREATE", named, **options), path)
+        if answer.status not in _REDIRECTED:
+            raise OSError(errno.EIO, "WebHDFS named no server that takes data", path)
+        self._send("PUT", answer.headers["Location"], path, data=data)
+
+    def _numbered(self, path: str) -> str:
+        """Another path to what is at `path`, without its name; the same where numbers are not told."""
+        found = self._ask("GET", "GETFILESTATUS", path).file_status
+        return f"/.reserved/.inodes/{found.file_id}" if found and found.file_id else path
+
+    def _ask(self, method: str, operation: str, path: str, **options: str) -> _Answer:
+        """Make a request that the NameNode answers itself."""
+        url = self._url(operation, path, **options)
+        answer = self._send(method, url, path, dest=options.get("destination"))
+        return msgspec.json.decode(answer.body, type=_Answer) if answer.body else _Answer()
+
+    def _url(self, operation: str, path: str, **options: str) -> str:
+        query = urlencode({"op": operation, **self._who, **options}, quote_via=quote)
+        return f"{self._root}{quote(path)}?{query}"
+
+    def _send(
+        self, method: str, url: str, path: str, *, dest: str | None = None, data: bytes | None = None
+    ) -> HttpAnswer:
+        """Make one request; a redirection is an answer."""
+        headers = {} if data is None else {"Content-Type": "application/octet-stream"}
+        answer = self._client.request(method, url, path=path, headers=headers, data=data)
+        if answer.status < 300 or (answer.status in _REDIRECTED and "Location" in answer.headers):
+            return answer
+        raise _error(answer, path, dest)
+
+
+def _who(user: str | None, delegation_token: str | None) -> dict[str, str]:
+    if delegation_token:
+        return {"delegation": delegation_token}
+    return {"user.name": user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()}
+
+
+def _error(answer: HttpAnswer, path: str, dest: str | None) -> OSError:
+    """The error of a refused request; only the NameNode's own word for it counts."""
+    try:
+        told = msgspec.json.decode(answer.body, type=_Answer).remote_exception
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        told = None
+    if told is not None:
+        return remote_error(told.exception, told.message, path, dest)
+    if answer.status == 401:
+        return PermissionError(errno.EACCES, "WebHDFS wants other credentials", path)
+    return OSError(errno.EIO, f"what answers {answer.status} is not WebHDFS; check its address", path)
+
+
+def _status(path: str, found: _Status) -> FileStatus:
+    return FileStatus(
+        path=path,
+        is_directory=found.type == "DIRECTORY",
+        is_link=found.type == "SYMLINK",
+        size=found.length,
+        modified_milliseconds=found.modification_time,
+        file_id=str(found.file_id) if found.file_id else None,
+    )

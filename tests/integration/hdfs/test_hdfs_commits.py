@@ -1,0 +1,224 @@
+"""Whole jobs on HDFS: through the public calls, throttled, killed, and on Ray."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hdfs_native.fsspec import HdfsFileSystem
+
+import ray_committer
+from ray_committer import CommitOptions, ConflictMode, Outcome
+from ray_committer.events import Event, FilesRenamed
+from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.recovery import Proof
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.registry import open_store
+from ray_committer.testing import (
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    throttle_above,
+    together,
+    visible_files,
+)
+from tests.integration.hdfs.jobs import Tasks, all_of, tasks_of, write_job
+from tests.integration.ray.jobs import processes
+from tests.servers.hdfs import HdfsServer
+
+pytestmark = [pytest.mark.xdist_group("hdfs"), pytest.mark.timeout(120)]
+
+DEFAULTS = CommitOptions()
+CAP = 60
+CAPPED_FILES = 400
+
+
+def url_of(spec: StoreSpec, directory: str) -> str:
+    return f"{spec.scheme}://{spec.authority}{directory.replace(' ', '%20')}"
+
+
+@pytest.fixture
+def filesystem(server: HdfsServer) -> HdfsFileSystem:
+    """What tasks write with: fsspec's interface to the same client."""
+    host, _, port = server.authority.partition(":")
+    return HdfsFileSystem(host, int(port))
+
+
+def write_by_api(
+    filesystem: HdfsFileSystem,
+    url: str,
+    tasks: Tasks,
+    storage_options: dict[str, str] | None = None,
+    *,
+    job_id: str = "job_1",
+    options: CommitOptions = DEFAULTS,
+) -> None:
+    """Write a job as a Python program does."""
+    ray_committer.setup_job(url, job_id, options=options, storage_options=storage_options)
+    for task, files in tasks.items():
+        with ray_committer.task_attempt(url, job_id, task, storage_options=storage_options) as attempt:
+            for name, data in files.items():
+                with filesystem.open(attempt.path(name), "wb") as file:
+                    file.write(data)
+
+
+@pytest.mark.parametrize("way", ["rpc", "web", "hdfs over web"])
+def test_a_python_job_is_committed_through_either_way(
+    server: HdfsServer,
+    rpc: StoreSpec,
+    web: StoreSpec,
+    filesystem: HdfsFileSystem,
+    directory: str,
+    way: str,
+):
+    spec = web if way == "web" else rpc
+    options = {"webhdfs_url": server.http_url} if way == "hdfs over web" else {}
+    url, tasks = url_of(spec, directory), tasks_of(24, tasks=3)
+    write_by_api(filesystem, url, tasks, options)
+    report = ray_committer.commit_job(url, executor="threads", storage_options=options)
+    assert (report.outcome, report.moved, report.validated) == (Outcome.COMMITTED, 24, 24)
+    store = open_store(rpc)
+    assert visible_files(store, directory) == all_of(tasks)
+    assert store.get_status(f"{directory}/_temporary") is None
+    again = ray_committer.commit_job(url, "job_1", executor="threads", storage_options=options)
+    assert again.outcome is Outcome.ALREADY_COMMITTED
+
+
+def test_what_hadoop_and_rpc_wrote_is_committed_over_http(
+    server: HdfsServer, rpc: StoreSpec, directory: str
+):
+    """Manifests name ``hdfs://``, and only HTTP is to be reached."""
+    job, tasks = new_job_attempt(directory, "job_1", 0), tasks_of(24, tasks=3)
+    write_job(open_store(rpc), job, tasks)
+    report = ray_committer.commit_job(
+        url_of(rpc, directory),
+        executor="threads",
+        storage_options={"webhdfs_url": server.http_url},
+    )
+    assert (report.outcome, report.moved) == (Outcome.COMMITTED, 24)
+    assert visible_files(open_store(rpc), directory) == all_of(tasks)
+
+
+def test_old_data_is_replaced(store: StoreOperations, filesystem: HdfsFileSystem, root: str):
+    url, options = url_of(store.spec, root), CommitOptions(mode=ConflictMode.OVERWRITE)
+    old = {0: {"p=1/a": b"old", "p=3/c": b"old"}}
+    new = {0: {"p=1/a": b"new and longer"}, 1: {"p=2/b": b"new"}}
+    for job_id, tasks in (("job_1", old), ("job_2", new)):
+        write_by_api(filesystem, url, tasks, job_id=job_id, options=options)
+        ray_committer.commit_job(url, job_id, executor="threads", options=options)
+    assert visible_files(store, root) == all_of(new)
+
+
+def test_a_commit_takes_what_a_throttled_store_bears_and_loses_nothing(rpc: StoreSpec, directory: str):
+    store, job, tasks = open_store(rpc), new_job_attempt(directory, "job_1", 0), tasks_of(CAPPED_FILES)
+    write_job(store, job, tasks)
+    tried: list[StoreCall] = []
+    served: list[StoreCall] = []
+    throttled = WrappedStore(
+        store, before=together(tried.append, throttle_above(CAP)), after=served.append
+    )
+    executor = ThreadsExecutor(lambda: Worker(throttled, job, in_driver=True), threads=16)
+    try:
+        report = run_commit(throttled, job, executor=executor)
+    finally:
+        executor.close()
+    seconds = report.stage_seconds["committer_commit_job"]
+    used = len(served) / (CAP * seconds)
+    print(f"{len(served)} served, {len(tried) - len(served)} refused in {seconds:.1f} s: {used:.0%}")
+    assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
+    assert len(tried) > len(served)
+    assert used >= 0.8
+    assert visible_files(store, directory) == all_of(tasks)
+
+
+COMMIT = """
+import sys, ray_committer
+from ray_committer.events import FilesRenamed
+def listen(event):
+    if isinstance(event, FilesRenamed):
+        print("done", event.done, flush=True)
+ray_committer.commit_job(sys.argv[1], executor="threads", on_event=listen,
+    options=ray_committer.CommitOptions(threads=2, shard_files=5, max_requests_per_second=200))
+"""
+
+
+def test_a_killed_commit_is_finished_by_running_it_again(rpc: StoreSpec, directory: str):
+    store, job, tasks = open_store(rpc), new_job_attempt(directory, "job_1", 0), tasks_of(200)
+    write_job(store, job, tasks)
+    url = url_of(rpc, directory)
+    process = subprocess.Popen([sys.executable, "-c", COMMIT, url], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert any(int(line.split()[1]) >= 50 for line in process.stdout if line.startswith("done "))
+        process.kill()
+    seen = len(visible_files(store, directory))
+    assert 50 <= seen < 200
+    report = ray_committer.commit_job(url, executor="threads")
+    assert report.resumed
+    assert (report.moved, report.proved) == (200 - seen, {Proof.MODIFICATION_TIME: seen})
+    assert visible_files(store, directory) == all_of(tasks)
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.timeout(240)
+class TestOnRay:
+    """Each worker opens the store by its description, on another node."""
+
+    def test_a_python_job_is_committed_by_workers_on_several_nodes(self, rpc: StoreSpec, directory: str):
+        url, tasks = url_of(rpc, directory), tasks_of(120, tasks=6)
+        write_by_api(url, tasks, {})
+        options = CommitOptions(workers=2, shard_files=20)
+        report = ray_committer.commit_job(url, executor="ray", options=options)
+        assert (report.outcome, report.moved, report.manifests) == (Outcome.COMMITTED, 120, 6)
+        store = open_store(rpc)
+        assert visible_files(store, directory) == all_of(tasks)
+        assert store.get_status(f"{directory}/_temporary") is None
+        assert b'"filenames"' in store.read(f"{directory}/_SUCCESS")
+
+    def test_a_killed_worker_and_lost_answers_lose_nothing(
+        self, server: HdfsServer, rpc: StoreSpec, directory: str
+    ):
+        store, job = open_store(rpc), new_job_attempt(directory, "job_1", 0)
+        tasks = tasks_of(400, tasks=5)
+        write_job(store, job, tasks)
+        killed: list[int] = []
+
+        def harm(event: Event) -> None:
+            if isinstance(event, FilesRenamed):
+                server.gate.lose_answer("rename2")
+            if isinstance(event, FilesRenamed) and not killed:
+                killed.append(processes("CommitWorker")[0])
+                os.kill(killed[0], signal.SIGKILL)
+
+        lost = server.gate.lost
+        report = ray_committer.commit_job(
+            url_of(rpc, directory),
+            executor="ray",
+            options=CommitOptions(workers=2, shard_files=20),
+            on_event=harm,
+        )
+        assert len(killed) == 1
+        assert server.gate.lost > lost
+        assert report.moved + sum(report.proved.values()) == 400
+        assert set(report.proved) == {Proof.MODIFICATION_TIME}
+        assert visible_files(store, directory) == all_of(tasks)
+
+
+def test_a_module_of_the_server_runs_by_hand(tmp_path: Path):
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.servers.hdfs"],
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert run.stdout.startswith("hdfs://127.0.0.1:")

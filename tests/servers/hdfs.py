@@ -1,0 +1,319 @@
+"""A real HDFS on this machine: a NameNode and a DataNode of Hadoop 2.7, with RPC and WebHDFS.
+
+No package index offers Hadoop's servers, but the source package of PySpark 2.4 holds their jars, and
+Debian the one library that it lacks, Jersey 1. Both are put together once, in a cache directory, with an
+empty file system that is already formatted; each server then starts from a copy of that. To run one by
+hand: ``python -m tests.servers.hdfs``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.request
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.servers.hdfs_gate import HdfsGate
+
+CACHE = Path(__file__).parents[2] / ".cache" / "servers" / "hdfs"
+START_SECONDS = 90.0
+
+_PYSPARK = "2.4.8"
+_JARS = (
+    "commons-cli",
+    "commons-codec",
+    "commons-collections",
+    "commons-configuration",
+    "commons-io",
+    "commons-lang",
+    "commons-logging",
+    "guava",
+    "hadoop-annotations",
+    "hadoop-auth",
+    "hadoop-common",
+    "hadoop-hdfs",
+    "htrace-core",
+    "httpclient",
+    "httpcore",
+    "jackson-core-asl",
+    "jackson-jaxrs",
+    "jackson-mapper-asl",
+    "javax.servlet-api",
+    "jaxb-api",
+    "jetty",
+    "jetty-util",
+    "log4j",
+    "netty-all",
+    "protobuf-java",
+    "slf4j-api",
+    "slf4j-log4j12",
+    "xercesImpl",
+)
+_DEBIAN = {
+    "libjersey1-core-java": "jersey1-core",
+    "libjersey1-server-java": "jersey1-server",
+    "libjersey1-servlet-java": "jersey1-servlet",
+    "libjersey1-json-java": "jersey1-json",
+    "libjsr311-api-java": "jsr311-api",
+}
+_JAVA = [
+    "java",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in ("java.lang", "java.nio", "java.util", "java.security", "sun.nio.ch")
+    ),
+]
+_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
+"""What has the kernel end a process when the one that started it is killed."""
+_NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+_DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+_LOG4J = """\
+log4j.rootLogger=WARN,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %c: %m%n
+"""
+
+
+class HdfsServer:
+    """One NameNode with one DataNode, empty at first; files in a directory that ends with it."""
+
+    def __init__(self, cache: Path = CACHE) -> None:
+        self._cache = cache
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.directory = Path()
+        self.direct_authority = ""
+        self.http_url = ""
+        self.gate: HdfsGate
+
+    @property
+    def authority(self) -> str:
+        """Where clients find the NameNode: behind the gate."""
+        return self.gate.authority
+
+    def start(self) -> HdfsServer:
+        """Start, and return once files can be written; the first start installs."""
+        install(self._cache)
+        self.directory = Path(tempfile.mkdtemp(prefix="hdfs-"))
+        rpc, http, *datanode = _free_ports(5)
+        self.direct_authority, self.http_url = f"127.0.0.1:{rpc}", f"http://127.0.0.1:{http}"
+        self.gate = HdfsGate(rpc)
+        _configure(self.directory, self.authority, rpc=rpc, http=http, datanode=datanode)
+        shutil.copytree(self._cache / "name", self.directory / "name")
+        try:
+            for name in (_NAMENODE, _DATANODE):
+                self._processes.append(self._run(name))
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End both processes and delete their files; idempotent."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+        self._processes = []
+        self.gate.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def pause(self) -> None:
+        """Let the NameNode answer nothing, without closing a connection."""
+        self._processes[0].send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """End a pause."""
+        self._processes[0].send_signal(signal.SIGCONT)
+
+    def _run(self, name: str) -> subprocess.Popen[bytes]:
+        log = self._log(name)
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                [*_WITH_PARENT, *_JAVA, "-cp", _class_path(self.directory, self._cache), name],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+            )
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name.rpartition('.')[2].lower()}.log"
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._is_ready():
+            ended = [process for process in self._processes if process.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                logs = "\n".join(self._log(name).read_text()[-3000:] for name in (_NAMENODE, _DATANODE))
+                raise RuntimeError(f"HDFS did not start within {START_SECONDS:g} s:\n{logs}")
+            time.sleep(0.1)
+
+    def _is_ready(self) -> bool:
+        query = "Hadoop:service=NameNode,name=FSNamesystemState"
+        try:
+            with urllib.request.urlopen(f"{self.http_url}/jmx?qry={query}", timeout=5) as answer:
+                beans = json.load(answer)["beans"]
+        except (OSError, ValueError):
+            return False
+        return bool(beans) and beans[0]["NumLiveDataNodes"] == 1 and beans[0]["FSState"] == "Operational"
+
+
+@contextlib.contextmanager
+def hdfs_server() -> Iterator[HdfsServer]:
+    """A server for the length of a block."""
+    server = HdfsServer().start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def install(cache: Path = CACHE) -> None:
+    """Put the jars and a formatted file system into `cache`, once for all processes."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (cache / "installed").exists():
+            return
+        _require("java", "Java 17 (Debian: openjdk-17-jre-headless)")
+        _require("apt-get", "Debian's apt-get, which fetches the jars of Jersey 1,")
+        _require("dpkg-deb", "Debian's dpkg-deb, which unpacks them,")
+        shutil.rmtree(cache / "jars", ignore_errors=True)
+        (cache / "jars").mkdir()
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            _fetch_hadoop(Path(scratch), cache / "jars")
+            _fetch_jersey(Path(scratch), cache / "jars")
+            _format(Path(scratch), cache)
+        (cache / "installed").touch()
+
+
+def _require(command: str, what: str) -> None:
+    if shutil.which(command) is None:
+        raise RuntimeError(f"HDFS for the tests needs {what} and this machine has no {command!r}")
+
+
+def _fetch_hadoop(scratch: Path, jars: Path) -> None:
+    """Take Hadoop's jars out of PySpark's source package, which pip can only fetch by running its
+    set-up; that needs a setuptools of its time."""
+    venv.create(scratch / "venv", with_pip=True)
+    pip = [str(scratch / "venv" / "bin" / "python"), "-m", "pip", "--quiet"]
+    _run([*pip, "install", "setuptools<70", "wheel"], scratch)
+    only_source = ["--no-deps", "--no-build-isolation", "--no-binary", ":all:"]
+    _run([*pip, "download", *only_source, f"pyspark=={_PYSPARK}"], scratch)
+    wanted = re.compile(rf"[^/]+/deps/jars/(?:{'|'.join(map(re.escape, _JARS))})-[0-9][^/]*\.jar")
+    with tarfile.open(scratch / f"pyspark-{_PYSPARK}.tar.gz") as archive:
+        for member in archive:
+            if member.isfile() and wanted.fullmatch(member.name):
+                member.name = member.name.rpartition("/")[2]
+                archive.extract(member, jars, filter="data")
+    missing = [name for name in _JARS if not list(jars.glob(f"{name}-[0-9]*.jar"))]
+    if missing:
+        raise RuntimeError(f"PySpark {_PYSPARK} has no jar of {', '.join(missing)}")
+
+
+def _fetch_jersey(scratch: Path, jars: Path) -> None:
+    """Take Jersey 1 out of Debian's packages; none of them is installed."""
+    download = ["apt-get", "-qq", "download", *_DEBIAN]
+    try:
+        _run(download, scratch)
+    except RuntimeError:  # a new machine has no lists of packages
+        _run(["apt-get", "-qq", "update"], scratch)
+        _run(download, scratch)
+    for package in scratch.glob("*.deb"):
+        _run(["dpkg-deb", "-x", str(package), "unpacked"], scratch)
+    for jar in _DEBIAN.values():
+        shutil.copy(scratch / "unpacked" / "usr" / "share" / "java" / f"{jar}.jar", jars)
+
+
+def _format(scratch: Path, cache: Path) -> None:
+    """Make the empty file system that each server starts from."""
+    _configure(scratch, "127.0.0.1:1", rpc=1, http=1, datanode=[1, 1, 1])
+    command = [*_JAVA, "-cp", _class_path(scratch, cache), _NAMENODE]
+    _run([*command, "-format", "-force", "-nonInteractive"], scratch)
+    shutil.rmtree(cache / "name", ignore_errors=True)
+    shutil.move(scratch / "name", cache / "name")
+
+
+def _configure(directory: Path, authority: str, *, rpc: int, http: int, datanode: list[int]) -> None:
+    """Write the configuration of a server with its files in `directory`, for clients at `authority`."""
+    host = "127.0.0.1"
+    (directory / "core-site.xml").write_text(_xml({"fs.defaultFS": f"hdfs://{authority}"}))
+    settings = {
+        "dfs.namenode.name.dir": f"file://{directory}/name",
+        "dfs.datanode.data.dir": f"file://{directory}/data",
+        "dfs.namenode.rpc-address": f"{host}:{rpc}",
+        "dfs.namenode.http-address": f"{host}:{http}",
+        "dfs.datanode.address": f"{host}:{datanode[0]}",
+        "dfs.datanode.ipc.address": f"{host}:{datanode[1]}",
+        "dfs.datanode.http.address": f"{host}:{datanode[2]}",
+        "dfs.datanode.hostname": host,
+        "dfs.replication": 1,
+        "dfs.heartbeat.interval": 1,
+        "dfs.namenode.safemode.extension": 0,
+        "dfs.namenode.edits.noeditlogchannelflush": "true",  # no file of a test survives its server
+        "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+        "dfs.namenode.handler.count": 16,
+    }
+    (directory / "hdfs-site.xml").write_text(_xml(settings))
+    (directory / "log4j.properties").write_text(_LOG4J)
+    for application in ("hdfs", "datanode"):  # the pages of both servers are in no jar
+        page = directory / "webapps" / application / "WEB-INF" / "web.xml"
+        page.parent.mkdir(parents=True)
+        page.write_text("<web-app/>")
+
+
+def _xml(settings: dict[str, object]) -> str:
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in settings.items()
+    )
+    return f"<configuration>{properties}</configuration>"
+
+
+def _class_path(configuration: Path, cache: Path) -> str:
+    return f"{configuration}:{cache}/jars/*"
+
+
+def _free_ports(number: int) -> list[int]:
+    """Ports that nobody listens on; all differ, since they are held together."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _run(command: list[str], directory: Path) -> None:
+    run = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        shown = " ".join(command[:4])
+        raise RuntimeError(f"{shown} ... failed while HDFS was installed:\n{run.stdout}{run.stderr}")
+
+
+def main() -> None:
+    """Run a server until the line is closed or Enter is pressed."""
+    with hdfs_server() as server:
+        print(f"hdfs://{server.authority}  WebHDFS {server.http_url}  files {server.directory}")
+        print("Enter ends it")
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()
