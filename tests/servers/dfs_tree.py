@@ -71,14 +71,14 @@ class Tree:
         return node
 
     def create(self, path: str, *, is_directory: bool, if_none_match: str | None) -> Node:
-        """Make a file or a directory and its parents; a file that is there is emptied."""
+        """Make a file or a directory and its parents; without a condition, in the place of a file."""
         found = self.find(path)
         if found is not None and if_none_match == "*":
             kind = "directory" if found.is_directory else "file"
             raise DfsError(409, "PathAlreadyExists", x_ms_existing_resource_type=kind)
-        if found is not None and found.is_directory != is_directory:
-            raise DfsError(409, "ResourceTypeMismatch")
-        if found is not None and is_directory:
+        if found is not None and found.is_directory:
+            if not is_directory:
+                raise DfsError(409, "ResourceTypeMismatch")
             return found
         node = Node(children={} if is_directory else None)
         self._parent(path, make=True)[path.rpartition("/")[2]] = node

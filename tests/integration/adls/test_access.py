@@ -13,7 +13,7 @@ import pytest
 from azure.storage.filedatalake import AccountSasPermissions, ResourceTypes, generate_account_sas
 
 import ray_committer
-from ray_committer.errors import CommitAbortedError, StoreRefusedError
+from ray_committer.errors import CommitAbortedError, StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.testing.harness import put_file
@@ -21,6 +21,7 @@ from tests.integration.adls.conftest import CONTAINER, opened
 from tests.servers.azurite import ACCOUNT as FLAT_ACCOUNT
 from tests.servers.azurite import Azurite
 from tests.servers.dfs import ACCOUNT, KEY, DfsServer, token
+from tests.servers.dfs_tree import Tree
 from tests.servers.faults import Faults
 
 pytestmark = [pytest.mark.xdist_group("adls"), pytest.mark.timeout(120)]
@@ -129,6 +130,16 @@ def test_a_container_that_is_not_there_is_an_error_before_anything_is_done(optio
         )
 
 
+def test_a_container_that_has_gone_is_no_file_that_is_not_there(
+    dfs: DfsServer, url: str, options: dict[str, Any]
+):
+    store = opened(url, options)
+    dfs.containers.clear()
+    for look in (store.get_status, store.delete_file, store.delete_directory):
+        with pytest.raises(FileNotFoundError, match="FilesystemNotFound"):
+            look("/a")
+
+
 QUESTIONS = ("HEAD container", "account", "acl")
 
 
@@ -194,6 +205,36 @@ def test_no_secret_is_shown(
     shown += caplog.text + repr(store.spec) + str(pickle.dumps(caught.value))
     assert signature not in shown
     assert KEY not in shown
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+@pytest.mark.parametrize(
+    "faults", [Faults(failed_before=1.0), Faults(lost_answer=1.0)], ids=["failed", "lost"]
+)
+def test_a_request_is_made_once(
+    dfs: DfsServer, url: str, options: dict[str, Any], transport: str, faults: Faults
+):
+    store = opened(url, {**options, "transport": transport})
+    put_file(store, "/d/a", b"1")
+    dfs.faults = faults
+    with pytest.raises(StoreUnavailableError):
+        store.rename("/d/a", "/d/b")
+    assert dfs.calls["rename"] == 1
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+def test_no_secret_is_shown_of_an_account_that_is_not_reached(url: str, transport: str):
+    server = DfsServer()
+    server.start()
+    server.containers[CONTAINER] = Tree()
+    secret = sas()
+    options = {"connection_string": server.connection_string(sas=secret), "transport": transport}
+    store = opened(url, options)
+    server.stop()
+    with pytest.raises(StoreUnavailableError) as caught:
+        store.rename("/d/a", "/d/b")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert secret.rpartition("sig=")[2] not in shown
 
 
 def test_a_worker_opens_what_the_driver_named(dfs: DfsServer, url: str, options: dict[str, Any]):
