@@ -1,5 +1,6 @@
 # The two commands are `make demo` and `make test`. Each sets up all that it needs in this directory:
-# .venv (Spark 3.5 and RayDP) and .venv-spark4 (Spark 4). CONSTRAINTS pins the versions that were tested.
+# .venv (Spark 3.5 and RayDP), .venv-spark4 (Spark 4) and .cache (the servers that the tests start).
+# CONSTRAINTS pins the versions that were tested.
 
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
@@ -8,7 +9,7 @@ WORKERS ?= 2
 export LC_ALL := C.UTF-8
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test check setup spark4 java clean
+.PHONY: demo test check setup spark4 java npm clean
 
 demo: setup spark4
 	rm -rf build/demo
@@ -16,7 +17,7 @@ demo: setup spark4
 	.venv-spark4/bin/python docs/examples/flights_deferred.py build/demo/on-ray/flights.csv \
 		build/demo/deferred --also-read build/demo/on-ray/table
 
-test: setup spark4
+test: setup spark4 npm
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/integration/hadoop
 	.venv-spark4/bin/python -m pytest tests/integration/spark tests/integration/hadoop
 
@@ -33,6 +34,9 @@ spark4: java .venv-spark4/ready
 java:
 	@.ci/require-java
 
+npm:
+	@.ci/require-npm
+
 .venv/ready: pyproject.toml $(CONSTRAINTS) hatch_build.py $(shell find ray_committer/spark/java -name '*.java')
 	$(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --constraint $(CONSTRAINTS) --editable '.[raydp,gcs,adls,hdfs,demo,test,servers,check]'
@@ -44,4 +48,4 @@ java:
 	touch $@
 
 clean:
-	rm -rf .venv .venv-spark4 build dist
+	rm -rf .venv .venv-spark4 .cache build dist

@@ -87,6 +87,7 @@ class RateLimit:
         self._rate = limit
         self._free_from = clock()  # when the next permit may be used
         self._asked: dict[str, float] = {}  # when each holder last asked
+        self._unused: dict[str, int] = {}  # permits that each holder still has
         self._expelled: set[str] = set()
         self._refused_rate: float | None = None
         self._decreased = self._increased = float("-inf")
@@ -103,6 +104,7 @@ class RateLimit:
             if self._rate is None:
                 return Grant(None, max(0.0, self._free_from - now), self.lease_seconds)
             batch = max(SMALLEST_BATCH, round(self._rate * BATCH_SECONDS / len(self._asked)))
+            self._unused[holder] = self._unused.get(holder, 0) + batch
             start = max(now, self._free_from)
             self._free_from = start + batch / self._rate
             return Grant(batch, start - now, start - now + self.lease_seconds)
@@ -116,7 +118,9 @@ class RateLimit:
                 self._rate = min(max(measured, FIRST_GUESS), HIGHEST_RATE)
             self._note_use(holder, used, now)
             self._throttled += 1
-            self._free_from = max(self._free_from, now + (retry_after_seconds or 0.0))
+            given_up = self._unused.pop(holder, 0) / self._rate  # else a storm would idle for all of it
+            pause = BATCH_SECONDS if retry_after_seconds is None else retry_after_seconds
+            self._free_from = max(self._free_from - given_up, now + pause)
             if now - self._decreased >= max(DECREASE_SECONDS, retry_after_seconds or 0.0):
                 self._decrease(now, retry_after_seconds or 0.0)
 
@@ -125,6 +129,7 @@ class RateLimit:
         with self._lock:
             self._expelled.add(holder)
             self._asked.pop(holder, None)
+            self._unused.pop(holder, None)
 
     def statistics(self) -> LimitStatistics:
         with self._lock:
@@ -135,10 +140,12 @@ class RateLimit:
     def _note_use(self, holder: str, used: int, now: float) -> None:
         """Know who asks and how much is done; one that has not asked for a whole lease is gone."""
         self._requests += used
+        self._unused[holder] = max(0, self._unused.get(holder, 0) - used)
         if holder not in self._expelled:
             self._asked[holder] = now
         for name in [name for name, at in self._asked.items() if now - at > self.lease_seconds]:
             del self._asked[name]
+            self._unused.pop(name, None)
 
     def _decrease(self, now: float, retry_after_seconds: float) -> None:
         """Go below the rate that the store refused; far below if that did not help a moment ago."""

@@ -354,3 +354,21 @@ def test_statistics_tell_what_happened():
     limit.throttled("a", 0, None)
     assert limit.statistics() == LimitStatistics(12, 4, 100, 42.5, 85)
     assert RateLimit().statistics() == LimitStatistics()
+
+
+@pytest.mark.parametrize(("used", "wait"), [(0, 1.0), (60, 1.6), (100, 2.0), (1000, 2.0)])
+def test_what_a_throttled_holder_gives_up_is_handed_out_again(used: int, wait: float):
+    limit = RateLimit(100, clock=Clock())
+    for holder, requests in (("a", 100), ("b", 100)):
+        while requests > 0:
+            requests -= limit.grant(holder, 0).requests or 0
+    limit.throttled("a", used, None)
+    assert limit.grant("c", 0).wait_seconds == pytest.approx(wait, abs=0.11)
+
+
+def test_a_storm_does_not_idle_everybody_for_what_nobody_uses():
+    limit = RateLimit(100, clock=Clock())
+    for _ in range(128):  # as many requests were in flight, and each asks again
+        limit.grant("a", 0)
+        limit.throttled("a", 0, None)
+    assert limit.grant("a", 0).wait_seconds <= 2 * BATCH_SECONDS

@@ -221,8 +221,10 @@ def _fetch_hadoop(scratch: Path, jars: Path) -> None:
     with tarfile.open(scratch / f"pyspark-{_PYSPARK}.tar.gz") as archive:
         for member in archive:
             if member.isfile() and wanted.fullmatch(member.name):
-                member.name = member.name.rpartition("/")[2]
-                archive.extract(member, jars, filter="data")
+                source = archive.extractfile(member)
+                assert source is not None
+                with source, (jars / member.name.rpartition("/")[2]).open("wb") as jar:
+                    shutil.copyfileobj(source, jar)
     missing = [name for name in _JARS if not list(jars.glob(f"{name}-[0-9]*.jar"))]
     if missing:
         raise RuntimeError(f"PySpark {_PYSPARK} has no jar of {', '.join(missing)}")
