@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -16,11 +17,15 @@ T = TypeVar("T")
 
 
 class DeadlineThreads:
-    """Makes calls for any number of threads, each by a daemon thread that is idle; more as needed."""
+    """Makes calls for any number of threads, each by a daemon thread that is idle, else by a new one.
+
+    They end when this object does.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._idle: list[_Helper] = []
+        weakref.finalize(self, _end, self._idle).atexit = False
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `function`; ``TimeoutError`` if it takes too long, and it may still end one day."""
@@ -37,6 +42,11 @@ class DeadlineThreads:
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return]
+
+
+def _end(helpers: list[_Helper]) -> None:
+    for helper in helpers:
+        helper.end()
 
 
 class _Helper:
