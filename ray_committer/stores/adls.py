@@ -13,8 +13,6 @@ from functools import lru_cache
 
 import msgspec
 
-from ray_committer.errors import StoreRefusedError
-from ray_committer.stores.adls_auth import connect
 from ray_committer.stores.adls_http import (
     APPEND_BYTES,
     PAGE_PATHS,
@@ -24,37 +22,11 @@ from ray_committer.stores.adls_http import (
     error_of,
     quoted_etag,
 )
-from ray_committer.stores.adls_names import parse_authority
-from ray_committer.stores.adls_namespace import require_hierarchical_namespace
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreOperations, StoreSpec, Versions
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec, Versions
 from ray_committer.stores.http import HttpAnswer
 
 PATH_BYTES = 1024
 """The documented limit, of characters; no other is documented for one element of a path."""
-
-
-def open_adls(spec: StoreSpec) -> StoreOperations:
-    """Open a container; `StoreRefusedError` if its account is unknown or has a flat namespace."""
-    container = parse_authority(spec.authority)
-    if not container.account:
-        raise StoreRefusedError(
-            f"abfs://{spec.authority}: names no account; write "
-            f"abfss://{container.name}@ACCOUNT.dfs.core.windows.net/, or give account_name as a "
-            f"storage option"
-        )
-    connection = connect(spec.storage_options, container.account, container.host)
-    http = AdlsHttp(connection, container.name)
-    require_hierarchical_namespace(http)
-    match spec.storage_options.get("transport", "http"):
-        case "http":
-            return AdlsStore(spec, http)
-        case "sdk":
-            from ray_committer.stores.adls_sdk import SdkAdlsStore
-
-            http.close()
-            return SdkAdlsStore(spec, connection, container.name)
-        case other:
-            raise StoreRefusedError(f"transport={other!r}: is none; leave it out, or give 'sdk'")
 
 
 class AdlsStore:

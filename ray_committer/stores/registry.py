@@ -121,7 +121,7 @@ def _open_remote(spec: StoreSpec) -> StoreOperations:
 
             return GcsStore(spec)
         case "abfs":
-            from ray_committer.stores.adls import open_adls
+            from ray_committer.stores.adls_open import open_adls
 
             return open_adls(spec)
         case "hdfs" if not spec.storage_options.get("webhdfs_url"):
