@@ -1,4 +1,4 @@
-"""Open a container of Azure Data Lake Storage: find its account, refuse a flat one, choose the transport."""
+"""Open a container of Azure Data Lake Storage: find its account, refuse a flat one, take a transport."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from ray_committer.stores.gcs import GcsStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit, visible_files
-from tests.integration.gcs.jobs import all_of, tasks_of, write_hadoop_job, write_job
+from tests.integration.gcs.jobs import write_hadoop_job
+from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.gcs import GcsServer
 from tests.servers.proxy import Request
 

@@ -11,7 +11,8 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.gcs import GcsStore
 from ray_committer.testing import run_abort, run_commit, visible_files
-from tests.integration.gcs.jobs import all_of, tasks_of, write_hadoop_job, write_job
+from tests.integration.gcs.jobs import write_hadoop_job
+from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_folders import Folders
 
@@ -82,7 +83,7 @@ def test_a_job_is_committed_and_its_folders_are_gone(
     assert (report.outcome, report.moved, report.directories) == (Outcome.COMMITTED, 30, 7)
     assert visible_files(store, job.destination) == all_of(tasks)
     above = {"warehouse/", "warehouse/table/"}
-    assert folders == above | {f"warehouse/table/p={number}/" for number in range(7)}
+    assert folders == above | {f"warehouse/table/p=%3A{number}/" for number in range(7)}
 
 
 def test_an_aborted_job_leaves_no_folder(store: GcsStore, folders: set[str], job: JobAttempt):

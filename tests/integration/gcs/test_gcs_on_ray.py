@@ -14,9 +14,10 @@ from ray_committer.events import Event, FilesRenamed
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.gcs import GcsStore
 from ray_committer.testing import visible_files
-from tests.integration.gcs.jobs import all_of, tasks_of, write_hadoop_job
+from tests.integration.gcs.jobs import write_hadoop_job
 from tests.integration.gcs.test_gcs_faults import is_move
 from tests.integration.ray.jobs import processes
+from tests.integration.store_jobs import all_of, tasks_of
 from tests.servers.gcs import GcsServer
 from tests.servers.proxy import Fault, Harm
 

@@ -16,7 +16,7 @@ from ray_committer.stores.http import HttpClient
 from ray_committer.stores.registry import open_store
 from ray_committer.stores.webhdfs import WebHdfsStore
 from ray_committer.testing import StoreCall, WrappedStore, run_commit, visible_files
-from tests.integration.hdfs.jobs import all_of, tasks_of, write_job
+from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
 
 pytestmark = [pytest.mark.xdist_group("hdfs"), pytest.mark.timeout(120)]

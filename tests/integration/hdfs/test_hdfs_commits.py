@@ -28,8 +28,8 @@ from ray_committer.testing import (
     together,
     visible_files,
 )
-from tests.integration.hdfs.jobs import Tasks, all_of, tasks_of, write_job
 from tests.integration.ray.jobs import processes
+from tests.integration.store_jobs import Tasks, all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
 
 pytestmark = [pytest.mark.xdist_group("hdfs"), pytest.mark.timeout(120)]
