@@ -20,7 +20,7 @@ from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import open_store
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.servers.hdfs import HdfsServer, hdfs_server  # noqa: E402
+from tests.servers.hdfs import HdfsServer, hdfs_server
 
 IN_FLIGHT = (1, 32, 128)
 FILES = 1_500
