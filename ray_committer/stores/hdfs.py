@@ -23,6 +23,7 @@ from ray_committer.stores.hdfs_protocol import (
     not_a_directory,
     permissions,
     remote_error,
+    unknown_replace,
 )
 
 DEADLINE_SECONDS = 60.0
@@ -98,9 +99,7 @@ class HdfsStore:
         try:
             self._call(source, self._client.rename, source, dest, overwrite=True)
         except FileNotFoundError as e:
-            # Clients of some versions ask again when a connection breaks, and learn that the source is
-            # gone: moved.
-            raise StoreUnavailableError(source, f"replace: {e.strerror}") from e
+            raise unknown_replace(e) from e
 
     def delete_file(self, path: str) -> bool:
         return self._delete(path, recursive=False)

@@ -89,6 +89,14 @@ def not_a_directory(path: str) -> NotADirectoryError:
     return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
+def unknown_replace(error: FileNotFoundError) -> StoreUnavailableError:
+    """The error of a replacement whose source is not there: it may have been made, and asked for again.
+
+    Clients of both ways, and gateways, do so when a connection breaks.
+    """
+    return StoreUnavailableError(error.filename, f"replace: {error.strerror}")
+
+
 def _number(name: str, text: str) -> int | None:
     if "Path is not a file" in text:  # reading a directory, called a file that is not found
         return errno.EISDIR

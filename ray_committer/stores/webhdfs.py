@@ -24,6 +24,7 @@ from ray_committer.stores.hdfs_protocol import (
     not_a_directory,
     permissions,
     remote_error,
+    unknown_replace,
 )
 from ray_committer.stores.http import HttpAnswer, HttpClient
 
@@ -119,7 +120,10 @@ class WebHdfsStore:
         self._ask("PUT", "RENAME", source, destination=dest, renameoptions="NONE")
 
     def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
-        self._ask("PUT", "RENAME", source, destination=dest, renameoptions="OVERWRITE")
+        try:
+            self._ask("PUT", "RENAME", source, destination=dest, renameoptions="OVERWRITE")
+        except FileNotFoundError as e:
+            raise unknown_replace(e) from e
 
     def delete_file(self, path: str) -> bool:
         return self._ask("DELETE", "DELETE", path, recursive="false").succeeded

@@ -99,6 +99,13 @@ def test_an_answer_that_tells_what_was_done_is_returned(server: Server, client: 
     assert get(client, server) == code
 
 
+def test_a_redirection_is_an_answer_and_not_followed(server: Server, client: HttpClient):
+    server.answer = status(307, Location=f"{server.url}/b")
+    answer = client.request("PUT", f"{server.url}/a", path="/p", headers={}, data=b"body")
+    assert (answer.status, answer.headers["Location"]) == (307, f"{server.url}/b")
+    assert server.requests == 1
+
+
 @pytest.mark.parametrize("code", [429, 503])
 @pytest.mark.parametrize(("header", "seconds"), [(None, None), ("7", 7.0), ("-1", 0.0), ("soon", None)])
 def test_throttling_is_an_error_of_its_own(
