@@ -315,6 +315,7 @@ class StoreContract:
         write_job(store, job, {0: files})
         faults = _Faults(Random(7))  # noqa: S311 - repeatable, not secret
         report = run_commit(WrappedStore(store, before=faults.before, after=faults.after), job)
+        print(f"{len(files)} files, {faults.lost} answers lost, {report.moved} moved, {report.proved}")
         assert report.outcome is Outcome.COMMITTED
         assert report.moved + sum(report.proved.values()) == len(files)
         assert visible_files(store, job.destination) == files

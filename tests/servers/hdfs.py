@@ -172,7 +172,8 @@ class HdfsServer:
                 beans = json.load(answer)["beans"]
         except (OSError, ValueError):
             return False
-        return bool(beans) and beans[0]["NumLiveDataNodes"] == 1 and beans[0]["FSState"] == "Operational"
+        # A DataNode is live before it has told how much room it has, and is given nothing until then.
+        return bool(beans) and beans[0]["CapacityRemaining"] > 0 and beans[0]["FSState"] == "Operational"
 
 
 @contextlib.contextmanager

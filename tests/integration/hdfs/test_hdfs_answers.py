@@ -50,6 +50,18 @@ def test_a_rename_that_cannot_be_says_why(
     assert [*store.list_status(root), *store.list_status(f"{root}/d")] == before
 
 
+def test_a_rename_keeps_the_time_that_proves_it(store: StoreOperations, root: str):
+    store.write(f"{root}/a", b"1")
+    before = store.get_status(f"{root}/a")
+    assert before is not None
+    assert before.modified_milliseconds is not None
+    assert abs(before.modified_milliseconds / 1000 - time.time()) < 60
+    time.sleep(0.02)
+    store.rename(f"{root}/a", f"{root}/b")
+    (after,) = store.list_status(root)
+    assert after.observation() == before.observation()
+
+
 @pytest.mark.parametrize(
     ("name", "number"),
     [
