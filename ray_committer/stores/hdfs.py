@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class HdfsStore:
-    """`StoreOperations` on ``hdfs://``; about 0.07 milliseconds of CPU a rename.
+    """`StoreOperations` on ``hdfs://``; 0.09 to 0.15 milliseconds of CPU a rename.
 
     `storage_options` are Hadoop's own settings; those of ``HADOOP_CONF_DIR`` are read too.
     """
