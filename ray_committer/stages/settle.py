@@ -34,7 +34,11 @@ def settle(request: Callable[[], None], is_done: Callable[[], bool] = lambda: Fa
 def put_file(store: StoreOperations, temporary: str, path: str, data: bytes) -> None:
     """Put one of the job's own files in place, atomically; idempotent."""
     store.write(temporary, data)
-    settle(lambda: store.replace(temporary, path), lambda: _read(store, path) == data)
+    try:
+        settle(lambda: store.replace(temporary, path), lambda: _read(store, path) == data)
+    except FileNotFoundError:  # it was done before, by a request whose answer said otherwise
+        if _read(store, path) != data:
+            raise
 
 
 def _read(store: StoreOperations, path: str) -> bytes | None:

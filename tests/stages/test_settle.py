@@ -76,3 +76,16 @@ def test_the_moments_that_decide_survive_a_lost_answer(where: str, dest: str):
     assert visible_files(memory, "/table") == {"a": b"1"}
     assert memory.get_status(job.success) is not None
     assert memory.get_status(job.temporary) is None
+
+
+def test_a_replacement_that_was_made_and_then_refused_is_known():
+    memory = MemoryStore()
+
+    def gone(call: StoreCall) -> None:
+        if call.operation == "replace":  # made twice, as after a refusal that came too late
+            raise FileNotFoundError(call.paths[0])
+
+    put_file(WrappedStore(memory, after=gone), "/tmp", "/final", b"new")
+    assert memory.files() == {"/final": b"new"}
+    with pytest.raises(FileNotFoundError):
+        put_file(WrappedStore(memory, before=gone), "/tmp", "/final", b"newer")
