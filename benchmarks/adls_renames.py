@@ -145,7 +145,7 @@ def main() -> None:
         ratio = round(cost[name] / cost[OWN], 1)
         bars[f"{name}, processor time to that of {OWN}, 32 in flight"] = (ratio, ">=", 3.0)
     bars[f"{OWN}, {RATE}, 128 in flight"] = (at_128[f"{OWN}, {RATE}"], ">=", 2000)
-    libraries = {name: version(name) for name in ("aiohttp", "adlfs", "azure-storage-file-datalake")}
+    libraries = {name: version(name) for name in ("pycurl", "adlfs", "azure-storage-file-datalake")}
     harness.save("adls_renames", __doc__ or "", {"libraries": libraries, "levels": levels}, bars)
 
 

@@ -126,7 +126,7 @@ def main() -> None:
         "WebHdfsStore: processor time to that of fsspec's, 32 in flight": (round(web, 2), "<=", 1.0),
     }
     found = {
-        "libraries": {name: version(name) for name in ("hdfs-native", "aiohttp", "fsspec")},
+        "libraries": {name: version(name) for name in ("hdfs-native", "pycurl", "fsspec")},
         "in_flight": {str(in_flight): level for in_flight, level in levels.items()},
     }
     harness.save("hdfs_renames", __doc__ or "", found, bars)

@@ -181,7 +181,7 @@ def main() -> None:
         ),
         f"GcsStore, {RATE}, 128 in flight": (at_128[f"GcsStore, {RATE}"], ">=", 2000),
     }
-    libraries = {name: version(name) for name in ("aiohttp", "gcsfs", "google-cloud-storage")}
+    libraries = {name: version(name) for name in ("pycurl", "aiohttp", "gcsfs", "google-cloud-storage")}
     harness.save("http_renames", __doc__ or "", {"libraries": libraries, "levels": levels}, bars)
 
 

@@ -53,9 +53,9 @@ class AdlsStore:
         return file_status(
             path,
             is_directory=headers.get("x-ms-resource-type") == "directory",
-            size=int(headers.get("Content-Length", 0)),
-            modified_milliseconds=_milliseconds(headers.get("Last-Modified")),
-            etag=bare_etag(headers.get("ETag")),
+            size=int(headers.get("content-length", 0)),
+            modified_milliseconds=_milliseconds(headers.get("last-modified")),
+            etag=bare_etag(headers.get("etag")),
         )
 
     def list_status(self, path: str) -> list[FileStatus]:

@@ -97,7 +97,7 @@ class WebHdfsStore:
         numbered = path if _PLAIN.fullmatch(path) else self._numbered(path)
         answer = self._send("GET", self._url("OPEN", numbered), path)
         if answer.status in _REDIRECTED:
-            answer = self._send("GET", answer.headers["Location"], path)
+            answer = self._send("GET", answer.headers["location"], path)
         return answer.body
 
     def write(self, path: str, data: bytes) -> None:
@@ -150,7 +150,7 @@ class WebHdfsStore:
         answer = self._send("PUT", self._url("CREATE", named, **options), path)
         if answer.status not in _REDIRECTED:
             raise OSError(errno.EIO, "WebHDFS named no server that takes data", path)
-        self._send("PUT", answer.headers["Location"], path, data=data)
+        self._send("PUT", answer.headers["location"], path, data=data)
 
     def _numbered(self, path: str) -> str:
         """Another path to what is at `path`, without its name; the same where numbers are not told."""
@@ -173,7 +173,7 @@ class WebHdfsStore:
         """Make one request; a redirection is an answer."""
         headers = {} if data is None else {"Content-Type": "application/octet-stream"}
         answer = self._client.request(method, url, path=path, headers=headers, data=data)
-        if answer.status < 300 or (answer.status in _REDIRECTED and "Location" in answer.headers):
+        if answer.status < 300 or (answer.status in _REDIRECTED and "location" in answer.headers):
             return answer
         raise _error(answer, path, dest)
 

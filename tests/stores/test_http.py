@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
+import signal
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import format_datetime, parsedate_to_datetime
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
 
 import pytest
+import trustme
 from aiohttp import web
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
@@ -102,7 +109,7 @@ def test_an_answer_that_tells_what_was_done_is_returned(server: Server, client: 
 def test_a_redirection_is_an_answer_and_not_followed(server: Server, client: HttpClient):
     server.answer = status(307, Location=f"{server.url}/b")
     answer = client.request("PUT", f"{server.url}/a", path="/p", headers={}, data=b"body")
-    assert (answer.status, answer.headers["Location"]) == (307, f"{server.url}/b")
+    assert (answer.status, answer.headers["location"]) == (307, f"{server.url}/b")
     assert server.requests == 1
 
 
@@ -164,7 +171,7 @@ def test_a_lost_connection_did_not_tell_and_is_not_tried_again(server: Server, c
 
 
 def test_a_server_that_is_not_there_did_not_tell(client: HttpClient):
-    with pytest.raises(StoreUnavailableError, match="Connect"):
+    with pytest.raises(StoreUnavailableError, match="Failed to connect"):
         client.request("GET", f"http://127.0.0.1:{free_port()}/", path="/p", headers={})
 
 
@@ -206,3 +213,87 @@ def test_no_header_is_added_that_a_signature_would_have_to_know(server: Server, 
     for method, data in (("PUT", None), ("PUT", b"data"), ("DELETE", None)):
         found = client.request(method, f"{server.url}/a", path="/a", headers={}, data=data)
         assert found.body == b"None"
+
+
+def test_a_connection_that_was_closed_meanwhile_is_replaced(server: Server, client: HttpClient):
+    async def last(_: web.Request) -> web.Response:
+        answer = web.Response()
+        answer.force_close()
+        return answer
+
+    server.answer = last
+    assert [get(client, server) for _ in range(3)] == [200] * 3
+    assert server.requests == 3
+
+
+def test_the_deadline_is_for_the_whole_answer(server: Server, client: HttpClient):
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b".")
+            await asyncio.sleep(0.1)
+
+    server.answer = drip
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError, match=r"no answer within 0\.5 s"):
+        get(client, server)
+    assert time.monotonic() - started < 3
+
+
+def test_an_interrupt_does_not_wait_for_the_answer(server: Server):
+    async def never(_: web.Request) -> web.Response:
+        await asyncio.sleep(3)
+        return web.Response()
+
+    server.answer = never
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pytest's workers ignore it
+    started = time.monotonic()
+    try:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            get(HttpClient(), server)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - started < 2
+
+
+def test_names_that_look_like_directories_above_are_sent(server: Server, client: HttpClient):
+    found = client.request("GET", f"{server.url}/a/%2E%2E/b", path="/p", headers={})
+    assert found.body == b"/a/%2E%2E/b "
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+def test_a_request_without_a_body_says_so(server: Server, client: HttpClient, method: str):
+    async def length(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=str(request.headers.get("Content-Length")))
+
+    server.answer = length
+    assert client.request(method, f"{server.url}/a", path="/a", headers={}).body == b"0"
+
+
+def test_a_head_has_headers_and_no_body(server: Server, client: HttpClient):
+    for method in ("HEAD", "GET", "HEAD"):
+        server.answer = _echo if method == "GET" else status(200, ETag="x")
+        found = client.request(method, f"{server.url}/a", path="/a", headers={})
+        assert (found.status, bool(found.body)) == (200, method == "GET")
+
+
+def test_a_server_is_trusted_by_the_certificates_of_the_system(
+    client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    authority = trustme.CA()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    (tmp_path / "a").write_text("content")
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_port}/a"
+        with pytest.raises(StoreUnavailableError, match="certificate"):
+            client.request("GET", url, path="/a", headers={})
+        authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert HttpClient().request("GET", url, path="/a", headers={}).body == b"content"
+        server.shutdown()
