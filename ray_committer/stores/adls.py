@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
+from ray_committer.stores.adls_costs import cost_warnings
 from ray_committer.stores.adls_http import (
     APPEND_BYTES,
     PAGE_PATHS,
@@ -116,6 +117,9 @@ class AdlsStore:
         if _is_nothing(answer) or error_code(answer) == "DirectoryNotEmpty":
             return False
         return bool(_checked(answer, path))
+
+    def cost_warnings(self) -> list[str]:
+        return cost_warnings(self._http)
 
     def _rename(self, source: str, dest: str, version: str | None, headers: dict[str, str]) -> None:
         headers["x-ms-rename-source"] = self._http.source(source)

@@ -24,7 +24,15 @@ from requests.adapters import HTTPAdapter
 from ray_committer.errors import StoreUnavailableError
 from ray_committer.stores.adls import AdlsStore, file_status
 from ray_committer.stores.adls_auth import Bearer, Connection, SharedKey
-from ray_committer.stores.adls_http import APPEND_BYTES, PAGE_PATHS, bare_etag, error_of, quoted_etag
+from ray_committer.stores.adls_costs import cost_warnings
+from ray_committer.stores.adls_http import (
+    APPEND_BYTES,
+    PAGE_PATHS,
+    AdlsHttp,
+    bare_etag,
+    error_of,
+    quoted_etag,
+)
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
 from ray_committer.stores.http import DEADLINE_SECONDS, raise_if_unanswered
 
@@ -119,6 +127,13 @@ class SdkAdlsStore:
             if e.errno == errno.ENOTEMPTY:
                 return False
             raise
+
+    def cost_warnings(self) -> list[str]:
+        http = AdlsHttp(self._connection, self._container)
+        try:
+            return cost_warnings(http)
+        finally:
+            http.close()
 
     def _delete(self, path: str, **options: Any) -> bool:
         try:

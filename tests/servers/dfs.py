@@ -122,6 +122,8 @@ class Call:
             return "rename"
         if query.get("restype") == "account":
             return "account"
+        if query.get("restype") == "service":
+            return "settings"
         if query.get("action") == "getAccessControl":
             return "acl"
         if query.get("resource") == "filesystem" and not self.path:

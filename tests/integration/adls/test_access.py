@@ -10,10 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
+from azure.storage.blob import BlobServiceClient, RetentionPolicy
 from azure.storage.filedatalake import AccountSasPermissions, ResourceTypes, generate_account_sas
 
 import ray_committer
 from ray_committer.errors import CommitAbortedError, StoreRefusedError, StoreUnavailableError
+from ray_committer.stores.adls_auth import connect
+from ray_committer.stores.adls_costs import cost_warnings
+from ray_committer.stores.adls_http import AdlsHttp
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.testing.harness import put_file
@@ -178,6 +182,28 @@ def test_a_real_flat_account_is_refused(azurite: Azurite):
             f"abfss://{CONTAINER}@{FLAT_ACCOUNT}.dfs.core.windows.net/a",
             {"connection_string": azurite.connection_string},
         )
+
+
+def test_soft_delete_is_told_of(azurite: Azurite):
+    """Azurite keeps the blob service's settings as any account does."""
+    connection = connect({"connection_string": azurite.connection_string}, FLAT_ACCOUNT, "")
+    http = AdlsHttp(connection, CONTAINER)
+    blobs = BlobServiceClient.from_connection_string(azurite.connection_string)
+    blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=False))
+    assert cost_warnings(http) == []
+    blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=9))
+    (warning,) = cost_warnings(http)
+    assert "soft delete keeps for 9 days" in warning
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+def test_settings_that_may_not_be_read_are_no_failure_of_the_store(
+    dfs: DfsServer, url: str, options: dict[str, Any], transport: str
+):
+    store = opened(url, {**options, "transport": transport})
+    dfs.denied = {"settings"}
+    with pytest.raises(PermissionError, match="403"):
+        store.cost_warnings()
 
 
 @pytest.mark.parametrize("transport", ["http", "sdk"])
