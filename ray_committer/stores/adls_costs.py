@@ -13,7 +13,7 @@ _DAYS = re.compile(rb"<Days>(\d+)</Days>")
 def cost_warnings(http: AdlsHttp) -> list[str]:
     """What `WarnsOfCosts` tells of the account; ``PermissionError`` if its settings may not be read."""
     query = {"restype": "service", "comp": "properties"}
-    path = http.connection.account
+    path = http.connection.account or http.container
     answer = http.url("GET", f"{http.connection.blob}/", query, path=path)
     if answer.status != 200:
         raise error_of(answer.status, error_code(answer), path)
