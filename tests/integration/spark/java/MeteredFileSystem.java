@@ -1,0 +1,152 @@
+import java.io.FileNotFoundException;
+import java.io.FilterOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.util.Map;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.util.Progressable;
+
+/**
+ * Local files as on a store behind a network: each request takes {@code metered.millis} of the
+ * configuration and is counted, by the driver and by tasks, which in local mode share a process.
+ */
+public final class MeteredFileSystem extends RawLocalFileSystem {
+    private static final Map<String, LongAdder> COUNTS = new ConcurrentSkipListMap<>();
+    private static final ThreadLocal<Integer> DEPTH = ThreadLocal.withInitial(() -> 0);
+
+    private interface Request<T> {
+        T make() throws IOException;
+    }
+
+    /** Lines of {@code who operation kind: number}; kind is data, job or other. */
+    public static String counts() {
+        StringBuilder text = new StringBuilder();
+        COUNTS.forEach((what, number) -> text.append(what).append(": ").append(number).append('\n'));
+        return text.toString();
+    }
+
+    public static void reset() {
+        COUNTS.clear();
+    }
+
+    @Override
+    public FileStatus getFileStatus(Path path) throws IOException {
+        return metered("status", path, () -> super.getFileStatus(path));
+    }
+
+    @Override
+    public FileStatus[] listStatus(Path path) throws IOException {
+        return metered("list", path, () -> super.listStatus(path));
+    }
+
+    @Override
+    public boolean mkdirs(Path path) throws IOException {
+        return metered("mkdirs", path, () -> super.mkdirs(path));
+    }
+
+    @Override
+    public boolean mkdirs(Path path, FsPermission permission) throws IOException {
+        return metered("mkdirs", path, () -> super.mkdirs(path, permission));
+    }
+
+    @Override
+    public boolean rename(Path source, Path dest) throws IOException {
+        return metered("rename", source, () -> super.rename(source, dest));
+    }
+
+    @Override
+    public boolean delete(Path path, boolean recursive) throws IOException {
+        return metered("delete", path, () -> super.delete(path, recursive));
+    }
+
+    @Override
+    public FSDataInputStream open(Path path, int buffer) throws IOException {
+        return metered("open", path, () -> super.open(path, buffer));
+    }
+
+    @Override
+    public FSDataOutputStream create(Path path, FsPermission permission, boolean overwrite, int buffer,
+            short replication, long block, Progressable progress) throws IOException {
+        return metered("create", path, () -> closing(path, super.create(
+                path, permission, overwrite, buffer, replication, block, progress)));
+    }
+
+    @Override
+    public FSDataOutputStream create(Path path, boolean overwrite, int buffer, short replication,
+            long block, Progressable progress) throws IOException {
+        return metered("create", path, () -> closing(path, super.create(
+                path, overwrite, buffer, replication, block, progress)));
+    }
+
+    @Override
+    public FSDataOutputStream createNonRecursive(Path path, FsPermission permission,
+            boolean overwrite, int buffer, short replication, long block, Progressable progress)
+            throws IOException {
+        return metered("create", path, () -> closing(path, super.createNonRecursive(
+                path, permission, overwrite, buffer, replication, block, progress)));
+    }
+
+    /** The file is there once it is closed, which is a request of its own. */
+    private FSDataOutputStream closing(Path path, FSDataOutputStream opened) throws IOException {
+        OutputStream stream = new FilterOutputStream(opened) {
+            @Override
+            public void write(byte[] bytes, int offset, int length) throws IOException {
+                out.write(bytes, offset, length);
+            }
+
+            @Override
+            public void close() throws IOException {
+                metered("close", path, () -> {
+                    out.close();
+                    return null;
+                });
+            }
+        };
+        return new FSDataOutputStream(stream, null);
+    }
+
+    private <T> T metered(String operation, Path path, Request<T> request) throws IOException {
+        boolean isOutermost = DEPTH.get() == 0;
+        if (isOutermost) {
+            String what = who() + " " + operation + " " + kind(path);
+            COUNTS.computeIfAbsent(what, key -> new LongAdder()).increment();
+            pause();
+        }
+        DEPTH.set(DEPTH.get() + 1);
+        try {
+            return request.make();
+        } finally {
+            DEPTH.set(DEPTH.get() - 1);
+        }
+    }
+
+    private static String who() {
+        return Thread.currentThread().getName().startsWith("Executor task") ? "task" : "driver";
+    }
+
+    /** A data file or a partition's directory; what belongs to the job alone; or the rest. */
+    private static String kind(Path path) {
+        String text = path.toUri().getPath();
+        String name = path.getName();
+        if (name.startsWith("part-") || name.contains("=")) {
+            return "data";
+        }
+        return text.contains("/_temporary") || text.contains("/.spark-staging") ? "job" : "other";
+    }
+
+    private void pause() throws IOException {
+        try {
+            Thread.sleep(getConf().getLong("metered.millis", 0));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new FileNotFoundException("interrupted");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+"""Spark sessions whose requests to the store are counted, and take time, in the driver and in tasks."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+_SOURCES = sorted((Path(__file__).parent / "java").glob("*.java"))
+
+
+def metered_conf(directory: Path, *, millis: int = 0) -> dict[str, str]:
+    """Compile the file system into `directory`; the settings that put it in the place of ``file:``."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), *map(str, _SOURCES)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return {
+        "spark.driver.extraClassPath": str(directory),
+        "spark.extraListeners": "LastTask",
+        "spark.hadoop.fs.file.impl": "MeteredFileSystem",
+        "spark.hadoop.metered.millis": str(millis),
+    }
+
+
+def reset_counts(spark: SparkSession) -> None:
+    spark._jvm.MeteredFileSystem.reset()
+
+
+def last_task_ended(spark: SparkSession) -> float:
+    """When the last task ended, in seconds of the epoch."""
+    return spark._jvm.LastTask.endedAtMillis() / 1000
+
+
+def counts(spark: SparkSession) -> Counter[tuple[str, str, str]]:
+    """Requests since the last reset by who made them, what they were, and of what."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for line in spark._jvm.MeteredFileSystem.counts().splitlines():
+        what, _, number = line.partition(": ")
+        who, operation, kind = what.split(" ")
+        found[who, operation, kind] = int(number)
+    return found

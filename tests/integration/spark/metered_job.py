@@ -1,0 +1,87 @@
+"""One Spark job in a driver of its own: how long it took, and what the driver asked of the store.
+
+``python metered_job.py DIRECTORY '{"committer": ..., "job": ..., ...}'`` prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+from ray_committer.spark import install
+from tests.integration.spark.metered import counts, last_task_ended, metered_conf, reset_counts
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredJob:
+    """What is written: `files` in each of `partitions`, by `tasks`; `job` is append, overwrite or dynamic.
+
+    committer: "ours", or "v1" and "v2", the algorithms of Spark's own.
+    """
+
+    committer: str
+    job: str = "append"
+    millis: int = 0
+    partitions: int = 4
+    files: int = 2
+    executor: str = "auto"
+
+
+def run(directory: Path, job: MeteredJob) -> dict[str, object]:
+    """Write a table, measured; one of the same before, so that what starts once has started."""
+    spark = _session(directory, job)
+    try:
+        dest = str(directory / "table")
+        rows = spark.range(0, job.partitions * job.files * 10, numPartitions=job.files)
+        frame = rows.selectExpr("id", f"id % {job.partitions} AS p")
+        if job.committer == "ours":
+            install(spark, executor=job.executor)
+        _write(frame, f"{dest}-before", "append", job)
+        if job.job != "append":
+            _write(frame, dest, "append", job)
+        reset_counts(spark)
+        started = time.time()
+        _write(frame, dest, "append" if job.job == "append" else "overwrite", job)
+        ended = time.time()
+        found = counts(spark)
+        return {
+            "seconds": ended - started,
+            "commit_seconds": ended - last_task_ended(spark),
+            "driver": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "driver"},
+            "tasks": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "task"},
+            "rows": spark.read.parquet(dest).count(),
+        }
+    finally:
+        spark.stop()
+
+
+def _session(directory: Path, job: MeteredJob) -> SparkSession:
+    builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", str(job.files))
+    builder = builder.config("spark.sql.adaptive.enabled", "false")
+    if job.committer != "ours":
+        key = "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version"
+        builder = builder.config(key, job.committer.removeprefix("v"))
+    for key, value in metered_conf(directory, millis=job.millis).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def _write(frame: DataFrame, dest: str, mode: str, job: MeteredJob) -> None:
+    writer = frame.write.mode(mode).partitionBy("p")
+    if job.job == "dynamic":
+        writer = writer.option("partitionOverwriteMode", "dynamic")
+    writer.parquet(dest)
+
+
+if __name__ == "__main__":
+    root = Path(sys.argv[1])
+    print(json.dumps(run(root, MeteredJob(**json.loads(sys.argv[2])))))
