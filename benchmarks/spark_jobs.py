@@ -91,7 +91,7 @@ def main() -> None:
     for size, (partitions, files) in SIZES.items():
         for millis in MILLIS:
             for job in JOBS:
-                # Spark's dynamic overwrite of 2,000 files takes minutes at 20 ms: once is enough to see it.
+                # Spark's own takes minutes here.
                 rounds = 2 if (size, millis) == ("2,000 files", 20) else harness.ROUNDS
                 jobs[f"{job} of {size}, {millis} ms"] = rounds_of(
                     {

@@ -333,7 +333,7 @@ def doctor(
     try:
         spec, destination = resolve_destination(dest, storage_options)
         store = open_store(spec)
-    except StoreRefusedError as e:
+    except (StoreRefusedError, OSError) as e:
         return refused(dest, str(e))
     return examine(store, destination, executor, options)
 

@@ -24,6 +24,7 @@ NOT_THROUGH_US = (
     "committed by themselves, not through ray_committer"
 )
 
+_SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")  # as in Java's properties
 _CORE = re.compile(r"spark-core_(\d+\.\d+)-(\d+)\.(\d+)\.(.+)\.jar")
 
 
@@ -102,8 +103,9 @@ def _setting(path: Path, key: str) -> str | None:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
         return None
+    found = None
     for line in lines:
-        name, _, value = line.strip().replace("=", " ", 1).partition(" ")
+        name, value, *_ = (*_SEPARATOR.split(line.strip(), maxsplit=1), "")
         if name == key:
-            return value.strip()
-    return None
+            found = value.strip()  # of a key given twice Java takes the last
+    return found

@@ -10,6 +10,7 @@ from statistics import median
 
 from ray_committer.checkup.lines import Line, Verdict
 from ray_committer.checkup.scratch import Scratch
+from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions, WarnsOfCosts
 
@@ -56,6 +57,8 @@ def what_it_is(store: StoreOperations, shown: str) -> Line:
 
 def costs(store: StoreOperations) -> Line:
     """Whether settings of the store make a commit dearer than it must be."""
+    if store.capabilities.risk is not None:
+        return Line("costs", Verdict.NOTE, "not examined: it is not known what this store bills")
     if not isinstance(store, WarnsOfCosts):
         return Line("costs", Verdict.OK, "no setting of such a store makes a commit dearer")
     try:
@@ -83,6 +86,8 @@ def _safely(name: str, line: Callable[[], Line]) -> Line:
         return Line(name, Verdict.FAILED, _words(e), advice)
     except OSError as e:
         return Line(name, Verdict.FAILED, _words(e), "mend that and run the same command")
+    except RayCommitterError as e:
+        return Line(name, Verdict.FAILED, str(e), "use a store that can do this")
 
 
 def _words(error: OSError) -> str:
@@ -119,6 +124,12 @@ def _makes_no_parents(scratch: Scratch) -> str:
     store = scratch.store
     if not store.capabilities.has_directories:
         return "the store has no directories"
+    if store.capabilities.rename_makes_parents:
+        raise _WrongError(
+            "the store makes directories as a rename needs them, so a late writer may leave empty ones",
+            "nothing: what such a writer moves can only be what the job was going to move",
+            Verdict.NOTE,
+        )
     source, above = scratch.file("p/a", b"1").path, scratch.at("p/missing")
     try:
         store.rename(source, join(above, "b"))

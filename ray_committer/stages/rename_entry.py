@@ -5,6 +5,8 @@ Optimistic: nothing is looked at unless the rename fails. Nothing is ever taken 
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 
 from ray_committer.backoff import backoff_seconds
@@ -12,7 +14,6 @@ from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     RayCommitterError,
-    StoreUnavailableError,
     ThrottledError,
 )
 from ray_committer.protocol.record import ReplacedFile
@@ -37,16 +38,19 @@ def rename_entry(
             store.rename(entry.source, entry.dest, entry.version)
             return None
         except OSError as e:
+            cause = e
             judgement, dest = _judge_again(store, entry, e, old)
             if judgement.verdict is Verdict.DONE:
                 return _finish(store, entry, judgement)
             if judgement.verdict is Verdict.CONFLICT and _is_old(dest, old):
-                if _replace(store, entry):
+                refused = _replace(store, entry)
+                if refused is None:
                     return None
+                cause = refused  # which may have been done nevertheless: the next look tells
             elif judgement.verdict is not Verdict.NOT_DONE or isinstance(e, _HOPELESS):
                 raise _error(entry, judgement, e) from e
             if attempt == attempts:
-                raise _error(entry, Judgement(Verdict.NOT_DONE), e) from e
+                raise _error(entry, Judgement(Verdict.NOT_DONE), cause) from cause
             time.sleep(backoff_seconds(attempt))
     raise AssertionError("the last attempt returns or raises")
 
@@ -104,14 +108,14 @@ def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
     )
 
 
-def _replace(store: StoreOperations, entry: Entry) -> bool:
+def _replace(store: StoreOperations, entry: Entry) -> OSError | None:
     """Let the new file take the place of the recorded old one, if it is what its manifest says.
 
-    False if that is not known, or it has gone meanwhile: a lost worker may have moved it.
+    Else what the store said; or the file has gone meanwhile, since a lost worker may have moved it.
     """
     source = store.get_status(entry.source)
     if source is None:
-        return False
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), entry.source)
     if prove(entry.expected, source.observation()) is None:
         raise CommitStateUnknownError(
             f"{entry.source}: was changed after its manifest was saved, so it must not replace "
@@ -119,9 +123,9 @@ def _replace(store: StoreOperations, entry: Entry) -> bool:
         )
     try:
         store.replace(entry.source, entry.dest, entry.version)
-    except (FileNotFoundError, StoreUnavailableError):
-        return False
-    return True
+    except OSError as e:
+        return e
+    return None
 
 
 def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterError:

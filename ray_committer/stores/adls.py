@@ -126,7 +126,7 @@ class AdlsStore:
         if version is not None:
             headers["x-ms-source-if-match"] = quoted_etag(version)
         answer = self._http.path("PUT", dest, {"mode": "legacy"}, headers)
-        if answer.status >= 300:
+        if not 200 <= answer.status < 300:
             raise error_of(answer.status, error_code(answer), source, dest)
 
     def _list(self, path: str, *, recursive: bool) -> Iterator[FileStatus]:

@@ -63,7 +63,12 @@ class SharedKey:
     def __init__(self, account: str, key: str) -> None:
         self.account = account
         self.key = key
-        self._key = base64.b64decode(key)
+        try:
+            self._key = base64.b64decode(key)
+        except ValueError:
+            raise StoreRefusedError(
+                f"the account key of {account} is not base64; copy it again from the account"
+            ) from None
 
     def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
         text = string_to_sign(self.account, method, url, headers)

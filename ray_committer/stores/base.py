@@ -72,6 +72,8 @@ class StoreCapabilities:
     has_directories: bool = True
     """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
+    rename_makes_parents: bool = False
+    """A rename makes the directories above its destination; elsewhere it is refused, as it should be."""
     versions: Versions = Versions.NONE
     needs_sync: bool = False
     """What it has acknowledged is lost with the power until it is forced to disk: it `Syncs`."""
@@ -104,7 +106,8 @@ class StoreOperations(Protocol):
         """Make a directory and its parents; idempotent. ``FileExistsError`` names a file in the way."""
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        """Rename a file atomically; never replaces, never creates parents, never copies.
+        """Rename a file atomically; never replaces, never copies, and never creates parents, unless its
+        capabilities say so.
 
         ``FileExistsError`` if `dest` exists, ``FileNotFoundError`` if `source` or the parent of
         `dest` does not. Where the store has versions, any other than `version` of `source` stays where

@@ -39,6 +39,7 @@ HIERARCHICAL = StoreCapabilities(
     listing_is_cheap=False,
     max_path_length=1 + 1024,
     max_name_length=512,
+    rename_makes_parents=True,
     versions=Versions.LISTED,
 )
 

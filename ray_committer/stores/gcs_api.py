@@ -114,7 +114,8 @@ class GcsBucket:
             url += f"&ifSourceGenerationMatch={generation}"
         if not replaces:
             url += "&ifGenerationMatch=0"
-        self._request("POST", url, source)
+        answer = self._ask("POST", url, source)
+        _checked(answer, source, dest)
 
     def get(self, name: str) -> GcsObject | None:
         """Describe an object; None if there is none."""
@@ -236,7 +237,7 @@ def quoted(name: str) -> str:
     return _quoted_directory(directory + slash) + last
 
 
-def _checked(answer: HttpAnswer, name: str) -> HttpAnswer:
+def _checked(answer: HttpAnswer, name: str, dest: str | None = None) -> HttpAnswer:
     """The answer, if it is of success; else the error that says what the bucket said."""
     if 200 <= answer.status < 300:
         return answer
@@ -245,4 +246,5 @@ def _checked(answer: HttpAnswer, name: str) -> HttpAnswer:
     except msgspec.MsgspecError:
         said = ""
     text = f"{said or 'the store refused'} (HTTP {answer.status})"
-    raise OSError(_NUMBERS.get(answer.status, errno.EIO), text, f"/{name}")
+    other = None if dest is None else f"/{dest}"
+    raise OSError(_NUMBERS.get(answer.status, errno.EIO), text, f"/{name}", None, other)

@@ -7,6 +7,9 @@ shared by the threads was measured to cost 2.5 times the CPU: a rename would cro
 
 from __future__ import annotations
 
+import errno
+import math
+import os
 import ssl
 import threading
 import time
@@ -21,12 +24,20 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.version import __version__
 
 DEADLINE_SECONDS = 60.0
+MAX_RETRY_AFTER_SECONDS = 60.0
+"""A server may ask for more, or a clock that is wrong may; then it is asked again after this."""
 
 _THROTTLED = (429, 503)
 _UNANSWERED = (408, 500, 502, 504)
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _NOT_ADDED = ("Content-Type:", "Expect:")
 """Headers that libcurl adds unless told not to: what is signed is what is sent."""
+
+
+_WRONG = {
+    pycurl.E_URL_MALFORMAT: "the address of the store, or of a proxy, is malformed",
+    pycurl.E_UNSUPPORTED_PROTOCOL: "the address of the store, or of a proxy, is not one of HTTP",
+}
 
 
 class HttpAnswer(NamedTuple):
@@ -40,13 +51,16 @@ class HttpAnswer(NamedTuple):
 class HttpClient:
     """Makes requests for any number of threads, and keeps as many connections as were needed at once.
 
-    Proxies are those of the environment (``https_proxy``, ``no_proxy``), trusted certificates those of
-    the system.
+    A forked child has connections of its own: on one that is shared, answers would be swapped. Proxies
+    are those of the environment (``https_proxy``, ``no_proxy``), trusted certificates those of the
+    system.
     """
 
     def __init__(self, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._deadline_seconds = deadline_seconds
         self._idle: list[_Connection] = []
+        self._process = os.getpid()
+        self._of_parent: list[_Connection] = []  # never closed: that would end the parent's
 
     def request(
         self,
@@ -63,6 +77,8 @@ class HttpClient:
         is not followed. `ThrottledError` for 429 and 503, `StoreUnavailableError` for other answers of
         a server in trouble, and for none.
         """
+        if self._process != os.getpid():
+            self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -70,7 +86,7 @@ class HttpClient:
         try:
             answer = connection.request(method, url, headers, data)
         except pycurl.error as e:
-            raise StoreUnavailableError(path, f"{method}: {self._reason(e)}") from None
+            raise self._error(e, path, method) from None
         finally:
             self._idle.append(connection)
         raise_if_unanswered(path, method, answer.status, answer.headers)
@@ -81,13 +97,17 @@ class HttpClient:
         while self._idle:
             self._idle.pop().close()
 
-    def _reason(self, error: pycurl.error) -> str:
+    def _error(self, error: pycurl.error, path: str, method: str) -> OSError:
         number, text = error.args
+        if number in _WRONG:
+            return OSError(errno.EINVAL, f"{method}: {_WRONG[number]}", path)
         if number == pycurl.E_OPERATION_TIMEDOUT:
-            return f"no answer within {self._deadline_seconds:g} s"
-        if number == pycurl.E_ABORTED_BY_CALLBACK:
-            return "the connection was closed without an answer"
-        return str(text)
+            text = f"no answer within {self._deadline_seconds:g} s"
+        elif number == pycurl.E_ABORTED_BY_CALLBACK:
+            text = "the connection was closed without an answer"
+        elif "proxy" in text.lower():  # it may be quoted with its password
+            text = f"the proxy of the environment cannot be used (curl error {number})"
+        return StoreUnavailableError(path, f"{method}: {text}")
 
 
 class _Connection:
@@ -102,6 +122,7 @@ class _Connection:
         options: dict[int, Any] = {
             pycurl.TIMEOUT_MS: round(deadline_seconds * 1000),
             pycurl.NOSIGNAL: 1,
+            pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
             pycurl.PATH_AS_IS: 1,  # a name may be ".." once it is unquoted
             pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
             pycurl.USERAGENT: f"ray-committer/{__version__}",
@@ -140,6 +161,8 @@ class _Connection:
         finally:
             self._head.clear()
             self._body.clear()
+            if data:
+                curl.setopt(pycurl.POSTFIELDS, b"")  # of which it keeps a copy
 
     def close(self) -> None:
         self._curl.close()
@@ -155,14 +178,17 @@ def _proceed(*_: object) -> int:
 
 
 def _headers(lines: list[bytes]) -> dict[str, str]:
-    """The headers of the last response: before it, others may have told to go on."""
+    """The headers of the last response, without trailers: before it, others may have told to go on."""
     found: dict[str, str] = {}
+    is_head = False
     for line in lines:
         name, colon, value = line.decode("latin-1").partition(":")
-        if colon:
+        if name.startswith("HTTP/"):
+            found, is_head = {}, True
+        elif is_head and colon:
             found[name.lower()] = value.strip()
-        elif name.startswith("HTTP/"):
-            found.clear()
+        else:
+            is_head = False
     return found
 
 
@@ -179,10 +205,10 @@ def _retry_after_seconds(value: str | None) -> float | None:
     if value is None:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(max(0.0, seconds), MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else None

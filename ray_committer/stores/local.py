@@ -127,9 +127,9 @@ def rename_without_replacing(source: str, dest: str) -> None:
             return
         number = ctypes.get_errno()
         if number not in _NOT_SUPPORTED:
-            raise _refusal(number, source, dest) or OSError(
-                number, os.strerror(number), source, None, dest
-            )
+            if number == errno.EXDEV:
+                raise _another_file_system(source, dest)
+            raise OSError(number, os.strerror(number), source, None, dest)
     link_and_unlink(source, dest)
 
 
@@ -145,16 +145,20 @@ def link_and_unlink(source: str, dest: str) -> None:
 
 def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | None:
     if number == errno.EXDEV:
-        return StoreRefusedError(
-            f"{dest}: is on another file system than {source}, so a rename would be a copy; "
-            f"let the tasks write below the destination's own file system"
-        )
+        return _another_file_system(source, dest)
     if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
         return StoreRefusedError(
             f"{dest}: the file system can neither rename without replacing nor link files "
             f"({os.strerror(number or 0)}), so a commit could overwrite data; use another one"
         )
     return None
+
+
+def _another_file_system(source: str, dest: str) -> StoreRefusedError:
+    return StoreRefusedError(
+        f"{dest}: is on another file system than {source}, so a rename would be a copy; "
+        f"let the tasks write below the destination's own file system"
+    )
 
 
 def _load_renameat2() -> Callable[..., int] | None:

@@ -13,7 +13,7 @@ import getpass
 import os
 import re
 import uuid
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urljoin
 
 import msgspec
 
@@ -28,6 +28,7 @@ from ray_committer.stores.hdfs_protocol import (
 )
 from ray_committer.stores.http import HttpAnswer, HttpClient
 
+_IN_URLS = "%!#$&'()*+,/:;=?@[]~"
 _REDIRECTED = (301, 302, 307, 308)
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./=~,@]{1,2000}")
 
@@ -97,7 +98,7 @@ class WebHdfsStore:
         numbered = path if _PLAIN.fullmatch(path) else self._numbered(path)
         answer = self._send("GET", self._url("OPEN", numbered), path)
         if answer.status in _REDIRECTED:
-            answer = self._send("GET", answer.headers["location"], path)
+            answer = self._send("GET", self._elsewhere(answer), path)
         return answer.body
 
     def write(self, path: str, data: bytes) -> None:
@@ -150,7 +151,12 @@ class WebHdfsStore:
         answer = self._send("PUT", self._url("CREATE", named, **options), path)
         if answer.status not in _REDIRECTED:
             raise OSError(errno.EIO, "WebHDFS named no server that takes data", path)
-        self._send("PUT", answer.headers["location"], path, data=data)
+        self._send("PUT", self._elsewhere(answer), path, data=data)
+
+    def _elsewhere(self, answer: HttpAnswer) -> str:
+        """Where a redirection leads to: gateways name it without a host, or do not quote it."""
+        location = quote(answer.headers["location"].encode("latin-1"), safe=_IN_URLS)
+        return urljoin(self._root, location)
 
     def _numbered(self, path: str) -> str:
         """Another path to what is at `path`, without its name; the same where numbers are not told."""
@@ -173,7 +179,7 @@ class WebHdfsStore:
         """Make one request; a redirection is an answer."""
         headers = {} if data is None else {"Content-Type": "application/octet-stream"}
         answer = self._client.request(method, url, path=path, headers=headers, data=data)
-        if answer.status < 300 or (answer.status in _REDIRECTED and "location" in answer.headers):
+        if 200 <= answer.status < 300 or (answer.status in _REDIRECTED and "location" in answer.headers):
             return answer
         raise _error(answer, path, dest)
 

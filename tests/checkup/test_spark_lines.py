@@ -70,6 +70,22 @@ def test_the_settings_of_another_directory_count(tmp_path: Path, monkeypatch):
     assert "every session" in lines[2].measured
 
 
+@pytest.mark.parametrize(
+    ("settings", "bound"),
+    [
+        (f"{PROTOCOL_KEY}\t{PROTOCOL_CLASS}", True),
+        (f"{PROTOCOL_KEY} : {PROTOCOL_CLASS}", True),
+        (f"  {PROTOCOL_KEY}={PROTOCOL_CLASS}  ", True),
+        (f"{PROTOCOL_KEY} other\n{PROTOCOL_KEY} {PROTOCOL_CLASS}", True),
+        (f"{PROTOCOL_KEY} {PROTOCOL_CLASS}\n{PROTOCOL_KEY} other", False),
+        (f"# {PROTOCOL_KEY} {PROTOCOL_CLASS}\n{PROTOCOL_KEY}", False),
+    ],
+)
+def test_settings_are_read_as_java_does(tmp_path: Path, settings: str, bound: bool):
+    lines = examine_spark(installation(tmp_path, "spark-core_2.12-3.5.7.jar", settings=settings))
+    assert ("every session" in lines[2].measured) is bound
+
+
 def test_spark_home_goes_before_the_installed_package(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("SPARK_HOME", str(installation(tmp_path, "spark-core_2.12-3.5.9.jar")))
     assert "Spark 3.5.9" in examine_spark()[0].measured

@@ -18,6 +18,7 @@ from ray_committer.checkup import store_lines
 from ray_committer.checkup.examine import examine
 from ray_committer.checkup.lines import Diagnosis, Line, Verdict
 from ray_committer.checkup.store_lines import LOOKS
+from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.faults import failure
@@ -344,6 +345,18 @@ def test_a_store_that_fails_is_red_and_cleaned_up_nevertheless():
     assert "simulated failure of rename" in line(diagnosis, "rename").measured
     assert line(diagnosis, "clean-up").verdict is Verdict.OK
     assert store.get_status(f"{DEST}/_temporary") is None
+
+
+def test_a_file_system_that_can_do_nothing_is_red_and_no_crash():
+    def refuse(call: StoreCall) -> None:
+        if call.operation == "rename":
+            raise StoreRefusedError("can neither rename without replacing nor link files")
+
+    store = memory()
+    diagnosis = diagnose(WrappedStore(store, before=refuse))
+    assert "nor link files" in line(diagnosis, "rename").measured
+    assert "rename" in by_verdict(diagnosis, Verdict.FAILED)
+    assert store.files() == {f"{DEST}/p=1/a": b"is there"}
 
 
 def test_an_interrupted_doctor_cleans_up():

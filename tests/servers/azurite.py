@@ -65,7 +65,7 @@ class Azurite:
         """End it; idempotent."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=60)
             self._process = None
         self._directory.cleanup()
 

@@ -66,7 +66,7 @@ class GcsServer:
         self.proxy.stop()
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(60)
 
     def new_bucket(self) -> str:
         """Make an empty bucket and return its name."""

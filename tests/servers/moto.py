@@ -37,7 +37,7 @@ class MotoServer:
         """End it; idempotent."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(60)
             self._process = None
 
     def requests(self) -> list[str]:

@@ -22,7 +22,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.plan import plan_shards
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests
@@ -114,6 +114,47 @@ def test_a_rename_that_fails_each_time_is_tried_as_often_as_told(store, entry: E
     with pytest.raises(CommitStateUnknownError, match=r"could not be renamed.*no answer"):
         rename_entry(WrappedStore(store, before=fail), entry, attempts)
     assert len(tries) == attempts
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FileExistsError(17, "412"),
+        PermissionError(13, "403"),
+        OSError(5, "500"),
+        FileNotFoundError(2, "404"),
+    ],
+    ids=lambda error: error.strerror,
+)
+def test_a_replacement_that_was_made_and_then_refused_is_proved(store, entry: Entry, answer: OSError):
+    """As by a server whose answer was lost on its way and that was asked again by a gateway."""
+    Path(entry.dest).write_text("what was there")
+    os.utime(entry.dest, (1, 1))
+    status = store.get_status(entry.dest)
+    old = ReplacedFile(entry.dest, status.size, status.modified_milliseconds, status.etag)
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation == "replace":
+            raise answer
+
+    proof = rename_entry(WrappedStore(store, after=refuse), entry, 3, old)
+    assert proof is Proof.MODIFICATION_TIME
+    assert Path(entry.dest).read_text() == "text"
+
+
+def test_a_replacement_that_is_refused_says_why(store, entry: Entry):
+    Path(entry.dest).write_text("what was there")
+    os.utime(entry.dest, (1, 1))
+    status = store.get_status(entry.dest)
+    old = ReplacedFile(entry.dest, status.size, status.modified_milliseconds, status.etag)
+
+    def deny(call: StoreCall) -> None:
+        if call.operation == "replace":
+            raise PermissionError(13, "may not be replaced")
+
+    with pytest.raises(CommitStateUnknownError, match=r"may not be replaced.*run the same command"):
+        rename_entry(WrappedStore(store, before=deny), entry, 2, old)
+    assert Path(entry.dest).read_text() == "what was there"
 
 
 def test_no_permission_is_not_tried_again_and_says_what_to_do(store, entry: Entry):

@@ -6,12 +6,15 @@ import asyncio
 import os
 import pickle
 import signal
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from email.utils import format_datetime, parsedate_to_datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
@@ -114,7 +117,18 @@ def test_a_redirection_is_an_answer_and_not_followed(server: Server, client: Htt
 
 
 @pytest.mark.parametrize("code", [429, 503])
-@pytest.mark.parametrize(("header", "seconds"), [(None, None), ("7", 7.0), ("-1", 0.0), ("soon", None)])
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("7", 7.0),
+        ("-1", 0.0),
+        ("soon", None),
+        ("1e30", 60.0),
+        ("inf", None),
+        ("nan", None),
+    ],
+)
 def test_throttling_is_an_error_of_its_own(
     server: Server, client: HttpClient, code: int, header: str | None, seconds: float | None
 ):
@@ -126,11 +140,18 @@ def test_throttling_is_an_error_of_its_own(
 
 
 def test_a_date_to_retry_after_is_understood(server: Server, client: HttpClient):
-    now = parsedate_to_datetime("Sun, 22 Nov 2099 06:00:00 GMT")
-    server.answer = status(429, Retry_After=format_datetime(now, usegmt=True))
+    soon = datetime.now(UTC) + timedelta(seconds=30)
+    server.answer = status(429, Retry_After=format_datetime(soon, usegmt=True))
     with pytest.raises(ThrottledError) as caught:
         get(client, server)
-    assert caught.value.retry_after_seconds == pytest.approx(now.timestamp() - time.time(), abs=5)
+    assert caught.value.retry_after_seconds == pytest.approx(30, abs=5)
+
+
+def test_a_clock_that_is_wrong_does_not_stop_the_commit(server: Server, client: HttpClient):
+    server.answer = status(429, Retry_After="Sun, 22 Nov 2099 06:00:00 GMT")
+    with pytest.raises(ThrottledError) as caught:
+        get(client, server)
+    assert caught.value.retry_after_seconds == 60
 
 
 @pytest.mark.parametrize("code", [408, 500, 502, 504])
@@ -297,3 +318,59 @@ def test_a_server_is_trusted_by_the_certificates_of_the_system(
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
         assert HttpClient().request("GET", url, path="/a", headers={}).body == b"content"
         server.shutdown()
+
+
+def test_a_forked_child_shares_no_connection(server: Server, client: HttpClient):
+    def wrong_answers() -> int:
+        names = [f"/{os.getpid()}-{number}" for number in range(100)]
+        bodies = [
+            client.request("GET", f"{server.url}{name}", path=name, headers={}).body for name in names
+        ]
+        return sum(body != f"{name} ".encode() for body, name in zip(bodies, names, strict=True))
+
+    get(client, server)
+    child = os.fork()
+    if child == 0:
+        number = 255
+        with suppress(BaseException):
+            number = wrong_answers()
+        os._exit(number)
+    assert wrong_answers() == 0
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("scheme", ["file", "ftp", "gopher"])
+def test_only_http_is_spoken(client: HttpClient, tmp_path: Path, scheme: str):
+    (tmp_path / "a").write_text("not an answer")
+    with pytest.raises(OSError, match="not one of HTTP") as caught:
+        client.request("GET", f"{scheme}://{tmp_path}/a", path="/a", headers={})
+    assert not isinstance(caught.value, StoreUnavailableError)  # so that it is not repeated
+
+
+@pytest.mark.parametrize(
+    "proxy", ["foo://user:secret@host", "http://user:secret@host:port", "http://s\xe9:secret@ "]
+)
+def test_no_password_of_a_proxy_is_told(client: HttpClient, monkeypatch: pytest.MonkeyPatch, proxy: str):
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(OSError, match="proxy") as caught:
+        client.request("GET", "http://store.example/a", path="/a", headers={})
+    assert "secret" not in str(caught.value)
+
+
+def test_trailers_are_not_headers(client: HttpClient):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(
+                    b"HTTP/1.1 200 OK\r\nETag: real\r\nTransfer-Encoding: chunked\r\n"
+                    b"Trailer: ETag\r\n\r\n"
+                    b"1\r\na\r\n0\r\nETag: other\r\n\r\n"
+                )
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        assert client.request("GET", url, path="/", headers={}).headers["etag"] == "real"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -176,3 +179,28 @@ def test_status_of_nothing_is_none_even_below_a_file(store: LocalStore, tmp_path
     (tmp_path / "f").write_text("x")
     assert store.get_status(str(tmp_path / "missing")) is None
     assert store.get_status(str(tmp_path / "f" / "below")) is None
+
+
+_IN_STICKY = """
+import os, sys
+from ray_committer.stores.local import rename_without_replacing
+os.setuid(65534)
+try:
+    rename_without_replacing(sys.argv[1] + "/a", sys.argv[1] + "/b")
+except PermissionError as e:
+    print("denied", e.filename)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can write a file as somebody else")
+def test_a_denied_rename_is_no_refusal_of_the_file_system(tmp_path: Path):
+    """In a directory as /tmp is, nobody may move what is another's."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        (directory / "a").write_text("of root")
+        directory.chmod(0o1777)
+        command = [sys.executable, "-c", _IN_STICKY, str(directory)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert result.stdout == f"denied {directory}/a\n", result.stderr
+    finally:
+        shutil.rmtree(directory)

@@ -206,6 +206,19 @@ def test_settings_that_may_not_be_read_are_no_failure_of_the_store(
         store.cost_warnings()
 
 
+def test_the_doctor_says_that_there_is_no_container(options: dict[str, Any]):
+    url = f"abfss://missing@{ACCOUNT}.dfs.core.windows.net/table"
+    (line,) = ray_committer.doctor(url, storage_options=options).lines
+    assert "there is no such container" in line.measured
+
+
+def test_a_key_that_is_none_is_refused(dfs: DfsServer, url: str):
+    options = {"account_name": ACCOUNT, "account_key": "no key", "endpoint": dfs.url}
+    with pytest.raises(StoreRefusedError, match="is not base64") as caught:
+        opened(url, options)
+    assert "no key" not in str(caught.value)
+
+
 @pytest.mark.parametrize("transport", ["http", "sdk"])
 @pytest.mark.parametrize("trouble", ["denied", "lost", "gone"])
 def test_no_secret_is_shown(

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+import ray_committer
 from ray_committer import Outcome
+from ray_committer.checkup.lines import Verdict
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.gcs import GcsStore
@@ -91,3 +93,13 @@ def test_an_aborted_job_leaves_no_folder(store: GcsStore, folders: set[str], job
     write_job(store, job, tasks_of(8))
     assert run_abort(store, job)
     assert folders == {"warehouse/", "warehouse/table/"}
+
+
+def test_the_doctor_takes_a_bucket_with_folders(server: GcsServer, bucket: str, folders: set[str]):
+    """There a move makes the folders above, which no other store with directories does."""
+    diagnosis = ray_committer.doctor(
+        f"gs://{bucket}/table", executor="threads", storage_options=server.storage_options
+    )
+    assert not diagnosis.failed
+    (note,) = [line for line in diagnosis.lines if "makes directories" in line.measured]
+    assert note.verdict is Verdict.NOTE

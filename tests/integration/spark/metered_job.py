@@ -20,7 +20,7 @@ from tests.integration.spark.metered import counts, last_task_ended, metered_con
 
 @dataclass(frozen=True, slots=True)
 class MeteredJob:
-    """What is written: `files` in each of `partitions`, by `tasks`; `job` is append, overwrite or dynamic.
+    """What is written: `files` in each of `partitions`; `job` is append, overwrite or dynamic.
 
     committer: "ours", or "v1" and "v2", the algorithms of Spark's own.
     """

@@ -1,4 +1,4 @@
-"""What the driver's JVM asks of the store: with us nothing of a data file, and next to nothing at all."""
+"""What the driver's JVM asks of the store: with us nothing of a data file, and nearly nothing at all."""
 
 from __future__ import annotations
 
