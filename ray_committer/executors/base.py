@@ -82,6 +82,9 @@ class CommitPool(Protocol):
     def close(self) -> None:
         """End the workers; idempotent."""
 
+    def require_open(self) -> None:
+        """Raise `RayNotAvailableError` once it is closed."""
+
 
 def call(work: Work[Result], resources: Any, item: Any) -> Result:
     """Call `work` in this process."""

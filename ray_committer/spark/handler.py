@@ -73,6 +73,7 @@ class CommitHandler:
         self._running: set[CancelToken] = set()
         self.last_report: CommitReport | None = None
         self.last_error: Exception | None = None
+        self.commits = 0
 
     def setupJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Set up the job where this driver's store is, before any task runs."""
@@ -80,6 +81,7 @@ class CommitHandler:
 
     def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Commit the job, or only record it if it is to be finished later."""
+        self.commits += 1
         return self._answer(self._commit, request_json)
 
     def cancel(self) -> None:

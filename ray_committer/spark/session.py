@@ -93,13 +93,12 @@ def install(
             "ray_committer.spark.install in the driver itself"
         )
     _load_jar(spark)
-    needs_ray = executor == "ray" or not isinstance(executor, str)
     settings = HandlerSettings(
         executor=executor,
         options=options or CommitOptions(),
         storage_options=storage_options or {},
         on_event=on_event,
-        check_ready=_require_ray if needs_ray and commit != DEFERRED else lambda: None,
+        check_ready=_readiness(executor) if commit != DEFERRED else lambda: None,
     )
     handler = CommitHandler(settings)
     _bridge(spark).setHandler(handler)
@@ -169,6 +168,18 @@ def _has_bridge(spark: SparkSession) -> bool:
     from py4j.java_gateway import JavaClass
 
     return isinstance(_bridge(spark), JavaClass)
+
+
+def _readiness(executor: ExecutorName | CommitPool) -> Callable[[], None]:
+    """What refuses a job, before its tasks run, whose commit could not."""
+    if isinstance(executor, str):
+        return _require_ray if executor == "ray" else lambda: None
+
+    def ready() -> None:
+        executor.require_open()
+        _require_ray()
+
+    return ready
 
 
 def _require_ray() -> None:

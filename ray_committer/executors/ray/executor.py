@@ -9,6 +9,7 @@ from typing import Any
 import ray
 
 from ray_committer.directories import Directories
+from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work
 from ray_committer.executors.ray.cluster import calls, connect, disconnect, worker_nodes
 from ray_committer.executors.ray.coordinator_actor import start_coordinator
@@ -28,6 +29,7 @@ class RayPool:
     """Commit workers that stay for many commits of this driver, so that each is spared their start."""
 
     def __init__(self, options: CommitOptions) -> None:
+        self._closed = False
         self._connected_here = connect(may_start=options.may_start_ray)
         try:
             self.workers = WorkerPool(options, pool_size(options))
@@ -35,8 +37,17 @@ class RayPool:
             self._disconnect()
             raise
 
+    def require_open(self) -> None:
+        """Refuse a commit whose workers nobody would end."""
+        if self._closed:
+            raise RayNotAvailableError(
+                "the commit_pool that was given is closed, its workers have ended; commit inside of its "
+                "`with` block, or give another executor"
+            )
+
     def close(self) -> None:
         """End the workers, and Ray if it was started for them; idempotent."""
+        self._closed = True
         if ray.is_initialized():
             self.workers.close()
         self._disconnect()
@@ -60,6 +71,8 @@ class RayExecutor:
         commit_key: str,
         pool: RayPool | None = None,
     ) -> None:
+        if pool is not None:
+            pool.require_open()
         self._connected_here = connect(may_start=options.may_start_ray)
         self._open_resources = open_resources
         self._options = options

@@ -26,11 +26,14 @@ def metered_conf(directory: Path, *, millis: int = 0) -> dict[str, str]:
 
 
 def reset_counts(spark: SparkSession) -> None:
+    _wait_for_listeners(spark)
     spark._jvm.MeteredFileSystem.reset()
+    spark._jvm.LastTask.reset()
 
 
 def last_task_ended(spark: SparkSession) -> float:
     """When the last task ended, in seconds of the epoch."""
+    _wait_for_listeners(spark)
     return spark._jvm.LastTask.endedAtMillis() / 1000
 
 
@@ -42,3 +45,13 @@ def counts(spark: SparkSession) -> Counter[tuple[str, str, str]]:
         who, operation, kind = what.split(" ")
         found[who, operation, kind] = int(number)
     return found
+
+
+def written(spark: SparkSession) -> list[int]:
+    """Bytes and records that tasks wrote since the last reset, as Spark's UI shows them."""
+    _wait_for_listeners(spark)
+    return list(spark._jvm.LastTask.written())
+
+
+def _wait_for_listeners(spark: SparkSession) -> None:
+    spark._jsc.sc().listenerBus().waitUntilEmpty()

@@ -10,12 +10,19 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 from ray_committer.spark import install
-from tests.integration.spark.metered import counts, last_task_ended, metered_conf, reset_counts
+from tests.integration.spark.metered import (
+    counts,
+    last_task_ended,
+    metered_conf,
+    reset_counts,
+    written,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,7 @@ class MeteredJob:
     executor: str = "auto"
 
 
-def run(directory: Path, job: MeteredJob) -> dict[str, object]:
+def run(directory: Path, job: MeteredJob, executor: Any = "auto") -> dict[str, object]:
     """Write a table, measured; one of the same before, so that what starts once has started."""
     spark = _session(directory, job)
     try:
@@ -41,7 +48,7 @@ def run(directory: Path, job: MeteredJob) -> dict[str, object]:
         rows = spark.range(0, job.partitions * job.files * 10, numPartitions=job.files)
         frame = rows.selectExpr("id", f"id % {job.partitions} AS p")
         if job.committer == "ours":
-            install(spark, executor=job.executor)
+            install(spark, executor=executor)
         _write(frame, f"{dest}-before", "append", job)
         if job.job != "append":
             _write(frame, dest, "append", job)
@@ -55,6 +62,7 @@ def run(directory: Path, job: MeteredJob) -> dict[str, object]:
             "commit_seconds": ended - last_task_ended(spark),
             "driver": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "driver"},
             "tasks": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "task"},
+            "written": written(spark),
             "rows": spark.read.parquet(dest).count(),
         }
     finally:

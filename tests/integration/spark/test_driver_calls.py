@@ -31,4 +31,6 @@ def test_the_driver_moves_lists_and_deletes_no_data_file(tmp_path: Path, job: st
     ours = run(tmp_path / "ours", committer="ours", job=job)
     assert ours["rows"] == theirs["rows"] == 80
     assert ours["driver"] == {"status job": 1}  # that the job is set up on the same store
+    assert ours["written"] == theirs["written"]  # bytes and records, as Spark's UI shows them
+    assert ours["written"][1] == 80
     assert ours["tasks"]["create data"] == theirs["tasks"]["create data"] == 8
