@@ -77,7 +77,7 @@ def commit(
             storage_options=storage_options,
             on_event=_Progress().event,
             cancel=token,
-            on_report=lambda report: _print_report(report, output),
+            on_report=lambda report: _print_report(_with_catalog(report), output),
         )
 
 
@@ -122,6 +122,17 @@ class _Progress:
             if tenths > self._tenths:
                 self._tenths = tenths
                 click.echo(f"    {event.done:,} of {event.total:,} files", err=True)
+
+
+def _with_catalog(report: CommitReport) -> CommitReport:
+    """Say what Spark itself does after a write, and cannot where the command finished its job."""
+    if report.outcome is not Outcome.COMMITTED:
+        return report
+    due = "REFRESH TABLE is due"
+    if report.directories > 1:
+        due = "MSCK REPAIR TABLE, for new partitions, and REFRESH TABLE are due"
+    text = f"if this is a table of a catalog, {due}, and ANALYZE TABLE if it has statistics"
+    return msgspec.structs.replace(report, notices=[*report.notices, text])
 
 
 def _print_report(report: CommitReport, output: str) -> None:

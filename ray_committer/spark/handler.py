@@ -7,8 +7,10 @@ as a traceback, and the user of a failed ``df.write`` should read one sentence.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +26,7 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
+from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ class HandlerSettings:
     options: CommitOptions = field(default_factory=CommitOptions)
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     on_event: EventSink = ignore
+    progress_seconds: float = EVERY_SECONDS
     check_ready: Callable[[], None] = lambda: None
 
 
@@ -122,8 +126,12 @@ class CommitHandler:
             "executor": self._settings.executor,
             "options": options,
             "storage_options": self._settings.storage_options,
-            "on_event": self._settings.on_event,
         }
+        with self._progress(request.dest) as on_event:
+            common["on_event"] = on_event
+            self._record_or_commit(request, common)
+
+    def _record_or_commit(self, request: _Request, common: dict[str, Any]) -> None:
         if request.commit == DEFERRED:
             self.last_report = api.record_job(request.dest, request.job_id, **common)
             return
@@ -136,6 +144,13 @@ class CommitHandler:
             with self._lock:
                 self._running.discard(token)
 
+    def _progress(self, dest: str) -> AbstractContextManager[EventSink]:
+        """Say now and then how far the commit is: nothing else of it is seen in ``df.write``."""
+        settings = self._settings
+        if not settings.progress_seconds:
+            return nullcontext(settings.on_event)
+        return heartbeat(dest, settings.on_event, _say, every=settings.progress_seconds)
+
     def _note(self, report: CommitReport) -> None:
         self.last_report = report
 
@@ -143,6 +158,10 @@ class CommitHandler:
         """Read by Py4J."""
 
         implements = ["io.raycommitter.JobCommitHandler"]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:

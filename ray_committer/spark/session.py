@@ -21,6 +21,7 @@ from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.options import CommitOptions
+from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.handler import DEFERRED, CommitHandler, HandlerSettings
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def install(
     options: CommitOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     on_event: EventSink = ignore,
+    progress_seconds: float = EVERY_SECONDS,
 ) -> Installation:
     """Commit the file writes of this session through ray_committer; idempotent, the last call wins.
 
@@ -83,6 +85,8 @@ def install(
         ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
     executor: where the commit runs; "ray" needs a connected Ray or RAY_ADDRESS, none is started from
         inside a job. The workers of a `ray_committer.commit_pool` serve all writes of the session.
+    progress_seconds: after each so many seconds that a write waits for its commit, a line on standard
+        error says how far it is; 0 for none.
 
     Called in the main thread it also makes Ctrl-C cancel a running commit. A driver has one handler:
     with several sessions, the last installed one's settings hold for all of them.
@@ -98,6 +102,7 @@ def install(
         options=options or CommitOptions(),
         storage_options=storage_options or {},
         on_event=on_event,
+        progress_seconds=progress_seconds,
         check_ready=_readiness(executor) if commit != DEFERRED else lambda: None,
     )
     handler = CommitHandler(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,7 @@ def test_a_deferred_commit_shows_nothing_until_the_command_ran(spark, rows, tmp_
     assert refused.exit_code == 4
     result = CliRunner().invoke(main, ["commit", str(dest)])
     assert result.exit_code == 0, result.output
+    assert "MSCK REPAIR TABLE, for new partitions, and REFRESH TABLE are due" in result.output
     assert spark.read.parquet(str(dest)).count() == 600
     assert (dest / "_SUCCESS").is_file()
 
@@ -276,6 +278,21 @@ def test_a_job_that_commits_on_ray_is_refused_before_its_tasks_without_ray(spark
         uninstall(spark)
     assert list(tmp_path.glob("ran-*")) == []
     assert not ray.is_initialized()
+
+
+def test_who_waits_for_a_write_sees_how_far_its_commit_is(
+    spark, rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    def slow(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == "job_stage_rename_files":
+            time.sleep(0.5)
+
+    install(spark, on_event=slow, progress_seconds=0.1)
+    try:
+        rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
+    finally:
+        uninstall(spark)
+    assert f"ray_committer: {tmp_path}/t: rename_files, " in capsys.readouterr().err.replace("file:", "")
 
 
 @pytest.mark.ray
