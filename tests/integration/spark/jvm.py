@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
+import ray_committer
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
+from tests.integration.spark.conftest import data_files
 
 ROOT = Path(__file__).parents[3]
 COMMAND = f"{sys.executable} -m ray_committer.cli"
@@ -111,3 +116,49 @@ def check_statements(sql: SparkSql, conf: Mapping[str, str]) -> str:
     assert b'"committer": "ray_committer"' in (sql.warehouse / "t" / "_SUCCESS").read_bytes()
     assert not (sql.warehouse / "t" / "_temporary").exists()
     return sql.log.read_text()
+
+
+def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:
+    """What the jar asks for at the end of a job of many tasks without output, whose manifests exist."""
+    ray_committer.setup_job(str(dest), "many")
+    named = []
+    for task in range(tasks):
+        with ray_committer.task_attempt(str(dest), "many", task) as attempt:
+            pass
+        manifest = f"task_many_m_{task:06d}-manifest.json"
+        content = (dest / "_temporary/many/00/manifests" / manifest).read_bytes()
+        named.append(
+            {
+                "manifest": manifest,
+                "size": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "taskAttemptId": attempt.task_attempt_id,
+            }
+        )
+    return {
+        "version": 1,
+        "jobId": "many",
+        "jobAttempt": 0,
+        "dest": dest.as_uri(),
+        "commit": "ray",
+        "dynamicPartitionOverwrite": False,
+        "tasks": named,
+    }
+
+
+def kill_when_files_appear(driver: subprocess.Popen[str], dest: Path) -> None:
+    """Kill a driver, and nothing else, when the first file of its commit is in place."""
+    with driver:
+        deadline = time.monotonic() + 200
+        while not data_files(dest):
+            assert time.monotonic() < deadline
+            assert driver.poll() is None, driver.communicate()
+            time.sleep(0.05)
+        driver.kill()
+
+
+def wait_until_committed(dest: Path) -> None:
+    deadline = time.monotonic() + 100
+    while not (dest / "_SUCCESS").exists() or ray_committer.list_jobs(str(dest)):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import ray_committer
-from ray_committer.spark import install, uninstall
 from ray_committer.spark.session import _bridge
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.jvm import (
@@ -22,28 +18,13 @@ from tests.integration.spark.jvm import (
     SparkSql,
     check_statements,
     environment,
+    kill_when_files_appear,
     path_with_command,
+    request_of_many_tasks,
+    wait_until_committed,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-
-
-@pytest.fixture
-def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
-    """A session that nobody installed a handler in; settings put into the dict are made by `apply`."""
-    install(spark)
-    _bridge(spark).clearHandler()
-    settings: dict[str, str] = {}
-    yield settings
-    for key in settings:
-        spark.conf.unset(key)
-    uninstall(spark)
-
-
-def apply(spark: SparkSession, conf: dict[str, str], **settings: str) -> None:
-    for name, value in settings.items():
-        conf[f"spark.ray_committer.{name}"] = value
-        spark.conf.set(f"spark.ray_committer.{name}", value)
 
 
 def test_spark_sql_commits_through_the_command_on_its_path(tmp_path: Path):
@@ -59,6 +40,18 @@ def test_spark_sql_without_a_command_says_what_to_set(tmp_path: Path):
     assert result.returncode != 0
     assert "`ray-committer` is not on its PATH" in result.stderr
     assert "spark.ray_committer.jobs.address" in result.stderr
+
+
+def test_a_child_ends_its_commit_when_the_driver_is_killed(tmp_path: Path):
+    sql = SparkSql(tmp_path)
+    dest = tmp_path / "spark-warehouse" / "t"
+    conf = {"command": COMMAND, "max_requests_per_second": "20"}
+    statement = "CREATE TABLE t USING csv PARTITIONED BY (p) AS SELECT id, id % 20 AS p FROM range(40)"
+    driver = sql.start(statement, {f"spark.ray_committer.{key}": conf[key] for key in conf})
+    kill_when_files_appear(driver, dest)
+    assert (dest / "_temporary").exists()
+    wait_until_committed(dest)
+    assert len(data_files(dest)) == 40
 
 
 def test_python_that_forgot_to_install_is_not_committed_by_what_is_on_its_path(tmp_path: Path):
@@ -77,8 +70,8 @@ def test_python_that_forgot_to_install_is_not_committed_by_what_is_on_its_path(t
     assert data_files(tmp_path / "t") == set()
 
 
-def test_python_may_ask_for_the_command_by_name(spark, conf, rows: DataFrame, tmp_path: Path):
-    apply(spark, conf, command=COMMAND, executor="inline")
+def test_python_may_ask_for_the_command_by_name(spark, configure, rows: DataFrame, tmp_path: Path):
+    configure(command=COMMAND, executor="inline")
     dest = tmp_path / "t é"
     rows.write.partitionBy("text").parquet(str(dest))
     assert spark.read.parquet(str(dest)).count() == 600
@@ -94,22 +87,22 @@ def test_python_may_ask_for_the_command_by_name(spark, conf, rows: DataFrame, tm
     ],
 )
 def test_a_wrong_command_fails_the_write_before_any_task(
-    spark, conf, rows: DataFrame, tmp_path: Path, command: str, text: str
+    spark, configure, rows: DataFrame, tmp_path: Path, command: str, text: str
 ):
-    apply(spark, conf, command=command)
+    configure(command=command)
     with pytest.raises(Exception, match=text):
         rows.write.parquet(str(tmp_path / "t"))
     assert data_files(tmp_path) == set()
 
 
-def test_a_wrong_setting_is_named(spark, conf, rows: DataFrame, tmp_path: Path):
-    apply(spark, conf, command=COMMAND, executor="dask")
+def test_a_wrong_setting_is_named(spark, configure, rows: DataFrame, tmp_path: Path):
+    configure(command=COMMAND, executor="dask")
     with pytest.raises(Exception, match=r"spark\.ray_committer\.executor=dask: is not one of auto"):
         rows.write.parquet(str(tmp_path / "t"))
 
 
-def test_a_deferred_commit_is_only_recorded(spark, conf, rows: DataFrame, tmp_path: Path):
-    apply(spark, conf, command=COMMAND, commit="deferred")
+def test_a_deferred_commit_is_only_recorded(spark, configure, rows: DataFrame, tmp_path: Path):
+    configure(command=COMMAND, commit="deferred")
     dest = tmp_path / "t"
     rows.write.parquet(str(dest))
     (job,) = ray_committer.list_jobs(str(dest))
@@ -118,36 +111,8 @@ def test_a_deferred_commit_is_only_recorded(spark, conf, rows: DataFrame, tmp_pa
     assert spark.read.parquet(str(dest)).count() == 600
 
 
-def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:
-    """What the jar asks for at the end of a job of many tasks without output, whose manifests exist."""
-    ray_committer.setup_job(str(dest), "many")
-    named = []
-    for task in range(tasks):
-        with ray_committer.task_attempt(str(dest), "many", task) as attempt:
-            pass
-        manifest = f"task_many_m_{task:06d}-manifest.json"
-        content = (dest / "_temporary/many/00/manifests" / manifest).read_bytes()
-        named.append(
-            {
-                "manifest": manifest,
-                "size": len(content),
-                "sha256": hashlib.sha256(content).hexdigest(),
-                "taskAttemptId": attempt.task_attempt_id,
-            }
-        )
-    return {
-        "version": 1,
-        "jobId": "many",
-        "jobAttempt": 0,
-        "dest": dest.as_uri(),
-        "commit": "ray",
-        "dynamicPartitionOverwrite": False,
-        "tasks": named,
-    }
-
-
-def test_a_request_that_names_20000_tasks_reaches_the_child(spark, conf, dest: Path):
-    apply(spark, conf, command=COMMAND, threads="4")
+def test_a_request_that_names_20000_tasks_reaches_the_child(spark, configure, dest: Path):
+    configure(command=COMMAND, threads="4")
     request = json.dumps(request_of_many_tasks(dest, 20_000))
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     assert _bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"

@@ -42,9 +42,9 @@ final class RayJobsClient {
             exitCode = text(details, "driver_exit_code");
         }
 
-        /** Whether the command ended by itself, and was not killed or lost from sight. */
+        /** Tells whether the command ended by itself; shells give more than 127 for a signal. */
         boolean hasAnswered() {
-            return exitCode != null && exitCode.matches("\\d{1,2}");
+            return exitCode != null && exitCode.matches("\\d{1,2}|1[01]\\d|12[0-7]");
         }
 
         boolean hasEnded() {
