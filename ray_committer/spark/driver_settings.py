@@ -12,6 +12,7 @@ from ray_committer.events import EventSink
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
 from ray_committer.spark.handler import HandlerSettings
+from ray_committer.spark.session import JAR_PROTOCOL_VERSION
 
 PREFIX = "spark.ray_committer."
 
@@ -24,20 +25,28 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-class _Settings(msgspec.Struct, frozen=True):
+class _Request(msgspec.Struct, frozen=True):
+    version: int
     conf: dict[str, str] = {}
 
 
 def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:
     """The settings that the driver sent with a request; `RayCommitterError` names one that is wrong."""
     try:
-        conf = msgspec.json.decode(request_json, type=_Settings).conf
+        request = msgspec.json.decode(request_json, type=_Request)
     except msgspec.DecodeError as e:
         raise RayCommitterError(
             f"the request is not one of a Spark driver ({e}); this command is not for people, use "
             f"`ray-committer commit DEST`"
         ) from e
-    return HandlerSettings(executor=_executor(conf), options=_options(conf), on_event=on_event)
+    if request.version != JAR_PROTOCOL_VERSION:
+        raise RayCommitterError(
+            f"the driver's jar speaks version {request.version}, this ray-committer "
+            f"{JAR_PROTOCOL_VERSION}; give Spark the jar of this package"
+        )
+    return HandlerSettings(
+        executor=_executor(request.conf), options=_options(request.conf), on_event=on_event
+    )
 
 
 def _executor(conf: Mapping[str, str]) -> ExecutorName:

@@ -91,7 +91,7 @@ final class HttpClient {
         byte[] buffer = new byte[64 * 1024];
         for (int n = body.read(buffer); n >= 0; n = body.read(buffer)) {
             all.write(buffer, 0, n);
-            if (System.nanoTime() > deadline) {
+            if (System.nanoTime() - deadline > 0) {
                 throw new SocketTimeoutException("the answer took too long");
             }
             if (all.size() > MAX_ANSWER_BYTES) {

@@ -94,7 +94,7 @@ final class RayJobsClient {
                 failure = unreachable(e);
                 mayRun = true;
             }
-            if (isFinal || System.nanoTime() > deadline) {
+            if (isFinal || System.nanoTime() - deadline > 0) {
                 throw mayRun ? failure : new NothingRunsException(failure.getMessage(), failure);
             }
             pause();
@@ -117,7 +117,7 @@ final class RayJobsClient {
             } catch (IOException e) {
                 failure = unreachable(e);
             }
-            if (System.nanoTime() > deadline) {
+            if (System.nanoTime() - deadline > 0) {
                 throw failure;
             }
             pause();

@@ -50,7 +50,7 @@ final class Settings {
     long seconds(String key, long fallback) throws IOException {
         String value = get(key);
         try {
-            return value == null ? fallback : Long.parseUnsignedLong(value);
+            return value == null ? fallback : Integer.parseUnsignedInt(value);
         } catch (NumberFormatException e) {
             throw new IOException("ray_committer: " + key + "=" + value
                     + " is not a number of seconds", e);
