@@ -24,7 +24,7 @@ from tests.integration.spark.jvm import (
     wait_until_committed,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 
 def test_spark_sql_commits_through_the_command_on_its_path(tmp_path: Path):
