@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 import shutil
@@ -139,14 +141,18 @@ def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
     assert sorted(job["status"] for job in commits) == ["FAILED", *["SUCCEEDED"] * 3]
 
 
-def test_secrets_stay_in_the_driver(proxy: Proxy, configure, rows: DataFrame, tmp_path: Path):
-    configure(settings(proxy.url, account_key="s3cr3t", commit="ray", threads="3"))
-    rows.write.parquet(str(tmp_path / "t"))
-    posts = [request for request in proxy.requests if request.method == "POST"]
-    assert len(posts) == 2
-    assert all(request.headers["Authorization"] == f"Bearer {TOKEN}" for request in proxy.requests)
-    assert all(TOKEN.encode() not in request.body for request in posts)
-    assert "account_key" not in json.dumps(get(proxy.upstream, "/api/jobs/"))
+def test_secrets_stay_in_the_driver(proxy: Proxy, configure, rows: DataFrame, dest: Path):
+    configure(settings(proxy.url, account_key="s3cr3t", commit="deferred", threads="3"))
+    rows.write.parquet(str(dest))
+    setup, _ = (json.loads(one.body) for one in proxy.requests if one.method == "POST")
+    inline = gzip.decompress(base64.b64decode(setup["entrypoint"].split()[-1]))
+    (file,) = dest.glob("_temporary/*/00/manifests/commit-request.json")
+    for request in (inline.decode(), file.read_text()):
+        assert '"spark.ray_committer.threads":"3"' in request
+        assert "s3cr3t" not in request
+        assert TOKEN not in request
+    assert all(one.headers["Authorization"] == f"Bearer {TOKEN}" for one in proxy.requests)
+    assert all(TOKEN.encode() not in one.body for one in proxy.requests)
 
 
 @pytest.mark.parametrize("harm", [Harm.LOSE, Harm.FAIL, Harm.CUT])
