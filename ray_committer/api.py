@@ -318,6 +318,12 @@ def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> li
     ]
 
 
+def read_text(url: str, *, storage_options: StorageOptions | None = None) -> str:
+    """Read a file of text from the store that its URL names."""
+    store, path = open_here(url, _DEFAULTS, storage_options)
+    return store.read(path).decode()
+
+
 def doctor(
     dest: str,
     *,

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from types import FrameType
 
 import click
 import msgspec
@@ -17,9 +11,9 @@ import msgspec
 from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
+from ray_committer.cli.cancel import cancel_on_signals
+from ray_committer.cli.progress import Progress
 from ray_committer.commit_report import CommitReport, Outcome
-from ray_committer.errors import CommitCancelledError
-from ray_committer.events import Event, FilesRenamed, Notice, StageStarted
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
 from ray_committer.report.text import report_json, report_lines
@@ -68,60 +62,18 @@ def commit(
         plan = api.plan_job(destination, job_id, options=options, storage_options=storage_options)
         _print_plan(plan, output)
         return
-    with _cancel_on_signals() as token:
+    token = CancelToken()
+    with cancel_on_signals(token.cancel):
         api.commit_job(
             destination,
             job_id,
             executor=executor,
             options=options,
             storage_options=storage_options,
-            on_event=_Progress().event,
+            on_event=Progress().event,
             cancel=token,
             on_report=lambda report: _print_report(_with_catalog(report), output),
         )
-
-
-@contextmanager
-def _cancel_on_signals() -> Iterator[CancelToken]:
-    """The first Ctrl-C or SIGTERM cancels in order, the second one at once."""
-    token, received = CancelToken(), itertools.count()
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if next(received) > 0:  # perhaps while the first one is still being handled
-            _say("stopped at once; run the same command to finish")
-            os._exit(CommitCancelledError.exit_code)  # requests in flight may take minutes to end
-        _say("cancelling; again to stop at once")
-        token.cancel()
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield token
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _say(text: str) -> None:
-    """Write a line from a signal handler, which may have interrupted a write to the same stream."""
-    os.write(2, f"ray-committer: {text}\n".encode())
-
-
-class _Progress:
-    """Stages and, each tenth of the way, files done; on standard error."""
-
-    def __init__(self) -> None:
-        self._tenths = 0
-
-    def event(self, event: Event) -> None:
-        if isinstance(event, StageStarted):
-            click.echo(f"  {event.stage.removeprefix('job_stage_')}", err=True)
-        elif isinstance(event, Notice):
-            click.echo(f"  note: {event.text}", err=True)
-        elif isinstance(event, FilesRenamed) and event.total:
-            tenths = 10 * event.done // event.total
-            if tenths > self._tenths:
-                self._tenths = tenths
-                click.echo(f"    {event.done:,} of {event.total:,} files", err=True)
 
 
 def _with_catalog(report: CommitReport) -> CommitReport:

@@ -12,6 +12,7 @@ from ray_committer.cli.abort import abort
 from ray_committer.cli.commit import commit
 from ray_committer.cli.doctor import doctor
 from ray_committer.cli.show import show
+from ray_committer.cli.spark_job import spark_job
 from ray_committer.cli.status import status
 from ray_committer.errors import RayCommitterError
 from ray_committer.version import __version__
@@ -57,3 +58,4 @@ main.add_command(status)
 main.add_command(show)
 main.add_command(abort)
 main.add_command(doctor)
+main.add_command(spark_job)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from ray_committer.spark import Installation, install, uninstall
+from ray_committer.spark.session import _bridge
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +43,24 @@ def rows(spark: SparkSession) -> DataFrame:
     """600 rows over three tasks; `p` has four values, `text` every kind of character."""
     odd = "element_at(array('plain', 'a b%/é日本', '😀\"''q', 'x:y=z'), int(id % 4) + 1)"
     return spark.range(600).selectExpr("id", "id % 4 AS p", f"{odd} AS text").repartition(3, "id")
+
+
+@pytest.fixture
+def configure(spark: SparkSession) -> Iterator[Callable[..., None]]:
+    """Set ``spark.ray_committer.*`` in this session, where nobody has installed a handler."""
+    keys: list[str] = []
+
+    def apply(settings: Mapping[str, str] = {}, **more: str) -> None:
+        for name, value in {**settings, **more}.items():
+            keys.append(f"spark.ray_committer.{name}")
+            spark.conf.set(keys[-1], value)
+
+    install(spark)
+    _bridge(spark).clearHandler()
+    yield apply
+    for key in keys:
+        spark.conf.unset(key)
+    uninstall(spark)
 
 
 def data_files(dest: Path) -> set[str]:

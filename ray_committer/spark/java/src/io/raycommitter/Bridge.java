@@ -1,5 +1,8 @@
 package io.raycommitter;
 
+import java.io.IOException;
+import org.apache.hadoop.conf.Configuration;
+
 /** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
 public final class Bridge {
     /** Version of the requests; the Python side refuses a jar that speaks another one. */
@@ -16,6 +19,11 @@ public final class Bridge {
     /** Returns the handler, or null when none is installed in this process. */
     public static JobCommitHandler handler() {
         return handler;
+    }
+
+    /** Returns who commits the jobs of this configuration, or null when nobody is there. */
+    public static JobCommitHandler handlerFor(Configuration conf) throws IOException {
+        return CommitHandlers.choose(handler, conf);
     }
 
     public static void clearHandler() {

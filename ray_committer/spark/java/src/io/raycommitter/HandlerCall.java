@@ -3,16 +3,24 @@ package io.raycommitter;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
-import java.util.function.UnaryOperator;
 
 /** Calls the commit handler and turns every kind of failure into one IOException. */
 final class HandlerCall {
+    /** One of the two methods of a handler. */
+    interface Method {
+        String call(String requestJson) throws IOException;
+    }
+
     private HandlerCall() {}
 
-    static void run(UnaryOperator<String> call, String requestJson) throws IOException {
+    static void run(Method method, String requestJson) throws IOException {
         String answer;
         try {
-            answer = call.apply(requestJson);
+            answer = method.call(requestJson);
+        } catch (CommitStateUnknownException e) {
+            throw new CommitStateUnknownException("ray_committer: " + e.getMessage(), e);
+        } catch (IOException e) {
+            throw new IOException("ray_committer: " + e.getMessage(), e);
         } catch (RuntimeException e) {
             throw new IOException(
                     "ray_committer: the commit handler failed: " + e.getMessage(), e);
@@ -24,17 +32,22 @@ final class HandlerCall {
     }
 
     /** Returns the error that the answer reports, or null on success. */
-    private static String errorOf(String answer) {
-        JsonNode reply = null;
-        try {
-            reply = answer == null ? null : new ObjectMapper().readTree(answer);
-        } catch (IOException e) {
-            // Not JSON at all: reported below.
-        }
-        if (reply == null || !reply.isObject()) {
+    static String errorOf(String answer) {
+        JsonNode reply = objectOf(answer);
+        if (reply == null) {
             return "the commit handler did not answer with a JSON object, but with: " + answer;
         }
         JsonNode error = reply.get("error");
         return error == null || error.isNull() ? null : error.asText();
+    }
+
+    /** Returns what a text says as a JSON object, or null if it is none. */
+    static JsonNode objectOf(String text) {
+        try {
+            JsonNode node = text == null ? null : new ObjectMapper().readTree(text);
+            return node != null && node.isObject() ? node : null;
+        } catch (IOException e) {
+            return null;
+        }
     }
 }

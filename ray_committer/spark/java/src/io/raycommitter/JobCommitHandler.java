@@ -1,15 +1,18 @@
 package io.raycommitter;
 
+import java.io.IOException;
+
 /**
- * Sets up and commits jobs on behalf of Spark; Python implements it through Py4J.
+ * Sets up and commits jobs on behalf of Spark. Python implements it through Py4J; without Python, a
+ * child process or a job on a Ray cluster does.
  *
  * <p>Requests and answers are JSON text, so that nothing but strings crosses the language border.
  * An answer is a JSON object; one with the key {@code error} fails the write with that text.
  */
 public interface JobCommitHandler {
     /** Creates the job attempt directory and its {@code manifests} directory. */
-    String setupJob(String requestJson);
+    String setupJob(String requestJson) throws IOException;
 
     /** Makes the files of all tasks that the request names visible, or records them for later. */
-    String commitJob(String requestJson);
+    String commitJob(String requestJson) throws IOException;
 }

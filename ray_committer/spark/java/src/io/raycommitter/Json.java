@@ -40,6 +40,11 @@ final class Json {
         return members.toString();
     }
 
+    /** Adds a member, whose value is JSON text, to the text of an object that has members. */
+    static String with(String object, String key, String json) {
+        return object.substring(0, object.lastIndexOf('}')) + "," + quote(key) + ":" + json + "}";
+    }
+
     private static StringJoiner arrayJoiner() {
         return new StringJoiner(",", "[", "]");
     }

@@ -28,7 +28,6 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     private static final long serialVersionUID = 1L;
     private static final Logger LOG = LoggerFactory.getLogger(RayCommitProtocol.class);
 
-    private static final String MODE_KEY = "spark.ray_committer.commit";
     private static final String PASSIVE = "spark";
     private static final List<String> MODES = Arrays.asList("ray", "deferred", PASSIVE);
 
@@ -44,6 +43,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
 
     /** What an overwrite replaces; only in the driver. */
     private final transient List<Path> replacePaths = new ArrayList<>();
+
+    /** Whether the job may be committed after its write has failed; only in the driver. */
+    private transient boolean commitMayGoOn;
 
     /** The current task attempt's committer; Spark's own reference to it is private. */
     private transient RayManifestCommitter committer;
@@ -80,7 +82,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
         Path target = new Path(path);
         dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
-        JobCommitHandler handler = requireHandler();
+        JobCommitHandler handler = requireHandler(context);
         try {
             HandlerCall.run(handler::setupJob, request().text());
             requireSharedStore(context);
@@ -119,6 +121,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     public void abortJob(JobContext context) throws IOException {
         if (!isActive()) {
             super.abortJob(context);
+        } else if (commitMayGoOn) {
+            LOG.warn(job().attemptDir() + ": kept, because its commit may still go on");
         } else if (dest != null) {
             job().abort(fileSystem(context));
         }
@@ -182,9 +186,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     }
 
     private static String modeOf(JobContext context) throws IOException {
-        String mode = context.getConfiguration().get(MODE_KEY, MODES.get(0));
+        String mode = context.getConfiguration().get(Settings.MODE, MODES.get(0));
         if (!MODES.contains(mode)) {
-            throw new IOException("ray_committer: " + MODE_KEY + "=" + mode
+            throw new IOException("ray_committer: " + Settings.MODE + "=" + mode
                     + " is not known; use one of " + String.join(", ", MODES));
         }
         return mode;
@@ -199,20 +203,20 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
     }
 
-    private JobCommitHandler requireHandler() throws IOException {
-        JobCommitHandler handler = Bridge.handler();
+    private JobCommitHandler requireHandler(JobContext context) throws IOException {
+        JobCommitHandler handler = Bridge.handlerFor(context.getConfiguration());
         if (handler == null) {
             throw new IOException("ray_committer: the write to " + dest + " uses "
-                    + RayCommitProtocol.class.getName() + ", but no commit handler is installed in"
-                    + " this driver; call ray_committer.spark.install(spark) before writing, or"
-                    + " set " + MODE_KEY + "=" + PASSIVE + " to use Spark's own committer");
+                    + RayCommitProtocol.class.getName() + ", but " + CommitHandlers.nobody()
+                    + ", or set " + Settings.MODE + "=" + PASSIVE
+                    + " to use Spark's own committer");
         }
         return handler;
     }
 
     private void requireSharedStore(JobContext context) throws IOException {
         if (!job().isSetUp(fileSystem(context))) {
-            throw new IOException("ray_committer: the Python driver set up the job, but Hadoop's"
+            throw new IOException("ray_committer: the handler set up the job, but Hadoop's"
                     + " file system does not see " + job().manifests()
                     + "; check that both use the same store and credentials");
         }
@@ -220,7 +224,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
 
     private void commit(JobContext context, Iterator<TaskCommitMessage> messages)
             throws IOException {
-        JobCommitHandler handler = Bridge.handler();
+        JobCommitHandler handler = Bridge.handlerFor(context.getConfiguration());
         if (handler == null) {
             throw new IOException("ray_committer: the commit handler was removed while the job ran,"
                     + " so the write to " + dest + " is not committed; keep it installed until the"
@@ -229,7 +233,12 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         boolean markSuccess = context.getConfiguration()
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
         JobRequest request = request().withTasks(messages, markSuccess);
-        HandlerCall.run(handler::commitJob, request.text());
+        try {
+            HandlerCall.run(handler::commitJob, request.text());
+        } catch (CommitStateUnknownException e) {
+            commitMayGoOn = true;
+            throw e;
+        }
     }
 
     private JobRequest request() {

@@ -113,7 +113,7 @@ final class TaskManifestWriter {
         }
     }
 
-    private static String sha256(byte[] bytes) {
+    static String sha256(byte[] bytes) {
         try {
             byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
             return String.format("%064x", new BigInteger(1, digest));

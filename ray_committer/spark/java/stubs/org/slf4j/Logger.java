@@ -2,6 +2,8 @@
 package org.slf4j;
 
 public interface Logger {
+    void info(String message);
+
     void warn(String message);
 
     void warn(String message, Throwable cause);

@@ -8,6 +8,8 @@ import org.apache.hadoop.conf.Configuration;
 public class Path {
     public Path(String path) {}
 
+    public Path(URI uri) {}
+
     public Path(String parent, String child) {}
 
     public Path(Path parent, String child) {}

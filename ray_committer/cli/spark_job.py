@@ -1,0 +1,81 @@
+"""``ray-committer spark-job``: what a Spark driver without Python runs, as a child or as a Ray job.
+
+The request is JSON of the driver's jar. The answer is one line of JSON on standard output, ``{}`` or one
+with ``error``; progress and the report go to standard error, which ends up in the driver's log.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import sys
+from collections.abc import Callable
+
+import click
+import msgspec
+
+from ray_committer import api
+from ray_committer.cli.cancel import cancel_on_signals
+from ray_committer.cli.progress import Progress, tell
+from ray_committer.errors import RayCommitterError
+from ray_committer.report.text import report_lines
+from ray_committer.spark.driver_settings import settings_of
+from ray_committer.spark.handler import CommitHandler
+
+Action = Callable[[CommitHandler, str], str]
+
+
+@click.group("spark-job")
+def spark_job() -> None:
+    """Set up or commit a job for a Spark driver without Python, which starts this by itself."""
+
+
+@spark_job.command()
+@click.option("--inline", metavar="TEXT", help="The request, compressed; default: standard input.")
+def setup(inline: str | None) -> None:
+    """Set up a job before its tasks run."""
+    read = _stdin if inline is None else lambda: _decompressed(inline)
+    _run(lambda handler, text: handler.setupJob(text), read)
+
+
+@spark_job.command()
+@click.option("--request", metavar="URL", help="The request's file; default: standard input.")
+def commit(request: str | None) -> None:
+    """Commit a job whose tasks are done."""
+    read = _stdin if request is None else lambda: api.read_text(request)
+    _run(lambda handler, text: handler.commitJob(text), read)
+
+
+def _stdin() -> str:
+    return sys.stdin.buffer.read().decode()
+
+
+def _decompressed(text: str) -> str:
+    try:
+        return gzip.decompress(base64.b64decode(text, validate=True)).decode()
+    except (binascii.Error, OSError, EOFError, UnicodeDecodeError) as e:
+        raise click.UsageError(f"--inline: is not gzip in base64 ({e})") from e
+
+
+def _run(action: Action, read: Callable[[], str]) -> None:
+    """Do what a request asks for, say how it went, and exit with the error's code."""
+    try:
+        request = read()
+        handler = CommitHandler(settings_of(request, Progress().event))
+    except (RayCommitterError, OSError) as e:
+        click.echo(msgspec.json.encode({"error": str(e)}).decode())
+        sys.exit(_exit_code(e))
+    with cancel_on_signals(handler.cancel):
+        answer = action(handler, request)
+    if handler.last_report is not None:
+        for line in report_lines(msgspec.structs.replace(handler.last_report, error=None)):
+            tell(line)
+    click.echo(answer)
+    if handler.last_error is not None:
+        sys.exit(_exit_code(handler.last_error))
+
+
+def _exit_code(error: Exception) -> int:
+    code: int = getattr(error, "exit_code", RayCommitterError.exit_code)
+    return code

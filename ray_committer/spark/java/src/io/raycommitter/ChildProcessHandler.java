@@ -1,0 +1,151 @@
+package io.raycommitter;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.InterruptedIOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Commits in a child process, {@code ray-committer spark-job}.
+ *
+ * <p>The request goes to its standard input, where it may be as large as it needs and nobody else
+ * sees it; the answer comes from its standard output, the progress from its standard error.
+ */
+final class ChildProcessHandler implements JobCommitHandler {
+    private static final Logger LOG = LoggerFactory.getLogger(ChildProcessHandler.class);
+
+    /** So long may a cancelled commit take to end what is in flight. */
+    private static final long STOP_SECONDS = 60;
+
+    /** So long are the pipes read after the end of the child, whose own children may hold them. */
+    private static final long DRAIN_MILLIS = 5000;
+
+    private final Settings settings;
+
+    ChildProcessHandler(Settings settings) {
+        this.settings = settings;
+    }
+
+    @Override
+    public String setupJob(String requestJson) throws IOException {
+        return run("setup", requestJson);
+    }
+
+    @Override
+    public String commitJob(String requestJson) throws IOException {
+        return run("commit", requestJson);
+    }
+
+    private String run(String action, String requestJson) throws IOException {
+        List<String> line = new ArrayList<>(Arrays.asList(settings.command().split("\\s+")));
+        line.addAll(Arrays.asList("spark-job", action));
+        String name = "`" + String.join(" ", line) + "`";
+        Process child = start(line, name);
+        ProgressLog progress = new ProgressLog(LOG, name);
+        StringBuffer answer = new StringBuffer();
+        Thread errors = reader(child.getErrorStream(), progress::line);
+        Thread output = reader(child.getInputStream(), text -> answer.append(text).append('\n'));
+        send(child, Json.with(requestJson, "conf", settings.toJson()), name);
+        int code = waitFor(child, name);
+        drain(errors, output);
+        return checked(answer.toString(), code, name, progress);
+    }
+
+    private static Process start(List<String> line, String name) throws IOException {
+        try {
+            return new ProcessBuilder(line).start();
+        } catch (IOException e) {
+            throw new IOException(name + " cannot be started (" + e.getMessage() + "); install"
+                    + " ray-committer on the driver's machine and set " + Settings.COMMAND
+                    + " to its command, with its path", e);
+        }
+    }
+
+    private static Thread reader(InputStream stream, Consumer<String> sink) {
+        Thread thread = new Thread(() -> {
+            try (BufferedReader lines = new BufferedReader(
+                    new InputStreamReader(stream, StandardCharsets.UTF_8))) {
+                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                    sink.accept(line);
+                }
+            } catch (IOException e) {
+                LOG.warn("ray_committer: the output of a commit was not read to its end", e);
+            }
+        }, "ray-committer-output");
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    /** A child that ends before it has read everything says why, so that is not an error here. */
+    private static void send(Process child, String request, String name) {
+        try (OutputStream input = child.getOutputStream()) {
+            input.write(request.getBytes(StandardCharsets.UTF_8));
+        } catch (IOException e) {
+            LOG.warn(name + " did not read its request: " + e.getMessage());
+        }
+    }
+
+    /** An interrupted driver cancels the commit in order, and waits until nothing is in flight. */
+    private static int waitFor(Process child, String name) throws IOException {
+        try {
+            return child.waitFor();
+        } catch (InterruptedException e) {
+            stop(child, name, e);
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException(name + " was cancelled, because its driver was"
+                    + " interrupted; `ray-committer status` says how far the job got");
+        }
+    }
+
+    private static void stop(Process child, String name, InterruptedException cause)
+            throws IOException {
+        child.destroy();
+        try {
+            if (child.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
+                return;
+            }
+        } catch (InterruptedException e) {
+            // Interrupted again: whoever does that does not want to wait.
+        }
+        child.destroyForcibly();
+        Thread.currentThread().interrupt();
+        throw new CommitStateUnknownException(name + " did not end when it was cancelled, and was"
+                + " killed; everything was kept, `ray-committer status` says how far the job got",
+                cause);
+    }
+
+    private static void drain(Thread... readers) throws InterruptedIOException {
+        try {
+            for (Thread reader : readers) {
+                reader.join(DRAIN_MILLIS);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt(); // The commit has ended; its answer is here or not.
+        }
+    }
+
+    private static String checked(String answer, int code, String name, ProgressLog progress)
+            throws IOException {
+        String error = HandlerCall.errorOf(answer);
+        if (code == 0 && error == null) {
+            return answer;
+        }
+        String what = HandlerCall.objectOf(answer) != null && error != null
+                ? error
+                : name + (code == 0 ? " gave no answer" : " ended without an answer")
+                        + "; check that " + Settings.COMMAND + " is a ray-committer of this"
+                        + " jar's version";
+        throw new IOException(what + " (exit code " + code + ")" + progress.tail());
+    }
+}

@@ -1,0 +1,150 @@
+package io.raycommitter;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+import java.util.zip.GZIPOutputStream;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Commits in a job on a Ray cluster, which ends the commit also when this driver dies.
+ *
+ * <p>A job has a command line and no standard input. The request of a set-up is small and stands in
+ * it; that of a commit, which names every task, is a file beside the manifests, removed with them.
+ */
+final class RayJobsHandler implements JobCommitHandler {
+    private static final Logger LOG = LoggerFactory.getLogger(RayJobsHandler.class);
+
+    /** Linux takes 128 KiB in one argument, and Ray passes the command line on inside of others. */
+    private static final int MAX_INLINE_CHARACTERS = 48 * 1024;
+
+    private static final String REQUEST_FILE = "commit-request.json";
+
+    private final Settings settings;
+    private final Configuration conf;
+    private final RayJobsClient client;
+
+    RayJobsHandler(Settings settings, Configuration conf) throws IOException {
+        this.settings = settings;
+        this.conf = conf;
+        this.client = new RayJobsClient(settings);
+    }
+
+    @Override
+    public String setupJob(String requestJson) throws IOException {
+        String inline = compressed(withSettings(requestJson));
+        if (inline.length() > MAX_INLINE_CHARACTERS) {
+            throw new IOException("the write replaces more directories than a Ray job's command"
+                    + " line can name; unset " + Settings.ADDRESS
+                    + " to commit it in a child process");
+        }
+        return run("setup", jobOf(requestJson), "--inline " + inline);
+    }
+
+    @Override
+    public String commitJob(String requestJson) throws IOException {
+        JobDirectory job = jobOf(requestJson);
+        Path file = new Path(job.manifests(), REQUEST_FILE);
+        FileSystem fs = file.getFileSystem(conf);
+        try (OutputStream out = fs.create(file, true)) {
+            out.write(withSettings(requestJson).getBytes(StandardCharsets.UTF_8));
+        }
+        return run("commit", job, "--request " + quoted(file.toUri().toString()));
+    }
+
+    /** Others can read the file and the command line of a job: no secret goes there. */
+    private String withSettings(String requestJson) {
+        return Json.with(requestJson, "conf", settings.toJsonWithoutSecrets());
+    }
+
+    private static JobDirectory jobOf(String requestJson) {
+        JsonNode request = HandlerCall.objectOf(requestJson);
+        Path dest = new Path(URI.create(request.get("dest").asText()));
+        return new JobDirectory(dest, request.get("jobId").asText());
+    }
+
+    private String run(String action, JobDirectory job, String arguments) throws IOException {
+        String name = "ray-committer-" + action + "-" + keyOf(job);
+        String entrypoint = settings.command() + " spark-job " + action + " " + arguments;
+        Json request = new Json().put("submission_id", name).put("entrypoint", entrypoint);
+        String environment = settings.get(Settings.RUNTIME_ENV);
+        if (environment != null) {
+            request.putRaw("runtime_env", environment);
+        }
+        LOG.info("ray_committer: " + action + " of job " + job.jobId() + " is Ray job " + name
+                + " on " + client.address());
+        try {
+            client.submit(name, request.text());
+            return follow(name);
+        } catch (NothingRunsException e) {
+            throw e;
+        } catch (IOException e) {
+            throw action.equals("commit") ? unknown(name, job, e) : e;
+        }
+    }
+
+    /** Follows a job to its end; an exception of another kind says nothing of that. */
+    private String follow(String name) throws IOException {
+        RayJobLog log = new RayJobLog(new ProgressLog(LOG, "Ray job " + name));
+        while (true) {
+            RayJobsClient.State state = client.requireState(name);
+            log.update(client.logs(name), state.hasEnded());
+            if (state.status.equals("SUCCEEDED")) {
+                return "{}";
+            }
+            if (state.hasEnded()) {
+                throw ended(name, state, log);
+            }
+            RayJobsClient.pause();
+        }
+    }
+
+    /** Only a command that ended by itself tells how; its cluster may have lost sight of it. */
+    private IOException ended(String name, RayJobsClient.State state, RayJobLog log) {
+        if (!state.hasAnswered()) {
+            return new IOException(client.address() + ": Ray job " + name + " is " + state.status
+                    + ": " + state.message + log.tail());
+        }
+        String error = log.error();
+        String what = error != null ? error : "Ray job " + name + " gave no answer; check that "
+                + "ray-committer of this jar's version is on all nodes of the cluster, or set "
+                + Settings.COMMAND + " or " + Settings.RUNTIME_ENV;
+        String tail = log.tail().isEmpty() ? "\n" + state.message : log.tail();
+        return new NothingRunsException(
+                what + " (exit code " + state.exitCode + ")" + tail, null);
+    }
+
+    private IOException unknown(String name, JobDirectory job, IOException cause) {
+        return new CommitStateUnknownException(cause.getMessage() + "\nThe commit of " + job.dest()
+                + " may still go on, so everything was kept. When Ray job " + name + " on "
+                + client.address() + " has ended, this finishes what it left, or says that it is"
+                + " done: ray-committer commit " + job.dest() + " --job-id " + job.jobId(), cause);
+    }
+
+    /** Stands for a job in the names of Ray jobs, whichever driver asks. */
+    private static String keyOf(JobDirectory job) {
+        String key = job.dest().toUri() + "\n" + job.jobId();
+        return TaskManifestWriter.sha256(key.getBytes(StandardCharsets.UTF_8)).substring(0, 32);
+    }
+
+    private static String compressed(String text) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        try (OutputStream out = new GZIPOutputStream(bytes)) {
+            out.write(text.getBytes(StandardCharsets.UTF_8));
+        }
+        return Base64.getEncoder().encodeToString(bytes.toByteArray());
+    }
+
+    /** Quotes for the shell that starts a Ray job's command. */
+    private static String quoted(String text) {
+        return "'" + text.replace("'", "'\\''") + "'";
+    }
+}

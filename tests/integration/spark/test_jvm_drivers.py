@@ -1,0 +1,120 @@
+"""Spark drivers without Python, whose jobs a child process commits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame
+
+import ray_committer
+from ray_committer.spark.session import _bridge
+from tests.integration.spark.conftest import data_files
+from tests.integration.spark.jvm import (
+    COMMAND,
+    SparkSql,
+    check_statements,
+    environment,
+    kill_when_files_appear,
+    path_with_command,
+    request_of_many_tasks,
+    wait_until_committed,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
+
+
+def test_spark_sql_commits_through_the_command_on_its_path(tmp_path: Path):
+    sql = SparkSql(tmp_path, PATH=path_with_command(tmp_path / "bin"))
+    log = check_statements(sql, {})
+    assert "`ray-committer spark-job commit`:   rename_files" in log
+    assert "is NOT committed" in log
+
+
+def test_spark_sql_without_a_command_says_what_to_set(tmp_path: Path):
+    sql = SparkSql(tmp_path, PATH="/usr/bin:/bin")
+    result = sql.run("INSERT OVERWRITE DIRECTORY 'out' USING csv SELECT 1", {})
+    assert result.returncode != 0
+    assert "`ray-committer` is not on its PATH" in result.stderr
+    assert "spark.ray_committer.jobs.address" in result.stderr
+
+
+def test_a_child_ends_its_commit_when_the_driver_is_killed(tmp_path: Path):
+    sql = SparkSql(tmp_path)
+    dest = tmp_path / "spark-warehouse" / "t"
+    conf = {"command": COMMAND, "max_requests_per_second": "20"}
+    statement = "CREATE TABLE t USING csv PARTITIONED BY (p) AS SELECT id, id % 20 AS p FROM range(40)"
+    driver = sql.start(statement, {f"spark.ray_committer.{key}": conf[key] for key in conf})
+    kill_when_files_appear(driver, dest)
+    assert (dest / "_temporary").exists()
+    wait_until_committed(dest)
+    assert len(data_files(dest)) == 40
+
+
+def test_python_that_forgot_to_install_is_not_committed_by_what_is_on_its_path(tmp_path: Path):
+    script = Path(__file__).with_name("forgot_install.py")
+    result = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "t")],
+        env=environment(PATH=path_with_command(tmp_path / "bin")),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "no commit handler is installed in this driver; call ray_committer.spark.install" in (
+        result.stdout
+    )
+    assert data_files(tmp_path / "t") == set()
+
+
+def test_python_may_ask_for_the_command_by_name(spark, configure, rows: DataFrame, tmp_path: Path):
+    configure(command=COMMAND, executor="inline")
+    dest = tmp_path / "t é"
+    rows.write.partitionBy("text").parquet(str(dest))
+    assert spark.read.parquet(str(dest)).count() == 600
+    assert json.loads((dest / "_SUCCESS").read_text())["committer"] == "ray_committer"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("/nowhere/ray-committer", r"cannot be started .*/nowhere/ray-committer.*install"),
+        ("true", r"`true spark-job setup` gave no answer; check .*spark.ray_committer.command"),
+        ("cat", r"(?s)`cat spark-job setup` ended without an answer.*No such file"),
+    ],
+)
+def test_a_wrong_command_fails_the_write_before_any_task(
+    spark, configure, rows: DataFrame, tmp_path: Path, command: str, text: str
+):
+    configure(command=command)
+    with pytest.raises(Exception, match=text):
+        rows.write.parquet(str(tmp_path / "t"))
+    assert data_files(tmp_path) == set()
+
+
+def test_a_wrong_setting_is_named(spark, configure, rows: DataFrame, tmp_path: Path):
+    configure(command=COMMAND, executor="dask")
+    with pytest.raises(Exception, match=r"spark\.ray_committer\.executor=dask: is not one of auto"):
+        rows.write.parquet(str(tmp_path / "t"))
+
+
+def test_a_deferred_commit_is_only_recorded(spark, configure, rows: DataFrame, tmp_path: Path):
+    configure(command=COMMAND, commit="deferred")
+    dest = tmp_path / "t"
+    rows.write.parquet(str(dest))
+    (job,) = ray_committer.list_jobs(str(dest))
+    assert (job.state, data_files(dest)) == ("recorded", set())
+    ray_committer.commit_job(str(dest))
+    assert spark.read.parquet(str(dest)).count() == 600
+
+
+def test_a_request_that_names_20000_tasks_reaches_the_child(spark, configure, dest: Path):
+    configure(command=COMMAND, threads="4")
+    request = json.dumps(request_of_many_tasks(dest, 20_000))
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    assert _bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
+    assert b'"jobId": "many"' in (dest / "_SUCCESS").read_bytes()
+    assert not (dest / "_temporary").exists()

@@ -1,0 +1,246 @@
+"""Spark drivers without Python, whose jobs are committed on a Ray cluster, through its REST API."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import DataFrame
+
+from ray_committer.cli.main import main
+from ray_committer.spark.session import _bridge
+from tests.integration.spark.conftest import data_files
+from tests.integration.spark.jvm import (
+    COMMAND,
+    SparkSql,
+    check_statements,
+    environment,
+    kill_when_files_appear,
+    request_of_many_tasks,
+    wait_until_committed,
+)
+from tests.servers.ports import free_port
+from tests.servers.proxy import Fault, Harm, Proxy
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.ray,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(400),
+]
+
+TOKEN = "0123456789abcdef-of-the-tests"
+PORTS = (
+    "port",
+    "dashboard-agent-listen-port",
+    "dashboard-agent-grpc-port",
+    "runtime-env-agent-port",
+    "metrics-export-port",
+    "node-manager-port",
+    "object-manager-port",
+    "ray-client-server-port",
+)
+SLOW = {"max_requests_per_second": "20"}
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> Iterator[str]:
+    """The address of the dashboard of a Ray cluster of its own, which wants `TOKEN`."""
+    pytest.importorskip("aiohttp_cors", reason="needs ray[default]")
+    port = free_port()
+    home = tempfile.mkdtemp(prefix="rayjobs", dir="/tmp")  # short: sockets are in it
+    ports = (
+        "port",
+        "dashboard-agent-listen-port",
+        "dashboard-agent-grpc-port",
+        "runtime-env-agent-port",
+    )
+    ports += ("metrics-export-port", "node-manager-port", "object-manager-port")
+    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--num-cpus=2"]
+    command += [f"--{name}={free_port()}" for name in PORTS]
+    command += [f"--dashboard-port={port}", f"--temp-dir={home}", "--node-ip-address=127.0.0.1"]
+    command += ["--disable-usage-stats"]
+    variables = environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)
+    with Path(home, "out").open("w") as output:
+        ray = subprocess.Popen(command, env=variables, stdout=output, stderr=output)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        wait_for_jobs_api(address, ray, Path(home, "out"))
+        yield address
+    finally:
+        ray.terminate()
+        ray.wait(60)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def wait_for_jobs_api(address: str, ray: subprocess.Popen[bytes], output: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and ray.poll() is None:
+        try:
+            get(address, "/api/jobs/")
+        except OSError:
+            time.sleep(1)
+        else:
+            return
+    raise RuntimeError(f"Ray did not start: {output.read_text()}")
+
+
+def get(address: str, path: str) -> Any:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with urllib.request.urlopen(
+        urllib.request.Request(address + path, headers=headers), timeout=20
+    ) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture
+def proxy(dashboard: str) -> Iterator[Proxy]:
+    proxy = Proxy(dashboard).start()
+    yield proxy
+    proxy.stop()
+
+
+def settings(address: str, **more: str) -> dict[str, str]:
+    return {"jobs.address": address, "jobs.token": TOKEN, "command": COMMAND, **more}
+
+
+def spark_settings(address: str, **more: str) -> dict[str, str]:
+    return {f"spark.ray_committer.{name}": value for name, value in settings(address, **more).items()}
+
+
+def jobs(address: str, dest: Path, action: str) -> list[dict[str, Any]]:
+    """The Ray jobs that committed, or set up, jobs at a destination; the commit's request is there."""
+    return [
+        job
+        for job in get(address, "/api/jobs/")
+        if job["submission_id"].startswith(f"ray-committer-{action}-") and str(dest) in job["entrypoint"]
+    ]
+
+
+def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
+    sql = SparkSql(tmp_path)
+    log = check_statements(sql, spark_settings(dashboard))
+    assert "rename_files" in log
+    assert "is NOT committed" in log
+    assert TOKEN not in log
+    commits = jobs(dashboard, tmp_path, "commit")
+    assert sorted(job["status"] for job in commits) == ["FAILED", *["SUCCEEDED"] * 3]
+
+
+def test_secrets_stay_in_the_driver(proxy: Proxy, configure, rows: DataFrame, dest: Path):
+    configure(settings(proxy.url, account_key="s3cr3t", commit="deferred", threads="3"))
+    rows.write.parquet(str(dest))
+    setup, _ = (json.loads(one.body) for one in proxy.requests if one.method == "POST")
+    inline = gzip.decompress(base64.b64decode(setup["entrypoint"].split()[-1]))
+    (file,) = dest.glob("_temporary/*/00/manifests/commit-request.json")
+    for request in (inline.decode(), file.read_text()):
+        assert '"spark.ray_committer.threads":"3"' in request
+        assert "s3cr3t" not in request
+        assert TOKEN not in request
+    assert all(one.headers["Authorization"] == f"Bearer {TOKEN}" for one in proxy.requests)
+    assert all(TOKEN.encode() not in one.body for one in proxy.requests)
+
+
+@pytest.mark.parametrize("harm", [Harm.LOSE, Harm.FAIL, Harm.CUT])
+def test_a_lost_answer_to_a_submission_makes_no_second_job(
+    spark, proxy: Proxy, configure, rows: DataFrame, dest: Path, harm: Harm
+):
+    configure(settings(proxy.url))
+    with proxy.faulty(
+        Fault(harm, lambda request: request.method == "POST", times=1),
+        Fault(Harm.CUT, lambda request: request.method == "GET", probability=0.3),
+    ):
+        rows.write.parquet(str(dest))
+    assert spark.read.parquet(str(dest)).count() == 600
+    assert len(jobs(proxy.upstream, dest, "commit")) == 1
+
+
+def test_a_wrong_token_fails_the_write_before_any_task(
+    dashboard: str, configure, rows: DataFrame, dest: Path
+):
+    configure(settings(dashboard), **{"jobs.token": "another-secret"})
+    with pytest.raises(Exception, match=r"refused the token \(40[13]\); set .*jobs\.token") as raised:
+        rows.write.parquet(str(dest))
+    assert "another-secret" not in str(raised.value)
+    assert data_files(dest) == set()
+
+
+def test_an_address_where_nobody_listens_is_named(configure, rows: DataFrame, dest: Path):
+    address = f"http://127.0.0.1:{free_port()}"
+    configure(settings(address), **{"jobs.unreachable_seconds": "2"})
+    with pytest.raises(Exception, match=f"{address}: the Ray cluster does not answer"):
+        rows.write.parquet(str(dest))
+    assert data_files(dest) == set()
+
+
+def test_an_address_that_is_none_is_refused(configure, rows: DataFrame, dest: Path):
+    configure(settings("head:8265"))
+    with pytest.raises(Exception, match="is not the address of a Ray dashboard"):
+        rows.write.parquet(str(dest))
+
+
+def test_a_command_that_the_cluster_has_not_is_named(
+    dashboard: str, configure, rows: DataFrame, dest: Path
+):
+    configure(settings(dashboard), command="/nowhere/ray-committer")
+    with pytest.raises(Exception, match=r"(?s)gave no answer; .*command.*/nowhere/ray-committer"):
+        rows.write.parquet(str(dest))
+
+
+def test_a_cluster_out_of_reach_in_the_middle_loses_nothing(
+    spark, proxy: Proxy, configure, rows: DataFrame, dest: Path
+):
+    configure(settings(proxy.url, **SLOW), **{"jobs.unreachable_seconds": "2"})
+    is_commit = Fault(Harm.CUT, lambda request: "ray-committer-commit-" in request.path)
+    with proxy.faulty(is_commit), pytest.raises(Exception, match="may still go on, so everything"):
+        rows.write.partitionBy("text").parquet(str(dest))
+    wait_until_committed(dest)
+    assert spark.read.parquet(str(dest)).count() == 600
+
+
+def test_a_commit_outlives_its_driver(dashboard: str, tmp_path: Path):
+    sql = SparkSql(tmp_path)
+    dest = tmp_path / "spark-warehouse" / "t"
+    statement = "CREATE TABLE t USING csv PARTITIONED BY (p) AS SELECT id, id % 20 AS p FROM range(40)"
+    kill_when_files_appear(sql.start(statement, spark_settings(dashboard, **SLOW)), dest)
+    assert (dest / "_temporary").exists()
+    wait_until_committed(dest)
+    assert len(data_files(dest)) == 40
+    result = CliRunner().invoke(main, ["commit", str(dest)])
+    assert result.exit_code == 0, result.output
+    assert "was already committed; nothing was left to do" in result.output
+
+
+def test_a_request_that_names_20000_tasks_reaches_the_cluster(
+    spark, dashboard: str, configure, dest: Path
+):
+    configure(settings(dashboard, threads="4"))
+    request = json.dumps(request_of_many_tasks(dest, 20_000))
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    assert _bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
+    assert b'"jobId": "many"' in (dest / "_SUCCESS").read_bytes()
+    assert not (dest / "_temporary").exists()
+
+
+def test_an_overwrite_of_too_many_directories_is_refused(spark, dashboard: str, configure, dest: Path):
+    configure(settings(dashboard))
+    request = request_of_many_tasks(dest, 1) | {
+        "replacePaths": [os.urandom(40).hex() for _ in range(2000)]
+    }
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    with pytest.raises(Exception, match="replaces more directories than a Ray job's command"):
+        _bridge(spark).handlerFor(hadoop).setupJob(json.dumps(request))

@@ -1,0 +1,118 @@
+"""``ray-committer spark-job``, as the jar calls it: JSON in, JSON out."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ray_committer
+from ray_committer.cli.main import main
+
+
+def run(*arguments: str, text: str = "") -> Result:
+    return CliRunner().invoke(main, ["spark-job", *arguments], input=text)
+
+
+def request(dest: Path, **more: Any) -> str:
+    fields: dict[str, Any] = {
+        "version": 1,
+        "jobId": "job_1",
+        "jobAttempt": 0,
+        "dest": dest.as_uri(),
+        "commit": "ray",
+        "dynamicPartitionOverwrite": False,
+    }
+    return json.dumps(fields | more)
+
+
+def tasks_of(dest: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "manifest": path.name,
+            "size": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "taskAttemptId": f"attempt_1_m_{number:06d}_0",
+        }
+        for number, path in enumerate(sorted((dest / "_temporary/job_1/00/manifests").iterdir()))
+    ]
+
+
+def test_a_job_is_set_up_and_committed(dest: Path, tree):
+    inline = base64.b64encode(gzip.compress(request(dest).encode())).decode()
+    assert run("setup", "--inline", inline).stdout == "{}\n"
+    with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
+        Path(attempt.path("p=1/a")).write_text("x")
+    commit = request(dest, tasks=tasks_of(dest), conf={"spark.ray_committer.threads": "2"})
+    file = dest / "_temporary/job_1/00/manifests/commit-request.json"
+    file.write_text(commit)
+    result = run("commit", "--request", file.as_uri())
+    assert (result.exit_code, result.stdout) == (0, "{}\n")
+    assert "job job_1 is committed" in result.stderr
+    assert tree() == {"p=1/a": "x"}
+    assert not (dest / "_temporary").exists()
+
+
+def test_an_error_is_answered_with_its_exit_code_and_the_report(dest: Path, write_job):
+    write_job({0: {"a": "x"}})
+    (dest / "a").write_text("in the way")
+    result = run("commit", text=request(dest, tasks=tasks_of(dest)))
+    assert result.exit_code == 4
+    assert f"{dest}/a" in json.loads(result.stdout)["error"]
+    assert "is NOT committed" in result.stderr
+
+
+def test_a_task_that_the_driver_does_not_name_is_not_committed(dest: Path, write_job, tree):
+    write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    result = run("commit", text=request(dest, tasks=tasks_of(dest)[:1]))
+    assert result.exit_code == 1
+    assert tree() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "the request is not one of a Spark driver"),
+        ("{}", "missing required field `version`"),
+        ('{"version": 2}', "the driver's jar speaks version 2, this ray-committer 1"),
+        ('{"version": 1, "conf": {"spark.ray_committer.threads": "x"}}', "threads=x: is not a value"),
+        ('{"version": 1, "conf": {"spark.ray_committer.threads": "0"}}', "threads must be at least 1"),
+        ('{"version": 1, "conf": {"spark.ray_committer.durable": "no"}}', "durable=no: is not a value"),
+        ('{"version": 1, "conf": {"spark.ray_committer.executor": "x"}}', "executor=x: is not one of"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_answered(text: str, error: str):
+    result = run("commit", text=text)
+    assert result.exit_code == 1
+    assert error in json.loads(result.stdout)["error"]
+
+
+def test_a_request_that_is_gone_is_answered(tmp_path: Path):
+    result = run("commit", "--request", (tmp_path / "gone.json").as_uri())
+    assert result.exit_code == 1
+    assert "gone.json" in json.loads(result.stdout)["error"]
+
+
+def test_a_garbled_command_line_is_a_usage_error():
+    assert run("setup", "--inline", "AAAA").exit_code == 2
+
+
+def test_nobody_who_reads_the_progress_does_not_stop_a_commit(dest: Path, write_job, tree):
+    write_job({0: {"a": "x"}})
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        command = [sys.executable, "-m", "ray_committer.cli", "spark-job", "commit"]
+        text = request(dest, tasks=tasks_of(dest)).encode()
+        subprocess.run(command, input=text, stdout=nobody, stderr=nobody, check=False, timeout=60)
+    assert tree() == {"a": "x"}
+    assert not (dest / "_temporary").exists()
