@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.UnaryOperator;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
@@ -82,7 +83,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
         JobCommitHandler handler = requireHandler();
         try {
-            HandlerCall.run(handler::setupJob, request().text());
+            call(handler::setupJob, request(), context);
             requireSharedStore(context);
             super.setupJob(context);
         } catch (IOException | RuntimeException e) {
@@ -229,7 +230,17 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         boolean markSuccess = context.getConfiguration()
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
         JobRequest request = request().withTasks(messages, markSuccess);
-        HandlerCall.run(handler::commitJob, request.text());
+        call(handler::commitJob, request, context);
+    }
+
+    private void call(UnaryOperator<String> handlerMethod, JobRequest request, JobContext context)
+            throws IOException {
+        JobConfigurations.lend(jobId, context.getConfiguration());
+        try {
+            HandlerCall.run(handlerMethod, request.text());
+        } finally {
+            JobConfigurations.takeBack(jobId);
+        }
     }
 
     private JobRequest request() {
