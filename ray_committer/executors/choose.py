@@ -97,6 +97,7 @@ def reachable_ray() -> str | None:
     """Which Ray a commit could use without starting one; does not import Ray. Ray Client is none."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
-        return None if ray.util.client.ray.is_connected() else "Ray is connected"
+        client = sys.modules.get("ray.util.client")
+        return None if client is not None and client.ray.is_connected() else "Ray is connected"
     address = os.environ.get("RAY_ADDRESS", "")
     return "RAY_ADDRESS is set" if address and not address.startswith("ray://") else None

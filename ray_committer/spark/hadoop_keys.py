@@ -120,7 +120,9 @@ HADOOP_KEYS = (
         "manifests are not moved; `cleanup=false` keeps them",
     ),
     _ignored(
-        f"{MANIFEST}manifest.save.attempts", "5", "Hadoop 3.5 does not follow it; tasks here retry, too"
+        f"{MANIFEST}manifest.save.attempts",
+        "5",
+        "Hadoop 3.5 does not follow it; a task that fails to save is run again",
     ),
     _ignored(f"{MANIFEST}writer.queue.capacity", "32", "entries are not queued in the driver"),
     _ignored(
