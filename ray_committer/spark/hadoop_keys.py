@@ -122,7 +122,7 @@ HADOOP_KEYS = (
     _ignored(
         f"{MANIFEST}manifest.save.attempts",
         "5",
-        "Hadoop 3.5 does not follow it; a task that fails to save is run again",
+        "Hadoop 3.5 does not follow it; tasks here have retries of their own",
     ),
     _ignored(f"{MANIFEST}writer.queue.capacity", "32", "entries are not queued in the driver"),
     _ignored(

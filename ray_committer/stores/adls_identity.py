@@ -5,6 +5,8 @@ An object of ``azure.identity`` holds locks and connections and cannot be sent t
 
 from __future__ import annotations
 
+import errno
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,11 +23,18 @@ class AzureIdentity:
     arguments: Mapping[str, Any] = field(repr=False)
 
     def get_token(self, *scopes: str, **kwargs: Any) -> Any:
-        """A token, as ``azure.core.credentials.TokenCredential`` gives it."""
+        """A token, as ``azure.core.credentials.TokenCredential`` gives it.
+
+        `PermissionError` if a file of it is missing, which must not read as a missing file of the store.
+        """
         import azure.identity
 
-        with getattr(azure.identity, self.kind)(**self.arguments) as credential:
-            return credential.get_token(*scopes, **kwargs)
+        try:
+            with getattr(azure.identity, self.kind)(**self.arguments) as credential:
+                return credential.get_token(*scopes, **kwargs)
+        except OSError as e:
+            text = f"a file of {self.kind} cannot be read on {platform.node()} ({e.strerror})"
+            raise PermissionError(errno.EACCES, text, e.filename) from e
 
     async def close(self) -> None:
         """Nothing is kept open."""

@@ -114,10 +114,10 @@ def test_what_is_ignored_is_said_with_its_reason():
         }
     )
     assert said == [
-        f"{FILE_OUTPUT}algorithm.version=2: is ignored: there is one algorithm: nothing is visible before "
-        "the job's commit, as with 1",
-        f"{MANIFEST}io.thread: is ignored: it is no setting of Hadoop's manifest committer; did you mean "
-        f"{MANIFEST}io.threads?",
+        f"{FILE_OUTPUT}algorithm.version=2: is ignored: there is one algorithm: nothing is visible "
+        "before the job's commit, as with 1",
+        f"{MANIFEST}io.thread: is ignored: it is no setting of Hadoop's manifest committer; did you "
+        f"mean {MANIFEST}io.threads?",
     ]
 
 

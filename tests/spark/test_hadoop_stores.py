@@ -1,4 +1,4 @@
-"""Hadoop's settings as storage options: what is mapped, what wins, and what is refused by which words."""
+"""Hadoop's settings as storage options: what is mapped, what wins, what is refused."""
 
 from __future__ import annotations
 
