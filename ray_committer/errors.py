@@ -20,6 +20,12 @@ class PathError(RayCommitterError, ValueError):
     """A path or URI cannot be used. Fix the data."""
 
 
+class SettingsError(RayCommitterError, ValueError):
+    """A setting is unknown, has a bad value, or cannot be followed. Correct it."""
+
+    exit_code = 2
+
+
 class StoreRefusedError(RayCommitterError):
     """The store has no safe atomic rename. Use what the text names instead."""
 

@@ -1,10 +1,21 @@
-"""Every choice of a commit, its unit and its default."""
+"""Every choice of a commit, its unit and its default, and how it is written as text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
+from ray_committer.errors import SettingsError
 from ray_committer.protocol.record import ConflictMode
+
+SPARK_PREFIX = "spark.ray_committer."
+ENVIRONMENT_PREFIX = "RAY_COMMITTER_OPTION_"
+NOT_OPTIONS = ("commit", "executor", "command")
+JOBS_PREFIX = "jobs."
+"""What else Spark's settings say of us under the same prefix: who commits, and how that is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +108,120 @@ class CommitOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"CommitOptions.{name} must be at least 1, not {value}")
+
+    @classmethod
+    def from_spark_conf(
+        cls, conf: Mapping[str, str], *, defaults: CommitOptions | None = None
+    ) -> CommitOptions:
+        """The options that ``spark.ray_committer.*`` give; `defaults` hold where they are silent.
+
+        Other keys of `conf` are not looked at. `SettingsError` names the key and what it may be.
+        """
+        given = _below(conf, SPARK_PREFIX, str)
+        names = {
+            key: name
+            for key, name in given.items()
+            if name not in NOT_OPTIONS and not name.startswith(JOBS_PREFIX)
+        }
+        return _read(conf, names, defaults or cls())
+
+    @classmethod
+    def from_env(
+        cls, environment: Mapping[str, str], *, defaults: CommitOptions | None = None
+    ) -> CommitOptions:
+        """The same from ``RAY_COMMITTER_OPTION_*``, for programs without Spark."""
+        return _read(environment, _below(environment, ENVIRONMENT_PREFIX, str.lower), defaults or cls())
+
+    def over(self, under: CommitOptions) -> CommitOptions:
+        """These options, and those of `under` where these are the defaults."""
+        default = CommitOptions()
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        return replace(
+            under, **{name: value for name, value in said.items() if value != getattr(default, name)}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a value is written: what its texts are called, and their reader, which raises ValueError."""
+
+    meaning: str
+    read: Callable[[str], Any]
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+def _seconds(text: str) -> float:
+    number, unit = re.fullmatch(r"([0-9.]+)\s*([a-z]*)", text.lower()).groups()  # type: ignore[union-attr]
+    return float(number) * _UNITS[unit]
+
+
+def _finite(text: str) -> float:
+    if not re.fullmatch(r"[0-9.]+(e[0-9]+)?", text.lower()):
+        raise ValueError(text)
+    return float(text)
+
+
+def _or_none(kind: _Kind, word: str) -> _Kind:
+    def read(text: str) -> Any:
+        return None if text.lower() == word else kind.read(text)
+
+    return _Kind(f"{kind.meaning}, or {word}", read)
+
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_TRUTH = _Kind("true or false", _truth)
+_COUNT = _Kind("a whole number", int)
+_NUMBER = _Kind("a number", _finite)
+_DURATION = _Kind("a time as 10s, 500ms, 5m or 1h, in seconds without a unit", _seconds)
+
+TEXTS: dict[str, _Kind] = {
+    "mark_success": _TRUTH,
+    "cleanup": _TRUTH,
+    "validate": _or_none(_TRUTH, "auto"),
+    "durable": _TRUTH,
+    "delete_blocking_files": _TRUTH,
+    "summary_directory": _Kind("a path or URL on the destination's store", str),
+    "threads": _COUNT,
+    "workers": _or_none(_COUNT, "auto"),
+    "worker_threads": _COUNT,
+    "worker_cpus": _NUMBER,
+    "worker_start_seconds": _DURATION,
+    "shard_files": _or_none(_COUNT, "auto"),
+    "max_requests_per_second": _or_none(_NUMBER, "none"),
+    "lease_seconds": _DURATION,
+    "retry_seconds": _DURATION,
+    "rename_attempts": _COUNT,
+    "manifest_save_attempts": _COUNT,
+}
+"""The options that text can give; what is not here is a fact of one job."""
+
+
+def _below(texts: Mapping[str, str], prefix: str, spelled: Callable[[str], str]) -> dict[str, str]:
+    """The options' names by the keys that begin with `prefix`."""
+    return {key: spelled(key[len(prefix) :]) for key in sorted(texts) if key.startswith(prefix)}
+
+
+def _read(texts: Mapping[str, str], names: Mapping[str, str], defaults: CommitOptions) -> CommitOptions:
+    read: dict[str, Any] = {}
+    for key, name in names.items():
+        if name not in TEXTS:
+            raise SettingsError(f"{key}: {_unknown(name)}")
+        text = texts[key].strip()
+        try:
+            read[name] = TEXTS[name].read(text)
+        except (ValueError, KeyError, AttributeError):
+            raise SettingsError(f"{key}={text}: must be {TEXTS[name].meaning}") from None
+        if name in _AT_LEAST_ONE and read[name] is not None and read[name] < 1:
+            raise SettingsError(f"{key}={text}: must be at least 1")
+    return replace(defaults, **read)
+
+
+def _unknown(name: str) -> str:
+    """What is wrong with a name that is none."""
+    if name in {one.name for one in fields(CommitOptions)}:
+        return "is a fact of each job and not a setting; remove it"
+    near = difflib.get_close_matches(name, TEXTS, n=1, cutoff=0.5)
+    return f"is no option; did you mean {near[0]}?" if near else f"is no option of {', '.join(TEXTS)}"

@@ -83,7 +83,10 @@ def choose_name(
     if renames_are_local:
         return "threads", "local files gain nothing from more processes"
     if ray is None:
-        return "threads", "no Ray is connected and RAY_ADDRESS is not set"
+        return (
+            "threads",
+            "no Ray is connected and RAY_ADDRESS is not set, or only by Ray Client (ray://)",
+        )
     files = estimate_files()
     if files < RAY_PAYS_FROM_FILES:
         return "threads", f"about {files:,} files are renamed before workers on Ray have started"
@@ -91,8 +94,10 @@ def choose_name(
 
 
 def reachable_ray() -> str | None:
-    """Which Ray a commit could use without starting one; does not import Ray."""
+    """Which Ray a commit could use without starting one; does not import Ray. Ray Client is none."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
-        return "Ray is connected"
-    return "RAY_ADDRESS is set" if os.environ.get("RAY_ADDRESS") else None
+        client = sys.modules.get("ray.util.client")
+        return None if client is not None and client.ray.is_connected() else "Ray is connected"
+    address = os.environ.get("RAY_ADDRESS", "")
+    return "RAY_ADDRESS is set" if address and not address.startswith("ray://") else None

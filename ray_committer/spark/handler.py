@@ -27,6 +27,10 @@ from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
 from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
+from ray_committer.spark.hadoop_conf import HadoopConf
+from ray_committer.spark.hadoop_keys import ignored_keys
+from ray_committer.spark.hadoop_stores import storage_options
+from ray_committer.spark.job_options import job_options, on_destination
 
 _log = logging.getLogger(__name__)
 
@@ -58,14 +62,18 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class HandlerSettings:
-    """How the jobs of a session are committed."""
+    """How the jobs of a session are committed.
+
+    `configuration` gives what Hadoop's settings are for a job, by its id; what is here wins over it.
+    """
 
     executor: ExecutorName | CommitPool = "auto"
     options: CommitOptions = field(default_factory=CommitOptions)
-    storage_options: Mapping[str, Any] = field(default_factory=dict)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     on_event: EventSink = ignore
     progress_seconds: float = EVERY_SECONDS
     check_ready: Callable[[], None] = lambda: None
+    configuration: Callable[[str], HadoopConf] = lambda _: HadoopConf()
 
 
 class CommitHandler:
@@ -75,6 +83,7 @@ class CommitHandler:
         self._settings = settings
         self._lock = threading.Lock()
         self._running: set[CancelToken] = set()
+        self._said: set[str] = set()
         self.last_report: CommitReport | None = None
         self.last_error: Exception | None = None
         self.commits = 0
@@ -112,20 +121,22 @@ class CommitHandler:
                 f"{request.dest}: is a staging directory that Hive moves on when the write returns, so "
                 f"its commit cannot be deferred; write this table with commit='ray'"
             )
+        conf = self._settings.configuration(request.job_id)
+        self._say_once(ignored_keys(conf.settings))
         api.setup_job(
             request.dest,
             request.job_id,
-            options=setup_options(request, self._settings.options),
-            storage_options=self._settings.storage_options,
+            options=setup_options(request, self._options(request, conf)),
+            storage_options=storage_options(request.dest, conf, self._settings.storage_options),
             on_warning=lambda text: _log.warning("%s", text),
         )
 
     def _commit(self, request: _Request) -> None:
-        options = commit_options(request, self._settings.options)
+        conf = self._settings.configuration(request.job_id)
         common: dict[str, Any] = {
             "executor": self._settings.executor,
-            "options": options,
-            "storage_options": self._settings.storage_options,
+            "options": commit_options(request, self._options(request, conf)),
+            "storage_options": storage_options(request.dest, conf, self._settings.storage_options),
         }
         with self._progress(request.dest) as on_event:
             common["on_event"] = on_event
@@ -150,6 +161,17 @@ class CommitHandler:
         if not settings.progress_seconds:
             return nullcontext(settings.on_event)
         return heartbeat(dest, settings.on_event, _say, every=settings.progress_seconds)
+
+    def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
+        return on_destination(job_options(conf.settings, self._settings.options), request.dest)
+
+    def _say_once(self, texts: list[str]) -> None:
+        """Warn of each thing once, not with each write."""
+        with self._lock:
+            new = [text for text in texts if text not in self._said]
+            self._said.update(new)
+        for text in new:
+            _log.warning("%s", text)
 
     def _note(self, report: CommitReport) -> None:
         self.last_report = report

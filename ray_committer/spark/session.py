@@ -22,24 +22,29 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.options import CommitOptions
 from ray_committer.report.heartbeat import EVERY_SECONDS
+from ray_committer.spark.driver_kind import require_driver
 from ray_committer.spark.handler import DEFERRED, CommitHandler, HandlerSettings
+from ray_committer.spark.job_configuration import job_configuration, session_configuration
+from ray_committer.spark.job_options import job_executor, job_options
+from ray_committer.spark.loaded_jar import require_own_version
+from ray_committer.spark.store_settings import StoreName, store_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MODE_KEY = "spark.ray_committer.commit"
-JAR_PROTOCOL_VERSION = 1
 
 CommitMode = Literal["ray", "deferred", "spark"]
 
 
-def spark_conf(commit: CommitMode = "ray") -> dict[str, str]:
+def spark_conf(commit: CommitMode = "ray", store: StoreName | None = None) -> dict[str, str]:
     """The settings for a session builder or for RayDP's ``configs``; `install` is still to be called.
 
     Until it is, writes fail when their job is set up, before any task runs. With ``commit="spark"``
-    Spark's own committer is used.
+    Spark's own committer is used. `store` adds what tasks need to write to one; it downloads nothing.
     """
-    return {"spark.jars": jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS, MODE_KEY: commit}
+    own = {"spark.jars": jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS, MODE_KEY: commit}
+    return own | store_settings(store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +88,22 @@ def install(
 
     commit: "ray" commits in ``df.write``; "deferred" only writes the commit record there, and
         ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
-    executor: where the commit runs; "ray" needs a connected Ray or RAY_ADDRESS, none is started from
-        inside a job. The workers of a `ray_committer.commit_pool` serve all writes of the session.
+    executor: where the commit runs; with "auto", as ``spark.ray_committer.executor`` says. "ray" needs a
+        connected Ray or RAY_ADDRESS, none is started from inside a job. The workers of a `ray_committer.commit_pool` serve all writes of the session.
     progress_seconds: after each so many seconds that a write waits for its commit, a line on standard
         error says how far it is; 0 for none.
+    options: win over the session's ``spark.ray_committer.*`` where they are not the default.
+    storage_options: win over what Hadoop's settings say of the destination's store.
 
     Called in the main thread it also makes Ctrl-C cancel a running commit. A driver has one handler:
     with several sessions, the last installed one's settings hold for all of them.
     """
-    if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
-        raise RayCommitterError(
-            "this is a Spark Connect session, which has no JVM to call back from; run "
-            "ray_committer.spark.install in the driver itself"
-        )
+    require_driver(spark)
     _load_jar(spark)
+    conf = session_configuration(spark).settings
+    job_options(conf, options or CommitOptions())
+    if isinstance(executor, str):
+        executor = job_executor(conf, executor)
     settings = HandlerSettings(
         executor=executor,
         options=options or CommitOptions(),
@@ -104,6 +111,7 @@ def install(
         on_event=on_event,
         progress_seconds=progress_seconds,
         check_ready=_readiness(executor) if commit != DEFERRED else lambda: None,
+        configuration=lambda job_id: job_configuration(spark, job_id),
     )
     handler = CommitHandler(settings)
     _bridge(spark).setHandler(handler)
@@ -156,12 +164,7 @@ def _load_jar(spark: SparkSession) -> None:
                 f"{path}: could not be loaded into the running driver; add it with spark.jars "
                 f"(ray_committer.spark.spark_conf()) when the session is built"
             )
-    version = _bridge(spark).protocolVersion()
-    if version != JAR_PROTOCOL_VERSION:
-        raise RayCommitterError(
-            f"the ray-committer jar in this session speaks version {version}, this package "
-            f"{JAR_PROTOCOL_VERSION}; give Spark the jar of this package, {jar_path()}"
-        )
+    require_own_version(context._jvm)
     ensure_callback_server_started(context._gateway)
 
 
@@ -191,6 +194,9 @@ def _require_ray() -> None:
     """Refuse a job before its tasks run if its commit could not."""
     import ray
 
+    from ray_committer.executors.ray.cluster import refuse_client
+
+    refuse_client()
     if not ray.is_initialized() and "RAY_ADDRESS" not in os.environ:
         raise RayNotAvailableError(
             "this session commits on Ray (executor='ray') but Ray is not connected in this driver "

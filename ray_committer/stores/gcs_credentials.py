@@ -7,6 +7,8 @@ work here unchanged. Only its credentials are used.
 from __future__ import annotations
 
 import errno
+import os
+import platform
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,6 +43,7 @@ class GcsCredentials:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        _refuse_missing_key_file(bucket, storage_options.get("token"))
         try:
             # Not from fsspec's cache of instances, which would keep the credentials for ever.
             filesystem = GCSFileSystem(**storage_options, skip_instance_cache=True)
@@ -72,6 +75,14 @@ class GcsCredentials:
             ) from e
         self._signed = now + FRESH_SECONDS, fresh
         return fresh
+
+
+def _refuse_missing_key_file(bucket: str, token: Any) -> None:
+    """gcsfs would send the path of a file that is not there as a token."""
+    if isinstance(token, str) and token.startswith("/") and not os.path.exists(token):
+        raise StoreRefusedError(
+            f"gs://{bucket}: the key file {token} is not on {platform.node()}; copy it to all nodes"
+        )
 
 
 def _user_project(filesystem: GCSFileSystem) -> str | None:

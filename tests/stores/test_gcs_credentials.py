@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import json
+from pathlib import Path
 
 import google.auth.credentials
 import google.auth.exceptions
+import google.oauth2.credentials
+import google.oauth2.service_account
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-from ray_committer.errors import StoreUnavailableError
+from ray_committer.errors import StoreRefusedError, StoreUnavailableError
+from ray_committer.spark.hadoop_conf import HadoopConf
+from ray_committer.spark.hadoop_stores import storage_options
 from ray_committer.stores.gcs_credentials import FRESH_SECONDS, GcsCredentials
 
 
@@ -93,3 +101,48 @@ def test_the_address_is_that_of_google_or_what_the_options_say(monkeypatch):
     assert GcsCredentials("b", anonymous).base.startswith("https://storage.")
     given = {**anonymous, "endpoint_url": "http://127.0.0.1:1"}
     assert GcsCredentials("b", given).base == "http://127.0.0.1:1"
+
+
+def pem() -> str:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(*kinds, serialization.NoEncryption()).decode()
+
+
+def mapped(**keys: str) -> dict[str, object]:
+    """The storage options of Hadoop's ``fs.gs.auth.*``."""
+    settings = {f"fs.gs.auth.{key.replace('_', '.')}": value for key, value in keys.items()}
+    return storage_options("gs://bucket/t", HadoopConf(settings))
+
+
+def test_what_hadoop_names_is_what_gcsfs_takes(tmp_path: Path):
+    """A key in the settings, with Hadoop's written line ends, the same key in a file, and a user."""
+    key = {
+        "service_account_email": "a@b",
+        "service_account_private_key_id": "7",
+        "service_account_private_key": pem().replace("\n", "\\n"),
+    }
+    options = mapped(**key)
+    (tmp_path / "key.json").write_text(json.dumps(options["token"]))
+    in_file = mapped(service_account_json_keyfile=str(tmp_path / "key.json"))
+    user = mapped(type="USER_CREDENTIALS", client_id="i", client_secret="s", refresh_token="r")
+    service = google.oauth2.service_account.Credentials
+    for given, kind in (
+        (options, service),
+        (in_file, service),
+        (user, google.oauth2.credentials.Credentials),
+    ):
+        assert isinstance(GcsCredentials("bucket", given)._credentials.credentials, kind)
+
+
+def test_a_key_file_that_is_not_there_is_not_sent_as_a_token(tmp_path: Path):
+    options = mapped(service_account_json_keyfile=str(tmp_path / "key.json"))
+    with pytest.raises(StoreRefusedError, match=r"the key file /.*key\.json is not on"):
+        GcsCredentials("bucket", options)
+
+
+def test_a_broken_key_is_refused_and_not_shown():
+    key = {"service_account_email": "a@b", "service_account_private_key_id": "7"}
+    with pytest.raises(StoreRefusedError) as caught:
+        GcsCredentials("bucket", mapped(**key, service_account_private_key="pssst"))
+    assert "pssst" not in str(caught.value) + repr(caught.value.__cause__)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import ray
+import ray.util.client
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -15,7 +16,7 @@ from ray_committer.errors import RayLostError, RayNotAvailableError
 from ray_committer.version import __version__
 
 NAMESPACE = "ray_committer"
-
+CLIENT_SCHEME = "ray://"
 
 _lock = threading.Lock()
 _users = 0
@@ -29,6 +30,7 @@ def connect(*, may_start: bool, may_search: bool = False) -> bool:
     one process share it.
     """
     global _users
+    refuse_client()
     with _lock:
         if ray.is_initialized() and not _users:
             return False
@@ -36,6 +38,25 @@ def connect(*, may_start: bool, may_search: bool = False) -> bool:
             _start(may_start=may_start, may_search=may_search)
         _users += 1
         return True
+
+
+def refuse_client() -> None:
+    """`RayNotAvailableError` where Ray is, or would be, reached through Ray Client.
+
+    Its calls go through a proxy that knows neither the driver's node nor ends the actors with it.
+    """
+    address = os.environ.get("RAY_ADDRESS", "")
+    if ray.util.client.ray.is_connected():
+        reached = "this process is connected to Ray through Ray Client (ray://)"
+    elif not ray.is_initialized() and address.startswith(CLIENT_SCHEME):
+        reached = f"RAY_ADDRESS={address} is an address of Ray Client"
+    else:
+        return
+    raise RayNotAvailableError(
+        f"{reached}, from which no commit can be run; run this program on a node of the cluster with "
+        f"ray.init(address='auto'), or by `ray job submit`, or commit without Ray "
+        f"(executor='threads', or commit='deferred' and `ray-committer commit` in the cluster)"
+    )
 
 
 def disconnect() -> None:

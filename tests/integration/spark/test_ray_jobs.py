@@ -142,7 +142,12 @@ def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
 
 
 def test_secrets_stay_in_the_driver(proxy: Proxy, configure, rows: DataFrame, dest: Path):
-    configure(settings(proxy.url, account_key="s3cr3t", commit="deferred", threads="3"))
+    configure(
+        {
+            **settings(proxy.url, commit="deferred", threads="3"),
+            "spark.hadoop.fs.azure.account.key.other.dfs.core.windows.net": "s3cr3t",
+        }
+    )
     rows.write.parquet(str(dest))
     setup, _ = (json.loads(one.body) for one in proxy.requests if one.method == "POST")
     inline = gzip.decompress(base64.b64decode(setup["entrypoint"].split()[-1]))

@@ -84,7 +84,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
         JobCommitHandler handler = requireHandler(context);
         try {
-            HandlerCall.run(handler::setupJob, request().text());
+            call(handler::setupJob, request(), context);
             requireSharedStore(context);
             super.setupJob(context);
         } catch (IOException | RuntimeException e) {
@@ -234,10 +234,20 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
         JobRequest request = request().withTasks(messages, markSuccess);
         try {
-            HandlerCall.run(handler::commitJob, request.text());
+            call(handler::commitJob, request, context);
         } catch (CommitStateUnknownException e) {
             commitMayGoOn = true;
             throw e;
+        }
+    }
+
+    private void call(HandlerCall.Method handlerMethod, JobRequest request, JobContext context)
+            throws IOException {
+        JobConfigurations.lend(jobId, context.getConfiguration());
+        try {
+            HandlerCall.run(handlerMethod, request.text());
+        } finally {
+            JobConfigurations.takeBack(jobId);
         }
     }
 

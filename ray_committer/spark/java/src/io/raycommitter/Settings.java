@@ -8,7 +8,7 @@ import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 
-/** What the user set for this package: the keys of Spark's configuration under one prefix. */
+/** What the user set for this package, and for the stores: what a commit elsewhere must know. */
 final class Settings {
     static final String PREFIX = "spark.ray_committer.";
     static final String MODE = PREFIX + "commit";
@@ -33,7 +33,7 @@ final class Settings {
     static Settings of(Configuration conf) {
         Settings settings = new Settings();
         for (Map.Entry<String, String> entry : conf) {
-            String value = entry.getKey().startsWith(PREFIX) ? conf.get(entry.getKey()) : null;
+            String value = JobConfigurations.isWanted(entry.getKey()) ? conf.get(entry.getKey()) : null;
             if (value != null) {
                 settings.values.put(entry.getKey(), value);
             }
@@ -84,7 +84,7 @@ final class Settings {
     }
 
     private static boolean isSecret(String key) {
-        return SECRET.matcher(key.substring(PREFIX.length())).find();
+        return SECRET.matcher(key.startsWith(PREFIX) ? key.substring(PREFIX.length()) : key).find();
     }
 
     /** Tells whether a program of this name can be started from here. */

@@ -1,0 +1,198 @@
+"""What Hadoop's settings for committers mean here: honoured, ignored for a reason, or refused.
+
+Source: Hadoop 3.5's manifest committer and FileOutputCommitter, as their code reads them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ray_committer.errors import SettingsError
+from ray_committer.options import CommitOptions
+
+MANIFEST = "mapreduce.manifest.committer."
+FILE_OUTPUT = "mapreduce.fileoutputcommitter."
+
+
+class Treatment(StrEnum):
+    """What becomes of a key that is set."""
+
+    HONOURED = "honoured"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopKey:
+    """A setting of Hadoop's; `default` is Hadoop's, and `why` says what it means here.
+
+    A refused one stops a job only at another value than its default. `option` is honoured by `read`.
+    """
+
+    name: str
+    default: str
+    treatment: Treatment
+    why: str
+    option: str | None = None
+    read: Callable[[str], Any] = str
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+def _only_if_true(text: str) -> bool | None:
+    return True if _truth(text) else None
+
+
+def _threads(text: str) -> int:
+    number = int(text)
+    return number if number > 0 else CommitOptions().threads
+
+
+def _honoured(name: str, default: str, option: str, read: Callable[[str], Any], why: str) -> HadoopKey:
+    return HadoopKey(name, default, Treatment.HONOURED, why, option, read)
+
+
+def _ignored(name: str, default: str, why: str) -> HadoopKey:
+    return HadoopKey(name, default, Treatment.IGNORED, why)
+
+
+HADOOP_KEYS = (
+    _honoured(
+        f"{FILE_OUTPUT}marksuccessfuljobs",
+        "true",
+        "mark_success",
+        _truth,
+        "`mark_success`: whether `_SUCCESS` is written",
+    ),
+    _honoured(
+        f"{FILE_OUTPUT}cleanup.skipped",
+        "false",
+        "cleanup",
+        lambda text: not _truth(text),
+        "`cleanup`: true keeps the job's directory; concurrent jobs need that no more",
+    ),
+    _honoured(
+        f"{MANIFEST}io.threads",
+        "32",
+        "threads",
+        _threads,
+        "`threads`: operations at once where the commit runs in this process",
+    ),
+    _honoured(
+        f"{MANIFEST}validate.output",
+        "false",
+        "validate",
+        _only_if_true,
+        "`validate`: true compares all files before the commit counts; false leaves it to the store",
+    ),
+    _honoured(
+        f"{MANIFEST}summary.report.directory",
+        "",
+        "summary_directory",
+        lambda text: text or None,
+        "`summary_directory`: must be on the destination's store",
+    ),
+    HadoopKey(
+        f"{MANIFEST}delete.target.files",
+        "false",
+        Treatment.REFUSED,
+        "a rename here never replaces a file that the job does not name; use mode overwrite",
+    ),
+    _ignored(
+        f"{MANIFEST}cleanup.parallel.delete",
+        "true",
+        "what is left of a job is removed by the cheapest way of each store",
+    ),
+    _ignored(
+        f"{MANIFEST}cleanup.parallel.delete.base.first",
+        "false",
+        "`_temporary` is never deleted as a whole: other jobs may be in it",
+    ),
+    _ignored(
+        f"{MANIFEST}diagnostics.manifest.directory",
+        "",
+        "manifests are not moved; `cleanup=false` keeps them",
+    ),
+    _ignored(
+        f"{MANIFEST}manifest.save.attempts",
+        "5",
+        "Hadoop 3.5 does not follow it; tasks here have retries of their own",
+    ),
+    _ignored(f"{MANIFEST}writer.queue.capacity", "32", "entries are not queued in the driver"),
+    _ignored(
+        f"{MANIFEST}store.operations.classname",
+        "",
+        "a class of Hadoop's; the store is chosen by the URL",
+    ),
+    _ignored(f"{MANIFEST}io.rate", "", "in no release of Hadoop's; use `max_requests_per_second`"),
+    _ignored(f"{MANIFEST}delete.dir.capacity", "", "in no release of Hadoop's"),
+    _ignored(f"{MANIFEST}cleanup.move.to.trash", "", "in no release of Hadoop's"),
+    _ignored(
+        f"{FILE_OUTPUT}algorithm.version",
+        "1",
+        "there is one algorithm: nothing is visible before the job's commit, as with 1",
+    ),
+    _ignored(
+        f"{FILE_OUTPUT}cleanup-failures.ignored",
+        "false",
+        "a clean-up that fails never fails a committed job; the report says so",
+    ),
+    _ignored(f"{FILE_OUTPUT}failures.attempts", "1", "each request is repeated for `retry_seconds`"),
+    _ignored(f"{FILE_OUTPUT}task.cleanup.enabled", "false", "a task's directory goes with its job's"),
+    _ignored(
+        "mapreduce.outputcommitter.factory.class",
+        "",
+        "Spark's `spark.sql.sources.commitProtocolClass` chooses this committer",
+    ),
+)
+"""Each committer setting of Hadoop's, and what becomes of it."""
+
+_BY_NAME = {key.name: key for key in HADOOP_KEYS}
+
+
+def hadoop_options(settings: Mapping[str, str]) -> dict[str, Any]:
+    """The values of `CommitOptions` that Hadoop's settings ask for; `SettingsError` on a refused one."""
+    found: dict[str, Any] = {}
+    for key, text in _set_otherwise(settings):
+        if key.treatment is Treatment.REFUSED:
+            raise SettingsError(f"{key.name}={text}: is refused: {key.why}")
+        if key.option is None:
+            continue
+        try:
+            found[key.option] = key.read(text)
+        except (ValueError, KeyError):
+            raise SettingsError(f"{key.name}={text}: is no value that Hadoop takes either") from None
+    return found
+
+
+def ignored_keys(settings: Mapping[str, str]) -> list[str]:
+    """A sentence for each setting that asks for something and is not followed."""
+    known = [
+        f"{key.name}={text}: is ignored: {key.why}"
+        for key, text in _set_otherwise(settings)
+        if key.treatment is Treatment.IGNORED
+    ]
+    return known + [
+        f"{name}: is ignored: it is no setting of Hadoop's manifest committer{_near(name)}"
+        for name in sorted(settings)
+        if name.startswith(MANIFEST) and name not in _BY_NAME
+    ]
+
+
+def _set_otherwise(settings: Mapping[str, str]) -> Iterator[tuple[HadoopKey, str]]:
+    """The keys that are set to another value than Hadoop's default, and their texts."""
+    for key in HADOOP_KEYS:
+        text = settings.get(key.name, key.default).strip()
+        if text != key.default:
+            yield key, text
+
+
+def _near(name: str) -> str:
+    near = difflib.get_close_matches(name, _BY_NAME, n=1)
+    return f"; did you mean {near[0]}?" if near else ""

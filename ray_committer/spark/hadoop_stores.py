@@ -1,0 +1,86 @@
+"""Where a job's tasks write and who they are there, read from Hadoop's settings for the commit's store.
+
+Tasks write through Hadoop's file systems, the commit through fsspec's storage options. What one setting
+says without doubt is mapped; where the other side cannot say it, the error names Hadoop's key and the
+storage option to give instead. What the user gives wins. Sources: Hadoop's "ABFS" and Google's
+"CONFIGURATION.md" pages, hdfs-native's README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ray_committer.protocol.uri import parse_uri
+from ray_committer.spark.hadoop_abfs import abfs_options
+from ray_committer.spark.hadoop_conf import HadoopConf
+from ray_committer.spark.hadoop_gs import gs_options
+
+DEFAULT_FS = "fs.defaultFS"
+UMASK = "fs.permissions.umask-mode"
+
+_HDFS_KEYS = (
+    "dfs.nameservices",
+    "dfs.client.failover.random.order",
+    "dfs.client.use.datanode.hostname",
+    "dfs.data.transfer.protection",
+    UMASK,
+    "hadoop.security.authentication",
+)
+_HDFS_PREFIXES = ("dfs.ha.namenodes.", "dfs.namenode.rpc-address.", "dfs.client.failover.resolve")
+"""Neither retries nor time-outs: those are ours, so that a lost answer is looked at and not repeated."""
+
+
+_Mapper = Callable[[str, HadoopConf, Mapping[str, Any]], dict[str, Any]]
+
+
+def qualify(destination: str, conf: HadoopConf) -> str:
+    """`destination` with a scheme: a path without one is on ``fs.defaultFS``."""
+    if parse_uri(destination).scheme:
+        return destination
+    default = (conf.get(DEFAULT_FS) or "file:///").rstrip("/")
+    return f"{default}{destination}" if not default.endswith(":") else f"{default}//{destination}"
+
+
+def storage_options(
+    destination: str, conf: HadoopConf, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The storage options of `destination` by Hadoop's settings, and those that were given over them.
+
+    A given credential replaces Hadoop's as a whole: the two are never mixed.
+    """
+    own = dict(given or {})
+    url = qualify(destination, conf)
+    read = _MAPPERS.get(parse_uri(url).scheme)
+    return {**read(url, conf, own), **own} if read else own
+
+
+def _hdfs(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:
+    """Name services and what else both clients call the same."""
+    return {
+        key: value
+        for key, value in conf.settings.items()
+        if value and (key in _HDFS_KEYS or key.startswith(_HDFS_PREFIXES))
+    }
+
+
+def _webhdfs(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:
+    umask = conf.get(UMASK)
+    return {UMASK: umask} if umask else {}
+
+
+def _gs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
+    return gs_options(parse_uri(url).authority, conf, given)
+
+
+def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
+    return abfs_options(url.partition(":")[0].lower(), parse_uri(url).authority, conf, given)
+
+
+_MAPPERS: dict[str, _Mapper] = {
+    "hdfs": _hdfs,
+    "webhdfs": _webhdfs,
+    "gs": _gs,
+    "gcs": _gs,
+    "abfs": _abfs,
+}

@@ -1,0 +1,63 @@
+package io.raycommitter;
+
+import java.io.IOException;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.conf.Configuration;
+
+/**
+ * Lends the configuration of a job to the commit handler while a call for that job runs.
+ *
+ * <p>It holds what the session, the write's options and the cluster's files say together, so it is
+ * what the tasks use. It is not in the request, because it may hold secrets.
+ */
+public final class JobConfigurations {
+    private static final String[] PREFIXES = {
+        "fs.", "dfs.", "google.cloud.", "hadoop.security.", "mapreduce.", "spark.ray_committer.",
+    };
+
+    private static final Map<String, Configuration> BY_JOB = new ConcurrentHashMap<>();
+
+    private JobConfigurations() {}
+
+    static void lend(String jobId, Configuration configuration) {
+        BY_JOB.put(jobId, configuration);
+    }
+
+    static void takeBack(String jobId) {
+        BY_JOB.remove(jobId);
+    }
+
+    /** Returns the configuration of a job of which a call runs, else null. */
+    public static Configuration of(String jobId) {
+        return BY_JOB.get(jobId);
+    }
+
+    /** Returns the settings that a commit may depend on, as one JSON object, variables expanded. */
+    public static String settings(Configuration configuration) {
+        Json json = new Json();
+        for (Map.Entry<String, String> entry : configuration) {
+            String value = isWanted(entry.getKey()) ? configuration.get(entry.getKey()) : null;
+            if (value != null) {
+                json.put(entry.getKey(), value);
+            }
+        }
+        return json.text();
+    }
+
+    /** Returns a secret from Hadoop's credential providers, else from the settings, else null. */
+    public static String password(Configuration configuration, String key) throws IOException {
+        char[] found = configuration.getPassword(key);
+        return found == null ? null : new String(found);
+    }
+
+    /** Tells whether a commit may depend on a setting. */
+    static boolean isWanted(String key) {
+        for (String prefix : PREFIXES) {
+            if (key.startsWith(prefix)) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,154 @@
+"""Hadoop's committer settings: each is honoured, ignored with a reason or refused, as the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ray_committer import CommitOptions
+from ray_committer.errors import SettingsError
+from ray_committer.options import TEXTS
+from ray_committer.spark.hadoop_keys import (
+    FILE_OUTPUT,
+    HADOOP_KEYS,
+    MANIFEST,
+    Treatment,
+    hadoop_options,
+    ignored_keys,
+)
+from ray_committer.spark.job_options import job_options, on_destination
+
+PAGE = Path(__file__).parents[2] / "docs" / "spark_settings.md"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table below a heading, without the two lines above its body."""
+    section = PAGE.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_page_and_the_code_agree_on_hadoops_keys():
+    of_code = [
+        [f"`{key.name}`", f"`{key.default}`" if key.default else "", str(key.treatment), key.why]
+        for key in HADOOP_KEYS
+    ]
+    assert rows("Hadoop's committer settings") == of_code
+
+
+def test_the_page_and_the_code_agree_on_options():
+    defaults = CommitOptions()
+    names = {cells[0].strip("`"): cells for cells in rows("Options")}
+    assert set(names) == {f"spark.ray_committer.{name}" for name in TEXTS}
+    for name, kind in TEXTS.items():
+        default = getattr(defaults, name)
+        _, text, shown = names[f"spark.ray_committer.{name}"][:3]
+        assert text == kind.meaning
+        read = CommitOptions.from_spark_conf({f"spark.ray_committer.{name}": shown.strip("`")})
+        assert getattr(read, name) == default or (shown == "" and default is None)
+
+
+def test_every_key_of_the_manifest_committer_is_there():
+    ours = {key.name.removeprefix(MANIFEST) for key in HADOOP_KEYS if key.name.startswith(MANIFEST)}
+    assert ours >= {
+        "cleanup.parallel.delete",
+        "cleanup.parallel.delete.base.first",
+        "delete.target.files",
+        "diagnostics.manifest.directory",
+        "io.threads",
+        "manifest.save.attempts",
+        "store.operations.classname",
+        "summary.report.directory",
+        "validate.output",
+        "writer.queue.capacity",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (f"{FILE_OUTPUT}marksuccessfuljobs", "false", {"mark_success": False}),
+        (f"{FILE_OUTPUT}cleanup.skipped", "true", {"cleanup": False}),
+        (f"{MANIFEST}io.threads", "4", {"threads": 4}),
+        (f"{MANIFEST}io.threads", "-1", {"threads": 32}),
+        (f"{MANIFEST}validate.output", "true", {"validate": True}),
+        (f"{MANIFEST}validate.output", "false", {}),
+        (f"{MANIFEST}summary.report.directory", "/r", {"summary_directory": "/r"}),
+        (f"{MANIFEST}delete.target.files", "false", {}),
+        (f"{FILE_OUTPUT}algorithm.version", "2", {}),
+    ],
+)
+def test_a_honoured_key_gives_its_option(name: str, text: str, expected: dict[str, Any]):
+    assert hadoop_options({name: text}) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (f"{MANIFEST}delete.target.files", "true", "is refused: a rename here never replaces"),
+        (f"{MANIFEST}validate.output", "maybe", "is no value that Hadoop takes either"),
+        (f"{MANIFEST}io.threads", "many", "is no value that Hadoop takes either"),
+    ],
+)
+def test_a_refused_key_or_value_is_named(name: str, text: str, message: str):
+    with pytest.raises(SettingsError, match=message) as caught:
+        hadoop_options({name: text})
+    assert str(caught.value).startswith(f"{name}={text}: ")
+
+
+def test_hadoops_own_defaults_are_no_news():
+    defaults = {key.name: key.default for key in HADOOP_KEYS}
+    assert hadoop_options(defaults) == {}
+    assert ignored_keys(defaults) == []
+
+
+def test_what_is_ignored_is_said_with_its_reason():
+    said = ignored_keys(
+        {
+            f"{FILE_OUTPUT}algorithm.version": "2",
+            f"{MANIFEST}io.thread": "7",
+            f"{MANIFEST}io.threads": "7",
+        }
+    )
+    assert said == [
+        f"{FILE_OUTPUT}algorithm.version=2: is ignored: there is one algorithm: nothing is visible "
+        "before the job's commit, as with 1",
+        f"{MANIFEST}io.thread: is ignored: it is no setting of Hadoop's manifest committer; did you "
+        f"mean {MANIFEST}io.threads?",
+    ]
+
+
+def test_every_treatment_has_its_reason():
+    for key in HADOOP_KEYS:
+        assert key.why
+        assert (key.option is not None) == (key.treatment is Treatment.HONOURED)
+        assert re.fullmatch(r"mapreduce\.[a-z.\-]+", key.name)
+
+
+def test_given_options_come_before_sparks_and_those_before_hadoops():
+    settings = {
+        f"{MANIFEST}io.threads": "4",
+        f"{FILE_OUTPUT}marksuccessfuljobs": "false",
+        "spark.ray_committer.threads": "5",
+        "spark.ray_committer.retry_seconds": "1m",
+    }
+    assert job_options(settings, CommitOptions()) == CommitOptions(
+        threads=5, mark_success=False, retry_seconds=60.0
+    )
+    assert job_options(settings, CommitOptions(threads=6)).threads == 6
+
+
+@pytest.mark.parametrize(
+    ("summary", "path"),
+    [("/r", "/r"), ("gs://bucket/r", "/r"), ("gs://other/r", None), ("hdfs://ns/r", None)],
+)
+def test_summaries_are_written_where_the_destination_is(summary: str, path: str | None):
+    options = CommitOptions(summary_directory=summary)
+    if path is not None:
+        assert on_destination(options, "gs://bucket/t").summary_directory == path
+        return
+    with pytest.raises(SettingsError, match="must be on the destination's store; gs://bucket/t is not"):
+        on_destination(options, "gs://bucket/t")

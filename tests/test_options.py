@@ -1,0 +1,90 @@
+"""Options as text: Spark's settings and the environment, their types, units and errors."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from ray_committer import CommitOptions
+from ray_committer.errors import SettingsError
+from ray_committer.options import TEXTS
+
+GOOD: list[tuple[str, str, Any]] = [
+    ("mark_success", "false", False),
+    ("mark_success", "TRUE", True),
+    ("validate", "auto", None),
+    ("validate", "true", True),
+    ("workers", "8", 8),
+    ("workers", "auto", None),
+    ("worker_cpus", "0.25", 0.25),
+    ("max_requests_per_second", "1e3", 1000.0),
+    ("max_requests_per_second", "none", None),
+    ("lease_seconds", "20", 20.0),
+    ("lease_seconds", "2500ms", 2.5),
+    ("retry_seconds", "5m", 300.0),
+    ("retry_seconds", "1 h", 3600.0),
+    ("worker_start_seconds", "1.5min", 90.0),
+    ("summary_directory", " /reports ", "/reports"),
+]
+
+BAD: list[tuple[str, str, str]] = [
+    ("mark_success", "yes", "must be true or false"),
+    ("workers", "two", "must be a whole number, or auto"),
+    ("workers", "0", "must be at least 1"),
+    ("threads", "auto", "must be a whole number"),
+    ("threads", "1.5", "must be a whole number"),
+    ("worker_cpus", "-1", "must be a number"),
+    ("worker_cpus", "nan", "must be a number"),
+    ("lease_seconds", "5 fortnights", "must be a time as 10s"),
+    ("lease_seconds", "500ms", "must be at least 1"),
+    ("lease_seconds", "", "must be a time as 10s"),
+    ("worker_thread", "3", "did you mean worker_threads?"),
+    ("lease", "3", "did you mean lease_seconds?"),
+    ("zzz", "3", "is no option of mark_success, cleanup,"),
+    ("mode", "overwrite", "is a fact of each job and not a setting"),
+    ("expected_tasks", "3", "is a fact of each job and not a setting"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "value"), GOOD)
+def test_text_is_read_with_its_unit(name: str, text: str, value: Any):
+    expected = CommitOptions(**{name: value})
+    assert CommitOptions.from_spark_conf({f"spark.ray_committer.{name}": text}) == expected
+    assert CommitOptions.from_env({f"RAY_COMMITTER_OPTION_{name.upper()}": text}) == expected
+
+
+@pytest.mark.parametrize(("name", "text", "message"), BAD)
+def test_a_bad_name_or_value_is_named_with_what_it_may_be(name: str, text: str, message: str):
+    for read, key in (
+        (CommitOptions.from_spark_conf, f"spark.ray_committer.{name}"),
+        (CommitOptions.from_env, f"RAY_COMMITTER_OPTION_{name.upper()}"),
+    ):
+        with pytest.raises(SettingsError, match=message) as caught:
+            read({key: text})
+        assert str(caught.value).startswith(key)
+
+
+def test_every_option_is_either_readable_or_a_fact_of_a_job():
+    facts = {"job_attempt", "expected_tasks", "assume_complete", "committed_tasks", "mode"}
+    facts |= {"replaced_roots", "allowed_roots", "partition_paths", "may_start_ray"}
+    assert set(TEXTS) | facts == {one.name for one in fields(CommitOptions)}
+
+
+def test_other_keys_are_left_alone():
+    conf = {"spark.ray_committer.commit": "deferred", "spark.executor.cores": "x", "workers": "x"}
+    assert CommitOptions.from_spark_conf(conf) == CommitOptions()
+    assert CommitOptions.from_env({"RAY_COMMITTER_TEST_SEED": "x"}) == CommitOptions()
+
+
+def test_what_is_silent_keeps_the_defaults_that_are_given():
+    defaults = CommitOptions(threads=7, workers=3)
+    read = CommitOptions.from_spark_conf({"spark.ray_committer.workers": "auto"}, defaults=defaults)
+    assert read == CommitOptions(threads=7)
+
+
+def test_options_over_others_keep_what_they_say_and_take_the_rest():
+    under = CommitOptions(threads=7, workers=3, durable=True)
+    assert CommitOptions(workers=5).over(under) == CommitOptions(threads=7, workers=5, durable=True)
+    assert CommitOptions().over(under) == under
