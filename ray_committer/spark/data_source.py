@@ -7,6 +7,7 @@ beside the driver: what they need travels in options. Source: PySpark ``DataSour
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,7 +118,12 @@ def _ray(address: str | None) -> Iterator[ExecutorName]:
     try:
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="warning")
     except (ConnectionError, RuntimeError) as e:
-        raise RayNotAvailableError(f"option 'ray_address': {address}: cannot be joined: {e}") from e
+        hint = (
+            "" if "RAY_AUTH_MODE" in os.environ else "; RAY_AUTH_MODE was not set when Spark was started"
+        )
+        raise RayNotAvailableError(
+            f"option 'ray_address': {address}: cannot be joined: {e}{hint}"
+        ) from e
     try:
         yield "ray"
     finally:

@@ -6,6 +6,7 @@ task attempt saved. Spark returns the result of one attempt of each task, and th
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -97,7 +98,8 @@ def arrow_schema(schema: Any) -> pa.Schema:
     """The Arrow schema of a Spark one, as tasks will see it but for time zones."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(schema)
+    newer = "timezone" in inspect.signature(to_arrow_schema).parameters  # and must be told one
+    return to_arrow_schema(schema, timezone="UTC") if newer else to_arrow_schema(schema)
 
 
 def _write_in_place(
@@ -117,6 +119,6 @@ def _write_in_place(
         written = arrow_job.write_directly(
             dest, layout, tables(batches), task=partition_id(), storage_options=storage_options
         )
-        yield pa.RecordBatch.from_pylist([{"files": written.files}])
+        yield pa.RecordBatch.from_pylist([{"files": len(written.files)}])
 
     df.mapInArrow(write, "files long").collect()
