@@ -65,10 +65,10 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: counts."""
+    """How many rows were written, and the files, by their paths below the destination."""
 
     rows: int
-    files: int
+    files: tuple[str, ...]
 
 
 def write_tables(
@@ -96,7 +96,7 @@ def write_tables(
                 directories.add(directory, part)
         if not rows and schema is not None and not layout.partition_by:
             directories.add("", schema.empty_table())
-    return Written(rows, directories.files)
+    return Written(rows, tuple(directories.files))
 
 
 class _Directories:
@@ -108,7 +108,7 @@ class _Directories:
         self._bytes: dict[str, int] = {}
         self._all_bytes = 0
         self._files: dict[str, _OpenFile] = {}
-        self.files = 0
+        self.files: list[str] = []
 
     def __enter__(self) -> _Directories:
         return self
@@ -151,9 +151,10 @@ class _Directories:
     def _open(self, directory: str, schema: pa.Schema) -> _OpenFile:
         if len(self._files) >= OPEN_FILES:
             self._close_files()
-        name = f"part-{self._stem}-c{self.files:03d}.{self._layout.format}"
-        sink = self._open_file(f"{directory}/{name}" if directory else name)
-        self.files += 1
+        name = f"part-{self._stem}-c{len(self.files):03d}.{self._layout.format}"
+        path = f"{directory}/{name}" if directory else name
+        sink = self._open_file(path)
+        self.files.append(path)
         self._files[directory] = _OpenFile(sink, schema, self._layout)
         return self._files[directory]
 

@@ -25,6 +25,7 @@ from ray_committer.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.stores.base import sync
 from ray_committer.stores.output import open_output
 
 _log = logging.getLogger(__name__)
@@ -87,7 +88,9 @@ def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> Commi
     ) as attempt:
         stem = attempt.task_attempt_id.removeprefix("attempt_")
         empty = job.schema if task == 0 else None
-        write_tables(tables, job.layout, attempt.open, stem=stem, schema=empty)
+        written = write_tables(tables, job.layout, attempt.open, stem=stem, schema=empty)
+        for name in written.files if job.options.durable else ():
+            sync(attempt.store, join(attempt.directory, name))
     if attempt.committed is None:
         raise AssertionError(f"{attempt.task_attempt_id}: ended without a manifest")
     return attempt.committed

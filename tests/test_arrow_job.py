@@ -244,6 +244,17 @@ def test_no_result_at_all_is_an_empty_output(start, dest: Path):
     assert not list(dest.glob("p=*/*"))
 
 
+def test_a_durable_job_forces_its_files_to_disk(dest: Path, monkeypatch: pytest.MonkeyPatch):
+    synced: list[str] = []
+    real = arrow_job.sync
+    monkeypatch.setattr(arrow_job, "sync", lambda store, path: (synced.append(path), real(store, path)))
+    for durable in (False, True):
+        options = CommitOptions(durable=durable)
+        job = arrow_job.start(str(dest), FileLayout("parquet", ("p",)), options=options)
+        arrow_job.write_attempt(job, 0, [table(1, 2)])
+        assert [Path(path).parent.name for path in synced] == (["p=1", "p=0"] if durable else [])
+
+
 def test_two_jobs_beside_each_other_keep_out_of_each_others_way(start, dest: Path):
     jobs = [start(), start()]
     results = [arrow_job.write_attempt(job, 0, [table(number)]) for number, job in enumerate(jobs)]
