@@ -6,11 +6,13 @@ before anything else happens. Errors are those of `ray_committer.errors`.
 
 from __future__ import annotations
 
+import secrets
 import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import msgspec
 
@@ -18,7 +20,13 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.checkup.examine import examine, refused
 from ray_committer.checkup.lines import Diagnosis
 from ray_committer.commit_report import CommitReport
-from ray_committer.errors import JobNotFoundError, PathError, StoreRefusedError, ValidationError
+from ray_committer.errors import (
+    JobNotFoundError,
+    PathError,
+    StoreRefusedError,
+    TaskCommitError,
+    ValidationError,
+)
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
@@ -30,7 +38,7 @@ from ray_committer.open_job import (
     open_job,
     roots_on_store,
 )
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import (
     MANIFEST_SUFFIX,
     JobAttempt,
@@ -54,6 +62,7 @@ from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url, open_store, resolve_destination
 
 _DEFAULTS = CommitOptions()
@@ -219,7 +228,8 @@ def setup_job(
 ) -> str:
     """Set up a job at `dest` and return its id, a new one if none is given.
 
-    With mode OVERWRITE it is marked as one that replaces data, and can only be committed as such.
+    With mode OVERWRITE it is marked as one that replaces data, and can only be committed as such; with
+    mode ERROR it is refused where data is already.
     `on_warning` is told of other jobs at the destination whose commit never ended.
     """
     store, destination = open_here(dest, options, storage_options)
@@ -231,32 +241,48 @@ def setup_job(
         job,
         mark_success=options.mark_success,
         replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
+        must_be_empty=options.mode is ConflictMode.ERROR,
     )
     for warning in warnings:
         on_warning(warning)
     return job.job_id
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskAttempt:
-    """A running task attempt; what it writes below `directory` is committed with it."""
+    """A running task attempt; what it writes below `directory` is committed with it.
+
+    `committed` is what its driver may name in `CommitOptions.committed_tasks`, once the block has ended.
+    """
 
     store: StoreOperations
     job: JobAttempt
     task_attempt_id: str
     directory: str
+    committed: CommittedTask | None = None
 
     def path(self, relative: str) -> str:
         """Where to write the file that shall be `relative` to the destination; its directory exists.
 
         A local path, on any other store a URL as fsspec takes it.
         """
+        return fsspec_url(self.store.spec, self._made(relative))
+
+    def open(self, relative: str) -> BinaryIO:
+        """Open a new file that shall be `relative` to the destination, to be written and closed."""
+        return open_output(self.store.spec, self._made(relative))
+
+    def _made(self, relative: str) -> str:
         path = normal_path(join(self.directory, relative))
         if not is_inside(path, self.directory):
             raise PathError(f"{relative!r}: leads out of the task attempt's directory")
         if self.store.capabilities.has_directories:
+            if self.store.get_status(self.directory) is None:  # not to be made again after an abort
+                raise TaskCommitError(
+                    f"{self.directory}: is gone; the job, or this attempt, was aborted"
+                )
             self.store.mkdirs(parent(path))
-        return fsspec_url(self.store.spec, path)
+        return path
 
 
 @contextmanager
@@ -264,29 +290,38 @@ def task_attempt(
     dest: str,
     job_id: str,
     task: int,
-    attempt: int = 0,
+    attempt: int | None = 0,
     *,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> Iterator[TaskAttempt]:
-    """Run one attempt of one task: committed when the block ends, aborted when it raises."""
+    """Run one attempt of one task: committed when the block ends, aborted when it raises.
+
+    The last attempt of a task that is committed counts. Where nobody numbers attempts, or several may
+    end and the driver is told of one, `attempt` is None: the number is random, the attempt keeps its
+    manifest beside those of others, and the driver must name in `CommitOptions.committed_tasks` the one
+    that counts.
+    """
     store, destination = open_here(dest, options, storage_options)
     job = new_job_attempt(destination, job_id, options.job_attempt or 0)
     stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
-    task_attempt_id = f"attempt_{stem}_{attempt}"
+    number = secrets.randbelow(2**31) if attempt is None else attempt
+    task_attempt_id = f"attempt_{stem}_{number}"
     directory = setup_task(store, job, task_attempt_id)
+    running = TaskAttempt(store, job, task_attempt_id, directory)
     try:
-        yield TaskAttempt(store, job, task_attempt_id, directory)
+        yield running
     except BaseException:
         abort_task(store, job, task_attempt_id)
         raise
-    commit_task(
+    saved = commit_task(
         store,
         job,
-        task_id=f"task_{stem}",
+        task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
         task_attempt_id=task_attempt_id,
         attempts=options.manifest_save_attempts,
     )
+    running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
 
 
 def abort_job(

@@ -49,6 +49,8 @@ class CommitOptions:
     assume_complete: without `expected_tasks`, take it that all tasks are done; who calls from a driver
         knows, who finds a job on the store does not.
     committed_tasks: each successful task; the manifests must be exactly these, byte for byte.
+    ignore_other_attempts: with `committed_tasks`, leave out manifests that these do not name: those of
+        attempts whose result nobody used, where each attempt saves a manifest of its own.
     mode: what becomes of data at the destination; judged once, before the commit record is written.
     replaced_roots: with OVERWRITE, the directories whose present files are replaced, as paths or
         URLs on the destination's store; empty means the whole destination.
@@ -80,6 +82,7 @@ class CommitOptions:
     expected_tasks: int | None = None
     assume_complete: bool = True
     committed_tasks: tuple[CommittedTask, ...] | None = None
+    ignore_other_attempts: bool = False
     mode: ConflictMode = ConflictMode.APPEND
     replaced_roots: tuple[str, ...] = ()
     allowed_roots: tuple[str, ...] = ()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import fsspec
 import pytest
 
 import ray_committer
-from ray_committer import open_job
-from ray_committer.errors import StoreUnavailableError
+from ray_committer import CommitOptions, open_job
+from ray_committer.errors import PathError, StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url
 from ray_committer.testing import StoreCall, WrappedStore
 
@@ -60,6 +62,42 @@ def test_every_abort_asks_again(lost: list[StoreCall], dest: Path):
 )
 def test_tasks_are_told_where_to_write_as_fsspec_names_it(spec: StoreSpec, url: str):
     assert fsspec_url(spec, "/d/a b%20#") == url
+
+
+def test_a_file_is_opened_where_the_attempt_writes_and_only_once(dest: Path):
+    job = ray_committer.setup_job(str(dest))
+    with ray_committer.task_attempt(str(dest), job, 0) as attempt:
+        with attempt.open("p=1/a") as file:
+            file.write(b"x")
+        with pytest.raises(FileExistsError):
+            attempt.open("p=1/a")
+        with pytest.raises(PathError, match="leads out of"):
+            attempt.open("")
+    ray_committer.commit_job(str(dest), executor="inline")
+    assert (dest / "p=1" / "a").read_text() == "x"
+
+
+def test_a_file_of_another_store_is_opened_by_fsspec():
+    with open_output(StoreSpec("memory", "", {"allow_generic": True}), "/d/a%20b") as file:
+        file.write(b"x")
+    assert fsspec.filesystem("memory").cat("/d/a%20b") == b"x"
+
+
+def test_a_store_that_fsspec_does_not_know_is_refused():
+    with pytest.raises(StoreRefusedError, match="none://host: cannot be written to by fsspec"):
+        open_output(StoreSpec("none", "host"), "/d/a")
+
+
+def test_attempts_without_a_number_keep_their_manifests(dest: Path):
+    job = ray_committer.setup_job(str(dest))
+    named = []
+    for _ in range(2):
+        with ray_committer.task_attempt(str(dest), job, 0, attempt=None) as attempt:
+            assert attempt.committed is None
+        named.append(attempt.committed)
+    assert ray_committer.list_jobs(str(dest))[0].manifests == 2
+    options = CommitOptions(committed_tasks=(named[0],), ignore_other_attempts=True)
+    assert ray_committer.commit_job(str(dest), job, options=options, executor="inline").manifests == 1
 
 
 def test_a_secret_is_not_shown():

@@ -89,7 +89,8 @@ def install(
     commit: "ray" commits in ``df.write``; "deferred" only writes the commit record there, and
         ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
     executor: where the commit runs; with "auto", as ``spark.ray_committer.executor`` says. "ray" needs a
-        connected Ray or RAY_ADDRESS, none is started from inside a job. The workers of a `ray_committer.commit_pool` serve all writes of the session.
+        connected Ray or RAY_ADDRESS, none is started from inside a job. The workers of a
+        `ray_committer.commit_pool` serve all writes of the session.
     progress_seconds: after each so many seconds that a write waits for its commit, a line on standard
         error says how far it is; 0 for none.
     options: win over the session's ``spark.ray_committer.*`` where they are not the default.

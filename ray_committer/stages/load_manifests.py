@@ -105,7 +105,11 @@ def load_manifests(
 
 
 def list_manifests(context: JobContext) -> list[Listed]:
-    """List the job's manifests, by name; each must be a file with content."""
+    """List the job's manifests, by name; each must be a file with content.
+
+    Those of attempts that do not count are left out if the driver has said which do and that others
+    may be there.
+    """
     try:
         statuses = context.store.list_status(context.job.manifests)
     except FileNotFoundError as e:
@@ -114,6 +118,10 @@ def list_manifests(context: JobContext) -> list[Listed]:
             f"{context.job.temporary}"
         ) from e
     manifests = [status for status in statuses if status.name.endswith(MANIFEST_SUFFIX)]
+    tasks = context.options.committed_tasks
+    if tasks is not None and context.options.ignore_other_attempts:
+        counted = {task.manifest for task in tasks}
+        manifests = [status for status in manifests if status.name in counted]
     for status in manifests:
         _check_listed(status)
     return sorted((Listed(status.name, status.size) for status in manifests), key=_name)

@@ -8,12 +8,12 @@ because of the work of an earlier one.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ray_committer.errors import (
-    CommitConflictError,
     IncompleteJobError,
     MissingManifestsError,
     PreflightError,
@@ -26,8 +26,15 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import list_replaced_files
-from ray_committer.stages.setup_job import refuse_beside_unfinished, unfinished_attempts
+from ray_committer.stages.setup_job import (
+    refuse_beside_unfinished,
+    refuse_data,
+    unfinished_attempts,
+)
 from ray_committer.stages.unfinished_jobs import refuse_files_of_unfinished
+
+_HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
+"""A task attempt's id as Hadoop forms it: that of the task, and the attempt's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +52,10 @@ def preflight(
     `MissingManifestsError` name what is wrong."""
     _check_complete(context, loaded)
     _check_attempts_differ(context, loaded.manifests)
+    _check_tasks_differ(context, loaded.manifests)
     _check_unique(context, loaded)
     if context.options.mode is ConflictMode.ERROR:
-        _check_empty(context)
+        refuse_data(context.store, context.job.destination)
     if context.options.mode is not ConflictMode.OVERWRITE:
         return Preflighted((), ())
     roots = replaced_roots or (context.job.destination,)
@@ -117,6 +125,19 @@ def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]
             )
 
 
+def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
+    """Refuse two attempts of one task, which hold the same rows: only its driver knows which counts."""
+    seen: dict[str, str] = {}
+    for ref in manifests:
+        found = _HADOOP_ATTEMPT.fullmatch(ref.task_attempt_id or "")
+        if found is not None and seen.setdefault(found[1], ref.name) != ref.name:
+            raise PreflightError(
+                f"{join(context.job.manifests, ref.name)}: is of the same task as {seen[found[1]]}, so "
+                f"its rows would be there twice, and only the job's driver knew which counts; abort the "
+                f"job and run it again"
+            )
+
+
 def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
     """Refuse one destination of two files, and a file where another file needs a directory."""
     directories = context.executor.directories
@@ -134,14 +155,6 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
                 f"{path}: would be written more than once, by {' and '.join(sorted(claimants))}; "
                 f"let tasks use names of their own"
             )
-
-
-def _check_empty(context: JobContext) -> None:
-    names = [status.name for status in context.store.list_status(context.job.destination)]
-    if data := sorted(name for name in names if not name.startswith(("_", "."))):
-        raise CommitConflictError(
-            f"{context.job.destination}: holds data already ({data[0]}); nothing was changed"
-        )
 
 
 def _also_written(

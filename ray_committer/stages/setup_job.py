@@ -19,14 +19,18 @@ def setup_job(
     *,
     mark_success: bool = True,
     replaces: Sequence[str] = (),
+    must_be_empty: bool = False,
 ) -> list[str]:
     """Make the job attempt's directories; ``FileExistsError`` if the attempt was set up before.
 
     Deletes the ``_SUCCESS`` of an earlier job if this one will write its own. Returns sentences
     about unfinished commits at the destination: running their application again would double rows. A
     job that replaces the whole destination (`replaces`: directories) is refused beside one, since
-    finishing that later would bring its rows back.
+    finishing that later would bring its rows back. With `must_be_empty` data at the destination
+    refuses the job before its tasks run; its commit looks again.
     """
+    if must_be_empty:
+        refuse_data(store, job.destination)
     unfinished = unfinished_attempts(store, job)
     refuse_beside_unfinished(unfinished, job, replaces)
     if read_attempt_state(store, job).exists:
@@ -49,6 +53,16 @@ def refuse_beside_unfinished(
         raise CommitConflictError(
             f"{finish_first(unfinished[0])}; only then can the destination be replaced"
         )
+
+
+def refuse_data(store: StoreOperations, destination: str) -> None:
+    """`CommitConflictError` if the destination holds anything that readers see."""
+    try:
+        names = [status.name for status in store.list_status(destination)]
+    except FileNotFoundError:
+        return
+    if data := sorted(name for name in names if not name.startswith(("_", "."))):
+        raise CommitConflictError(f"{destination}: holds data already ({data[0]}); nothing was changed")
 
 
 def unfinished_attempts(store: StoreOperations, job: JobAttempt) -> list[JobAttempt]:

@@ -36,6 +36,8 @@ _REFUSED = {
 }
 _NEVER_GENERIC = ("s3", "wasb", "az", "adl", "http", "zip")
 """Refused even to an owner who insists: a copy of every byte where there is a better way, or no way."""
+_OWN_OPTIONS = (ALLOW_GENERIC, "transport")
+"""Storage options that are for this package, not for fsspec."""
 _EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls"}
 """The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {
@@ -113,6 +115,11 @@ def fsspec_url(spec: StoreSpec, path: str) -> str:
     return path if spec.scheme == "file" else f"{spec.scheme}://{spec.authority}{path}"
 
 
+def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
+    """What fsspec is given of the storage options."""
+    return {key: value for key, value in spec.storage_options.items() if key not in _OWN_OPTIONS}
+
+
 def _open_remote(spec: StoreSpec) -> StoreOperations:
     """Open a store whose client is imported only where it is used."""
     match spec.scheme:
@@ -145,9 +152,8 @@ def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
     """Open a store whose owner insists; its client is fsspec's."""
     from ray_committer.stores.generic import GenericStore
 
-    options = {key: value for key, value in spec.storage_options.items() if key != ALLOW_GENERIC}
     try:
-        return GenericStore(spec, options)
+        return GenericStore(spec, fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:
         raise StoreRefusedError(
             f"{shown}: cannot be opened by fsspec on {platform.node()}: {e}; install it on all nodes"

@@ -141,14 +141,14 @@ def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
     assert sorted(job["status"] for job in commits) == ["FAILED", *["SUCCEEDED"] * 3]
 
 
-def test_secrets_stay_in_the_driver(proxy: Proxy, configure, rows: DataFrame, dest: Path):
-    configure(
-        {
-            **settings(proxy.url, commit="deferred", threads="3"),
-            "spark.hadoop.fs.azure.account.key.other.dfs.core.windows.net": "s3cr3t",
-        }
-    )
-    rows.write.parquet(str(dest))
+def test_secrets_stay_in_the_driver(spark, proxy: Proxy, configure, rows: DataFrame, dest: Path):
+    configure(settings(proxy.url, commit="deferred", threads="3"))
+    key = "fs.azure.account.key.other.dfs.core.windows.net"
+    spark.conf.set(key, "s3cr3t")
+    try:
+        rows.write.parquet(str(dest))
+    finally:
+        spark.conf.unset(key)
     setup, _ = (json.loads(one.body) for one in proxy.requests if one.method == "POST")
     inline = gzip.decompress(base64.b64decode(setup["entrypoint"].split()[-1]))
     (file,) = dest.glob("_temporary/*/00/manifests/commit-request.json")

@@ -1,0 +1,240 @@
+"""Write Arrow tables to files of a task attempt: Parquet, CSV or JSON lines, in Hive-style directories.
+
+Ray Data's sink, Spark's data source and `write_transactional` share it. Rows are collected for each
+directory until they make a row group worth writing, within a bound of memory and of open files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any, BinaryIO, Protocol
+
+import msgspec
+
+from ray_committer.arrow import csv, pa, parquet
+from ray_committer.hive_partitions import is_partition_type, split_by_partition
+
+BUFFER_BYTES = 128 * 1024 * 1024
+"""So much is kept of all directories together before it is written."""
+FILE_BYTES = 32 * 1024 * 1024
+"""So much is kept of one directory; a Parquet row group is about as large."""
+OPEN_FILES = 64
+"""More open files are closed; what comes later for their directories goes to new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """What files look like: their `format`, the columns that make directories, the writer's options.
+
+    `options` are those of ``pyarrow.parquet.ParquetWriter`` or ``pyarrow.csv.WriteOptions``; JSON
+    has none.
+    """
+
+    format: str
+    partition_by: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.format not in _WRITERS:
+            raise ValueError(f"format {self.format!r}: is not one of {', '.join(_WRITERS)}")
+        if isinstance(self.partition_by, str) or len(set(self.partition_by)) < len(self.partition_by):
+            raise ValueError(f"partition_by {self.partition_by!r}: must be a list of different columns")
+        _try_writer(self, pa.schema([("a", pa.int64())]))
+
+    def check(self, schema: pa.Schema) -> None:
+        """``ValueError`` if data of `schema` cannot be written so."""
+        for column in self.partition_by:
+            if schema.names.count(column) != 1:
+                raise ValueError(f"partition column {column!r}: is not one of {', '.join(schema.names)}")
+            if not is_partition_type(schema.field(column).type):
+                raise ValueError(
+                    f"partition column {column!r}: is of type {schema.field(column).type}, which cannot "
+                    f"name directories"
+                )
+        if len(self.partition_by) == len(schema.names):
+            raise ValueError(f"partition_by {list(self.partition_by)}: leaves no column for the files")
+        _try_writer(self, self.file_schema(schema))
+
+    def file_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that are in the files themselves."""
+        return pa.schema([one for one in schema if one.name not in self.partition_by])
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows were written, and the files, by their paths below the destination."""
+
+    rows: int
+    files: tuple[str, ...]
+
+
+def write_tables(
+    tables: Iterable[pa.Table],
+    layout: FileLayout,
+    open_file: Callable[[str], BinaryIO],
+    *,
+    stem: str,
+    schema: pa.Schema | None = None,
+) -> Written:
+    """Write all rows to new files, opened by their paths below the destination.
+
+    Files are called ``part-<stem>-<number>``, so `stem` must be no other attempt's. Tables of another
+    schema than the one before go to files of their own. Without a row and without partitions, a file of
+    `schema` is written if one is given, so that readers know the columns.
+    """
+    rows, checked = 0, None
+    with _Directories(layout, open_file, stem) as directories:
+        for table in tables:
+            if table.num_rows and table.schema != checked:
+                layout.check(table.schema)
+                checked = table.schema
+            rows += table.num_rows
+            for directory, part in split_by_partition(table, layout.partition_by):
+                directories.add(directory, part)
+        if not rows and schema is not None and not layout.partition_by:
+            directories.add("", schema.empty_table())
+    return Written(rows, tuple(directories.files))
+
+
+class _Directories:
+    """The files that are open and the rows that wait for them, by directory."""
+
+    def __init__(self, layout: FileLayout, open_file: Callable[[str], BinaryIO], stem: str) -> None:
+        self._layout, self._open_file, self._stem = layout, open_file, stem
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._bytes: dict[str, int] = {}
+        self._all_bytes = 0
+        self._files: dict[str, _OpenFile] = {}
+        self.files: list[str] = []
+
+    def __enter__(self) -> _Directories:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._write_all()
+            self._close_files()
+        for file in self._files.values():
+            file.discard()
+
+    def add(self, directory: str, table: pa.Table) -> None:
+        waiting = self._waiting.setdefault(directory, [])
+        if waiting and waiting[0].schema != table.schema:
+            self._write(directory)
+            waiting = self._waiting.setdefault(directory, [])
+        waiting.append(table)
+        self._bytes[directory] = self._bytes.get(directory, 0) + table.nbytes
+        self._all_bytes += table.nbytes
+        if self._bytes[directory] > FILE_BYTES:
+            self._write(directory)
+        elif self._all_bytes > BUFFER_BYTES:
+            self._write_all()
+
+    def _write_all(self) -> None:
+        for directory in list(self._waiting):
+            self._write(directory)
+
+    def _write(self, directory: str) -> None:
+        table = pa.concat_tables(self._waiting.pop(directory))
+        self._all_bytes -= self._bytes.pop(directory)
+        file = self._files.get(directory)
+        if file is not None and not file.schema.equals(table.schema):
+            self._files.pop(directory).close()
+            file = None
+        if file is None:
+            file = self._open(directory, table.schema)
+        file.write(table)
+
+    def _open(self, directory: str, schema: pa.Schema) -> _OpenFile:
+        if len(self._files) >= OPEN_FILES:
+            self._close_files()
+        name = f"part-{self._stem}-c{len(self.files):03d}.{self._layout.format}"
+        path = f"{directory}/{name}" if directory else name
+        sink = self._open_file(path)
+        self.files.append(path)
+        self._files[directory] = _OpenFile(sink, schema, self._layout)
+        return self._files[directory]
+
+    def _close_files(self) -> None:
+        while self._files:
+            self._files.popitem()[1].close()
+
+
+class _OpenFile:
+    """One file of one schema."""
+
+    def __init__(self, sink: BinaryIO, schema: pa.Schema, layout: FileLayout) -> None:
+        self.schema = schema
+        self._sink = sink
+        self._writer = _WRITERS[layout.format](sink, schema, layout.options)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        with self._sink:
+            self._writer.close()
+
+    def discard(self) -> None:
+        """Close a file whose task attempt has failed; nobody will read it."""
+        with suppress(Exception):
+            self.close()
+
+
+class _TableWriter(Protocol):
+    def write_table(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _JsonWriter:
+    """A line a row; bytes in Base64, NaN and infinities as null, since JSON has no such numbers."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self._encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+
+    def write_table(self, table: pa.Table) -> None:
+        for batch in table.to_batches(max_chunksize=10_000):
+            rows = batch.to_pylist(maps_as_pydicts="strict")
+            self._sink.write(self._encoder.encode_lines(rows))
+
+    def close(self) -> None:
+        pass
+
+
+def _parquet(sink: BinaryIO, schema: pa.Schema, options: Mapping[str, Any]) -> _TableWriter:
+    writer: _TableWriter = parquet.ParquetWriter(sink, schema, **options)
+    return writer
+
+
+def _csv(sink: BinaryIO, schema: pa.Schema, options: Mapping[str, Any]) -> _TableWriter:
+    chosen = csv.WriteOptions(**options)
+    writer: _TableWriter = csv.CSVWriter(sink, schema, write_options=chosen)
+    return writer
+
+
+def _json(sink: BinaryIO, _: pa.Schema, options: Mapping[str, Any]) -> _TableWriter:
+    if options:
+        raise ValueError(f"it has no options, so not {', '.join(options)}")
+    return _JsonWriter(sink)
+
+
+_WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Mapping[str, Any]], _TableWriter]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "json": _json,
+}
+
+
+def _try_writer(layout: FileLayout, schema: pa.Schema) -> None:
+    """``ValueError`` if the options, or the types of the columns, are not what the format knows."""
+    try:
+        writer = _WRITERS[layout.format](BytesIO(), schema, layout.options)
+        writer.write_table(schema.empty_table())
+        writer.close()
+    except (TypeError, ValueError, pa.ArrowException) as e:
+        raise ValueError(f"format {layout.format!r} cannot be written so: {e}") from e

@@ -1,0 +1,173 @@
+"""One job whose tasks write Arrow tables: what its driver and its tasks do, whatever engine runs them.
+
+Each task attempt saves a manifest of its own and returns its name and digest. The driver commits exactly
+the attempts whose results it was given, so an attempt that was lost, repeated or is still running adds
+no row.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
+
+from ray_committer import api
+from ray_committer.arrow import pa
+from ray_committer.arrow_files import FileLayout, Written, write_tables
+from ray_committer.commit_report import CommitReport
+from ray_committer.errors import IncompleteJobError, RayCommitterError
+from ray_committer.executors.base import CommitPool
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.open_job import StorageOptions, open_here
+from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.paths import join, parent
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stores.base import sync
+from ray_committer.stores.output import open_output
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowJob:
+    """A job that was set up; it travels to its tasks. `options` hold its mode.
+
+    `schema`, if it is known, is that of the file that the first task writes even without rows.
+    """
+
+    dest: str
+    job_id: str
+    layout: FileLayout
+    options: CommitOptions
+    storage_options: StorageOptions = field(repr=False)  # may hold secrets
+    schema: pa.Schema | None = None
+
+
+def conflict_mode(mode: str) -> ConflictMode:
+    """The mode of that name; ``ValueError`` names those that there are."""
+    if mode not in list(ConflictMode):
+        raise ValueError(f"mode {mode!r}: is not one of {', '.join(ConflictMode)}")
+    return ConflictMode(mode)
+
+
+def start(
+    dest: str,
+    layout: FileLayout,
+    *,
+    options: CommitOptions,
+    storage_options: StorageOptions | None = None,
+    schema: pa.Schema | None = None,
+) -> ArrowJob:
+    """Check what can be checked, then set up a job of its own id at `dest`, before its tasks run."""
+    if schema is not None:
+        layout.check(schema)
+    job_id = api.setup_job(
+        dest,
+        options=options,
+        storage_options=storage_options,
+        on_warning=lambda text: _log.warning("%s", text),
+    )
+    return ArrowJob(dest, job_id, layout, options, storage_options or {}, schema)
+
+
+def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> CommittedTask:
+    """Run one attempt of a task: write its tables and save its manifest; returns what that is called.
+
+    A task without rows has a manifest, too.
+    """
+    with api.task_attempt(
+        job.dest,
+        job.job_id,
+        task,
+        attempt=None,
+        options=job.options,
+        storage_options=job.storage_options,
+    ) as attempt:
+        stem = attempt.task_attempt_id.removeprefix("attempt_")
+        empty = job.schema if task == 0 else None
+        written = write_tables(tables, job.layout, attempt.open, stem=stem, schema=empty)
+        for name in written.files if job.options.durable else ():
+            sync(attempt.store, join(attempt.directory, name))
+    if attempt.committed is None:
+        raise AssertionError(f"{attempt.task_attempt_id}: ended without a manifest")
+    return attempt.committed
+
+
+def commit(
+    job: ArrowJob, results: Sequence[CommittedTask | None], *, executor: ExecutorName | CommitPool
+) -> CommitReport:
+    """Commit exactly the attempts that `results` name, of each task one; the same command finishes it.
+
+    Without results there was nothing to write, which is committed as an empty output.
+    """
+    tasks = tuple(result for result in results if isinstance(result, CommittedTask))
+    if len(tasks) < len(results):
+        raise IncompleteJobError(
+            f"{job.dest}: {len(results) - len(tasks)} of {len(results)} write tasks did not say which "
+            f"manifest is theirs, so nothing was committed; run the write again"
+        )
+    tasks = tasks or (write_attempt(job, 0, ()),)
+    options = replace(
+        job.options,
+        job_attempt=0,
+        expected_tasks=len(tasks),
+        committed_tasks=tasks,
+        ignore_other_attempts=True,
+        may_start_ray=False,
+    )
+    return api.commit_job(
+        job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
+    )
+
+
+def abort(job: ArrowJob, error: BaseException | None = None) -> bool:
+    """Abort a job whose write failed; nothing is deleted once its commit has begun.
+
+    The write's own `error` is what people shall see: what else goes wrong is logged and noted there.
+    """
+    try:
+        api.abort_job(
+            job.dest,
+            job.job_id,
+            options=replace(job.options, job_attempt=0),
+            storage_options=job.storage_options,
+        )
+    except (OSError, RayCommitterError) as e:
+        _log.warning("the job was not aborted: %s", e)
+        if error is not None:
+            error.add_note(f"The job was not aborted: {e}")
+        return False
+    return True
+
+
+@contextmanager
+def aborted_on_failure(job: ArrowJob) -> Iterator[None]:
+    """Abort the job if the block raises, and raise that."""
+    try:
+        yield
+    except BaseException as e:
+        abort(job, e)
+        raise
+
+
+def write_directly(
+    dest: str,
+    layout: FileLayout,
+    tables: Iterable[pa.Table],
+    *,
+    task: int,
+    storage_options: StorageOptions | None,
+) -> Written:
+    """Write a task's tables to their final places, where a failed or repeated task leaves its files."""
+    store, destination = open_here(dest, CommitOptions(), storage_options)
+
+    def open_file(relative: str) -> BinaryIO:
+        path = join(destination, relative)
+        if store.capabilities.has_directories:
+            store.mkdirs(parent(path))
+        return open_output(store.spec, path)
+
+    return write_tables(tables, layout, open_file, stem=f"{task:05d}-{uuid.uuid4()}")

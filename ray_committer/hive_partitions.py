@@ -1,0 +1,113 @@
+"""Hive-style directories of partitioned output: which row belongs where, by Spark's rules.
+
+A directory is named ``column=value``; the value is what Spark's cast to a string gives, with the
+characters escaped that Spark escapes. Null and the empty string have one name, as in Spark, and are both
+read as null. Source: Spark ``ExternalCatalogUtils.getPartitionPathString`` and ``escapePathName``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ray_committer.arrow import pa, pc
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """Yield each partition's directory and its rows, in their order and without `columns`.
+
+    Without `columns` all rows are of the directory ``""``.
+    """
+    if not columns or not table.num_rows:
+        yield from [("", table)] if table.num_rows else []
+        return
+    codes, names = np.zeros(table.num_rows, dtype=np.int64), [""]
+    for column in columns:
+        codes, names = _refine(codes, names, column, table.column(column))
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    rest = table.drop_columns(list(columns))
+    for rows in np.split(order, starts[1:]):
+        yield names[codes[rows[0]]], rest.take(pa.array(rows))
+
+
+def _refine(
+    codes: np.ndarray[Any, Any], names: list[str], column: str, values: pa.ChunkedArray
+) -> tuple[np.ndarray[Any, Any], list[str]]:
+    """Split the groups that there are by one more column; a row's code is an index of the names."""
+    texts = pc.fill_null(partition_text(column, values), "").combine_chunks().dictionary_encode()
+    own = [partition_name(column, value) for value in texts.dictionary.to_pylist()]
+    combined = codes * len(own) + texts.indices.to_numpy()
+    found, refined = np.unique(combined, return_inverse=True)
+    return refined.astype(np.int64), [
+        "/".join(filter(None, (names[code // len(own)], own[code % len(own)]))) for code in found
+    ]
+
+
+def partition_name(column: str, value: str | None) -> str:
+    """The directory of one value of one column, ``column=value``."""
+    return f"{escape(column)}={escape(value) if value else NULL_PARTITION}"
+
+
+def escape(name: str) -> str:
+    """Escape a name for a directory as Spark does: ``%`` and two digits for what it cannot hold."""
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
+
+
+def partition_text(column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values as Spark casts them to strings; ``ValueError`` if their type has no such form."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return partition_text(column, values.cast(kind.value_type))
+    if pa.types.is_timestamp(kind):
+        return _by_value(values.cast(pa.timestamp("us", kind.tz)), _timestamp_text)
+    if pa.types.is_floating(kind):
+        return _by_value(pc.cast(values, pa.string()), lambda text: _FLOATS.get(text, text))
+    if pa.types.is_decimal(kind):
+        return _by_value(values, lambda value: format(value, "f"))
+    if is_partition_type(kind):
+        return values.cast(pa.string())
+    raise ValueError(
+        f"partition column {column!r}: is of type {kind}, which has no name for a directory; "
+        f"partition by strings, numbers, booleans, dates or timestamps"
+    )
+
+
+def is_partition_type(kind: pa.DataType) -> bool:
+    """Whether values of this type can name directories."""
+    if pa.types.is_dictionary(kind):
+        return is_partition_type(kind.value_type)
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_integer,
+        pa.types.is_float32,
+        pa.types.is_float64,
+        pa.types.is_boolean,
+        pa.types.is_decimal,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+        pa.types.is_null,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _by_value(values: pa.ChunkedArray, text: Any) -> pa.ChunkedArray:
+    """Apply `text` to each different value once."""
+    encoded = values.combine_chunks().dictionary_encode()
+    texts = [None if value is None else text(value) for value in encoded.dictionary.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string()).take(encoded.indices)])
+
+
+def _timestamp_text(value: Any) -> str:
+    """Local time in its own zone, with as many digits of a second as are not zero."""
+    text: str = value.replace(tzinfo=None).isoformat(sep=" ")
+    return text.rstrip("0") if "." in text else text

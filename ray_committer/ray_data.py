@@ -1,0 +1,124 @@
+"""The Ray Data sink: a dataset's write is one job, of which nothing is visible until all of it is there.
+
+Ray Data's own file sinks write in place: a task that fails leaves the files of the others, and an
+overwrite deletes before it writes. Here each write task is a task attempt of this package's protocol,
+its result names its manifest, and the driver commits exactly those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import ray.data
+from ray.data.block import BlockAccessor
+from ray.data.datasource import Datasink
+
+from ray_committer import arrow_job
+from ray_committer.arrow import pa
+from ray_committer.arrow_files import FileLayout
+from ray_committer.arrow_job import ArrowJob, conflict_mode
+from ray_committer.commit_report import CommitReport
+from ray_committer.executors.base import CommitPool
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.open_job import StorageOptions
+from ray_committer.options import CommitOptions, CommittedTask
+
+if TYPE_CHECKING:
+    from ray.data.datasource.datasink import WriteResult
+
+
+class ManifestDatasink(Datasink[CommittedTask]):  # type: ignore[misc]
+    """``ds.write_datasink(ManifestDatasink(dest, "parquet", partition_by=["day"]))``.
+
+    format: parquet, csv or json (a line a row), written by pyarrow with `format_options`.
+    partition_by: columns that become Hive-style directories, as Spark makes them.
+    mode: append, overwrite (old files go when the new ones are in place) or error (if data is there).
+    executor: where the commit runs, "auto" takes the Ray of this driver if that pays.
+
+    `report` is that of the last commit. A sink may write one dataset after another.
+    """
+
+    def __init__(
+        self,
+        dest: str,
+        format: str = "parquet",  # noqa: A002 - what Spark and Ray Data call it
+        *,
+        partition_by: Sequence[str] = (),
+        mode: str = "append",
+        format_options: Mapping[str, Any] | None = None,
+        executor: ExecutorName | CommitPool = "auto",
+        options: CommitOptions | None = None,
+        storage_options: StorageOptions | None = None,
+    ) -> None:
+        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        self._dest = dest
+        self._layout = FileLayout(format, columns, format_options or {})
+        self._options = replace(options or CommitOptions(), mode=conflict_mode(mode))
+        self._storage_options = storage_options
+        self._executor = executor
+        self._job: ArrowJob | None = None
+        self.report: CommitReport | None = None
+        _refuse_checkpoints()
+
+    def get_name(self) -> str:
+        return "Manifest"
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        """On the driver, before the first write task: check what can be, then set up the job."""
+        _refuse_checkpoints()
+        if self._job is not None:
+            raise RuntimeError(
+                f"{self._dest}: this sink is still writing job {self._job.job_id}; give every write "
+                f"that runs at the same time a sink of its own"
+            )
+        self.report = None
+        self._start(schema if isinstance(schema, pa.Schema) and schema.names else None)
+
+    def write(self, blocks: Iterable[Any], ctx: Any) -> CommittedTask:
+        """In a write task, and again in each further attempt of it."""
+        _refuse_checkpoints()
+        if self._job is None:
+            raise RuntimeError(f"{self._dest}: this write was not started by its driver")
+        return arrow_job.write_attempt(self._job, ctx.task_idx, _tables(blocks))
+
+    def on_write_complete(self, write_result: WriteResult[CommittedTask]) -> None:
+        """On the driver, when all write tasks are done: commit what their results name."""
+        job = self._job or self._start()  # Ray Data does not start a write that has no blocks
+        self.report = arrow_job.commit(job, write_result.write_returns, executor=self._executor)
+        self._job = None
+
+    def on_write_failed(self, error: Exception) -> None:
+        """On the driver, also when the commit failed: abort, unless files may be visible already."""
+        if self._job is not None:
+            arrow_job.abort(self._job, error)
+        self._job = None
+
+    def _start(self, schema: pa.Schema | None = None) -> ArrowJob:
+        self._job = arrow_job.start(
+            self._dest,
+            self._layout,
+            options=self._options,
+            storage_options=self._storage_options,
+            schema=schema,
+        )
+        return self._job
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what only the driver needs and may not be sent."""
+        return {**self.__dict__, "_executor": None, "report": None}
+
+
+def _tables(blocks: Iterable[Any]) -> Iterator[pa.Table]:
+    for block in blocks:
+        yield BlockAccessor.for_block(block).to_arrow()
+
+
+def _refuse_checkpoints() -> None:
+    """Rows that a checkpoint calls written would be lost with an aborted job."""
+    if ray.data.DataContext.get_current().checkpoint_config is not None:
+        raise ValueError(
+            "Ray Data's checkpoints are on (DataContext.checkpoint_config), which note rows as written "
+            "before this write is committed, so a failed write would lose them; set it to None"
+        )

@@ -1,0 +1,124 @@
+"""Write a DataFrame by Python tasks, as one job that is committed from this process: no jar, no setting.
+
+``mapInArrow`` gives each task its rows as Arrow batches; its result is the name of the manifest that the
+task attempt saved. Spark returns the result of one attempt of each task, and that one is committed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ray_committer import arrow_job
+from ray_committer.arrow import pa
+from ray_committer.arrow_files import FileLayout
+from ray_committer.arrow_job import ArrowJob, conflict_mode
+from ray_committer.commit_report import CommitReport
+from ray_committer.executors.base import CommitPool
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.open_job import StorageOptions
+from ray_committer.options import CommitOptions, CommittedTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+RESULT = "manifest string, digest string, task_attempt_id string"
+
+
+def write_transactional(
+    df: DataFrame,
+    dest: str,
+    *,
+    format: str = "parquet",  # noqa: A002 - what Spark calls it
+    partition_by: Sequence[str] = (),
+    mode: str = "append",
+    with_transaction: bool = True,
+    format_options: Mapping[str, Any] | None = None,
+    executor: ExecutorName | CommitPool = "auto",
+    options: CommitOptions | None = None,
+    storage_options: StorageOptions | None = None,
+) -> CommitReport | None:
+    """Write `df` to `dest`: all of it becomes visible, or nothing. Returns the report of the commit.
+
+    format: parquet, csv or json (a line a row), written by pyarrow with `format_options`.
+    partition_by: columns that become Hive-style directories, as Spark makes them.
+    mode: append, overwrite (old files go when the new ones are in place) or error (if data is there).
+    with_transaction: if not, tasks write in place, which only appends can, and None is returned.
+    executor: where the commit runs, "auto" takes the Ray of this process if that pays.
+
+    If the write fails the job is aborted; if its commit fails in the middle, everything is kept and
+    ``ray-committer commit DEST`` finishes it.
+    """
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    layout = FileLayout(format, columns, format_options or {})
+    schema = arrow_schema(df.schema)
+    if not with_transaction:
+        layout.check(schema)
+        _write_in_place(df, dest, layout, mode, storage_options)
+        return None
+    chosen = replace(options or CommitOptions(), mode=conflict_mode(mode))
+    job = arrow_job.start(dest, layout, options=chosen, storage_options=storage_options, schema=schema)
+    with arrow_job.aborted_on_failure(job):
+        rows = df.mapInArrow(WriteTask(job), RESULT).collect()
+        results = [CommittedTask(row.manifest, row.digest, row.task_attempt_id) for row in rows]
+        return arrow_job.commit(job, results, executor=executor)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """What each task runs, and each further attempt of it; it returns one row."""
+
+    job: ArrowJob
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        saved = arrow_job.write_attempt(self.job, partition_id(), tables(batches))
+        values = {"manifest": saved.manifest, "digest": saved.digest}
+        yield pa.RecordBatch.from_pylist([{**values, "task_attempt_id": saved.task_attempt_id}])
+
+
+def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The batches as tables."""
+    return (pa.Table.from_batches([batch]) for batch in batches)
+
+
+def partition_id() -> int:
+    """Which partition of its stage this Spark task writes."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("this runs in a Spark task only")
+    return int(context.partitionId())
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The Arrow schema of a Spark one, as tasks will see it but for time zones."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    newer = "timezone" in inspect.signature(to_arrow_schema).parameters  # and must be told one
+    return to_arrow_schema(schema, timezone="UTC") if newer else to_arrow_schema(schema)
+
+
+def _write_in_place(
+    df: DataFrame, dest: str, layout: FileLayout, mode: str, storage_options: StorageOptions | None
+) -> None:
+    if mode != "append":
+        raise ValueError(
+            f"{dest}: mode {mode!r} needs the transaction; only 'append' can be done without one"
+        )
+    warnings.warn(
+        f"{dest}: is written without a transaction: files are visible at once, a failed task leaves its "
+        f"files and a repeated one doubles its rows",
+        stacklevel=3,
+    )
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written = arrow_job.write_directly(
+            dest, layout, tables(batches), task=partition_id(), storage_options=storage_options
+        )
+        yield pa.RecordBatch.from_pylist([{"files": len(written.files)}])
+
+    df.mapInArrow(write, "files long").collect()

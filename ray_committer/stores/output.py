@@ -1,0 +1,33 @@
+"""Open the files that tasks write; all else of a store is small requests.
+
+A commit never writes data, so a store has no operation for it: local files are Python's own, any other
+is fsspec's. An fsspec client is shared by the tasks of a process, as fsspec does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO, cast
+
+from fsspec.core import url_to_fs
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import fsspec_options, fsspec_url
+
+
+def open_output(spec: StoreSpec, path: str) -> BinaryIO:
+    """Create `path` and return it open for writing; a local file must not exist.
+
+    `StoreRefusedError` if fsspec cannot open such a store here.
+    """
+    if spec.scheme == "file":
+        return open(path, "xb")
+    try:
+        fs, _ = url_to_fs(f"{spec.scheme}://{spec.authority}/", **fsspec_options(spec))
+    except (ImportError, TypeError, ValueError) as e:
+        raise StoreRefusedError(
+            f"{spec.scheme}://{spec.authority}: cannot be written to by fsspec on this node: {e}; "
+            f"install what it needs on all nodes, or let the tasks write in another way"
+        ) from e
+    opened: Any = fs.open(fsspec_url(spec, path), "wb")
+    return cast("BinaryIO", opened)

@@ -1,0 +1,302 @@
+"""Ray Data's writes on a cluster of three raylets: each row once, or nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+import ray.data
+from click.testing import CliRunner
+from ray.data.checkpoint import CheckpointConfig
+from ray.data.expressions import col
+
+import ray_committer
+from ray_committer import CommitOptions, Outcome
+from ray_committer.cli.main import main
+from ray_committer.errors import CommitCancelledError, CommitConflictError
+from ray_committer.events import StageStarted
+from ray_committer.ray_data import ManifestDatasink
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.usefixtures("ray_cluster"),
+    # Ray Data's own, of its own settings.
+    pytest.mark.filterwarnings("ignore:`use_.*` is deprecated:DeprecationWarning"),
+]
+
+ODD = ["plain", "a b", "50%", "x:y=z", "日本 é", None, "a/b", "😀\"'"]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    yield
+    context.checkpoint_config = None
+
+
+def dataset(rows: int = 40, *, blocks: int = 4) -> ray.data.Dataset:
+    table = pa.table({"id": range(rows), "p": [ODD[number % len(ODD)] for number in range(rows)]})
+    return ray.data.from_arrow(table).repartition(blocks).materialize()
+
+
+def rows(dest: Path, kind: str = "parquet") -> list[dict[str, Any]]:
+    """What is there by pyarrow's own reader."""
+    found = pyarrow.dataset.dataset(dest, format=kind, partitioning="hive").to_table()
+    return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+
+def ids(dest: Path) -> list[int]:
+    return [row["id"] for row in rows(dest)]
+
+
+def nothing_is_left(dest: Path) -> bool:
+    return not (dest / "_temporary").exists() and not list(dest.rglob("part-*"))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_odd_partitions_are_read_back_equal(dest: Path, kind: str):
+    sink = ManifestDatasink(str(dest), kind, partition_by=["p"])
+    dataset().write_datasink(sink)
+    assert sink.report is not None
+    assert (sink.report.outcome, sink.report.manifests) == (Outcome.COMMITTED, 4)
+    assert sink.report.moved == len(list(dest.rglob(f"part-*.{kind}")))
+    expected = [{"id": number, "p": ODD[number % len(ODD)]} for number in range(40)]
+    assert rows(dest, kind) == expected
+    if kind == "parquet":
+        partitioning = ray.data.datasource.Partitioning("hive")
+        read = ray.data.read_parquet(str(dest), partitioning=partitioning).take_all()
+        found = {row["id"]: row["p"] for row in read}
+        null = "__HIVE_DEFAULT_PARTITION__"  # Ray Data's reader does not take it for a null
+        assert found == {row["id"]: row["p"] or null for row in expected}
+
+
+def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(dest: Path):
+    sink = ManifestDatasink(str(dest), partition_by="p")
+    dataset(8).write_datasink(sink)
+    dataset(8).write_datasink(sink)
+    assert ids(dest) == sorted([*range(8), *range(8)])
+    dataset(3).write_datasink(ManifestDatasink(str(dest), partition_by="p", mode="overwrite"))
+    assert ids(dest) == [0, 1, 2]
+    with pytest.raises(CommitConflictError, match="holds data already"):
+        dataset(3).write_datasink(ManifestDatasink(str(dest), mode="error"))
+    assert ids(dest) == [0, 1, 2]
+
+
+def test_the_commit_runs_on_the_ray_of_the_driver(dest: Path):
+    options = CommitOptions(workers=2)
+    sink = ManifestDatasink(str(dest), partition_by="p", executor="ray", options=options)
+    dataset().write_datasink(sink)
+    assert sink.report is not None
+    assert (sink.report.executor, sink.report.workers) == ("ray", 2)
+    assert ids(dest) == list(range(40))
+
+
+def test_a_pool_serves_several_writes(dest: Path):
+    with ray_committer.commit_pool(CommitOptions(workers=1)) as pool:
+        sink = ManifestDatasink(str(dest), executor=pool)
+        for _ in range(2):
+            dataset(4).write_datasink(sink)
+            assert sink.report is not None
+            assert sink.report.executor == "ray"
+    assert ids(dest) == sorted([*range(4), *range(4)])
+
+
+def test_datasets_without_rows_are_a_success(dest: Path):
+    dataset(8).write_datasink(ManifestDatasink(str(dest)))
+    none = dataset(8).filter(expr=col("id") < 0)
+    none.write_datasink(ManifestDatasink(str(dest), mode="overwrite"))
+    assert rows(dest) == []
+    assert (dest / "_SUCCESS").is_file()
+    sink = ManifestDatasink(str(dest), mode="overwrite", partition_by="p")
+    ray.data.from_arrow([pa.table({"id": [1], "p": [2]}).slice(0, 0)]).write_datasink(sink)
+    assert sink.report is not None
+    assert sink.report.files == 0
+
+
+def test_pandas_blocks_are_written_too(dest: Path):
+    frame = pandas.DataFrame({"id": [1, 2], "p": ["x", None]})
+    ray.data.from_pandas(frame).write_datasink(ManifestDatasink(str(dest), partition_by="p"))
+    assert rows(dest) == [{"id": 1, "p": "x"}, {"id": 2, "p": None}]
+
+
+def fails(marker: Path, *, times: int) -> Any:
+    """A function of rows that fails in the first `times` tasks that see row 0."""
+
+    def fail(row: dict[str, Any]) -> dict[str, Any]:
+        if row["id"] == 0:
+            seen = len(list(marker.parent.glob(f"{marker.name}-*")))
+            Path(f"{marker}-{seen}").touch()
+            if seen < times:
+                raise RuntimeError("simulated failure of a task")
+        return row
+
+    return fail
+
+
+def test_a_task_that_fails_for_good_leaves_nothing(dest: Path, tmp_path: Path):
+    failing = dataset().map(fails(tmp_path / "ran", times=9))
+    with pytest.raises(Exception, match="simulated failure of a task"):
+        failing.write_datasink(ManifestDatasink(str(dest), partition_by="p"))
+    assert nothing_is_left(dest)
+
+
+def test_a_failed_overwrite_keeps_the_old_data(dest: Path, tmp_path: Path):
+    dataset(8).write_datasink(ManifestDatasink(str(dest)))
+    sink = ManifestDatasink(str(dest), mode="overwrite")
+    with pytest.raises(Exception, match="simulated failure of a task"):
+        dataset().map(fails(tmp_path / "ran", times=9)).write_datasink(sink)
+    assert ids(dest) == list(range(8))
+    assert not (dest / "_temporary").exists()
+    dataset(3).write_datasink(sink)
+    assert ids(dest) == [0, 1, 2]
+
+
+class FailsOnce(ManifestDatasink):
+    """The first attempt of the first task fails when it has committed."""
+
+    marker: str
+
+    def write(self, blocks: Any, ctx: Any) -> Any:
+        result = super().write(blocks, ctx)
+        if ctx.task_idx == 0 and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            raise RuntimeError("simulated failure of a task")
+        return result
+
+
+def test_a_task_that_fails_once_is_repeated_and_counts_once(dest: Path, tmp_path: Path):
+    sink = FailsOnce(str(dest), partition_by="p")
+    sink.marker = str(tmp_path / "failed")
+    dataset().write_datasink(sink, ray_remote_args={"max_retries": 2, "retry_exceptions": True})
+    assert Path(sink.marker).exists()
+    assert ids(dest) == list(range(40))
+    assert sink.report is not None
+    assert sink.report.manifests == 4
+
+
+class LosesItsResult(ManifestDatasink):
+    """The worker dies when the first task has committed: Ray runs the task again."""
+
+    marker: str
+
+    def write(self, blocks: Any, ctx: Any) -> Any:
+        result = super().write(blocks, ctx)
+        if ctx.task_idx == 0 and not Path(self.marker).exists():
+            Path(self.marker).write_text(result.manifest)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+def test_an_attempt_whose_result_was_lost_is_not_committed(dest: Path, tmp_path: Path):
+    sink = LosesItsResult(str(dest), partition_by="p")
+    sink.marker = str(tmp_path / "lost")
+    dataset().write_datasink(sink)
+    lost = Path(sink.marker).read_text().removeprefix("task_").removesuffix("-manifest.json")
+    assert lost
+    assert not list(dest.rglob(f"*{lost}*"))
+    assert ids(dest) == list(range(40))
+    assert not (dest / "_temporary").exists()
+
+
+class CommitsTwice(ManifestDatasink):
+    """Each task has a second attempt that commits after the one whose result counts."""
+
+    def write(self, blocks: Any, ctx: Any) -> Any:
+        kept = list(blocks)
+        result = super().write(kept, ctx)
+        super().write(kept, ctx)
+        return result
+
+
+def test_of_two_attempts_that_commit_one_counts(dest: Path):
+    sink = CommitsTwice(str(dest), partition_by="p")
+    dataset().write_datasink(sink)
+    assert sink.report is not None
+    assert sink.report.manifests == 4
+    assert ids(dest) == list(range(40))
+
+
+class StopsInTheCommit(ManifestDatasink):
+    """Its commit is cancelled when the record is written."""
+
+    def on_write_complete(self, write_result: Any) -> None:
+        assert self._job is not None
+        token = ray_committer.CancelToken()
+        tasks = tuple(write_result.write_returns)
+        options = CommitOptions(committed_tasks=tasks, ignore_other_attempts=True)
+
+        def cancel(event: object) -> None:
+            if isinstance(event, StageStarted) and event.stage == "job_stage_rename_files":
+                token.cancel()
+
+        ray_committer.commit_job(
+            self._job.dest, self._job.job_id, options=options, cancel=token, on_event=cancel
+        )
+
+
+def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(dest: Path):
+    with pytest.raises(CommitCancelledError) as caught:
+        dataset().write_datasink(StopsInTheCommit(str(dest), partition_by="p"))
+    assert "ray-committer commit" in "".join(caught.value.__notes__)
+    (job,) = ray_committer.list_jobs(str(dest))
+    assert (job.state, job.manifests) == ("recorded", 4)
+    result = CliRunner().invoke(main, ["commit", str(dest)])
+    assert result.exit_code == 0, result.output
+    assert ids(dest) == list(range(40))
+
+
+@pytest.mark.filterwarnings("ignore:You've enabled checkpointing:UserWarning")
+@pytest.mark.filterwarnings("ignore:Checkpointing with non-file datasink:UserWarning")
+def test_checkpoints_are_refused_before_anything_is_written(dest: Path, tmp_path: Path):
+    sink = ManifestDatasink(str(dest))
+    written = dataset()
+    config = CheckpointConfig(id_column="id", checkpoint_path=str(tmp_path / "checkpoints"))
+    ray.data.DataContext.get_current().checkpoint_config = config
+    with pytest.raises(ValueError, match="checkpoints are on"):
+        ManifestDatasink(str(dest))
+    later = dataset()
+    ray.data.DataContext.get_current().checkpoint_config = None
+    assert later.context.checkpoint_config is not None
+    with pytest.raises(Exception, match="checkpoints are on"):
+        later.write_datasink(sink)
+    assert nothing_is_left(dest)
+    written.write_datasink(sink)
+    assert ids(dest) == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"format": "orc"}, "format 'orc': is not one of"),
+        ({"mode": "ignore"}, "mode 'ignore': is not one of"),
+        ({"format_options": {"sep": ";"}}, "sep"),
+    ],
+)
+def test_what_a_sink_cannot_do_is_refused_at_once(dest: Path, arguments: dict[str, Any], what: str):
+    with pytest.raises(ValueError, match=what):
+        ManifestDatasink(str(dest), **arguments)
+
+
+@pytest.mark.parametrize("columns", [["q"], ["p", "id"]])
+def test_columns_that_cannot_be_partitions_are_refused_before_any_task(dest: Path, columns: list[str]):
+    with pytest.raises(Exception, match=r"leaves no column|'q': is not one of id, p"):
+        dataset().write_datasink(ManifestDatasink(str(dest), partition_by=columns))
+    assert not dest.exists()
+
+
+def test_one_sink_writes_one_dataset_at_a_time(dest: Path):
+    sink = ManifestDatasink(str(dest))
+    sink.on_write_start(None)
+    with pytest.raises(RuntimeError, match="this sink is still writing job"):
+        sink.on_write_start(None)
+    sink.on_write_failed(RuntimeError("simulated"))
+    assert nothing_is_left(dest)

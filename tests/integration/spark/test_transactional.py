@@ -1,0 +1,247 @@
+"""`write_transactional` in Spark 3.5 and 4: each row once, or nothing, read back by Spark."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+
+import ray_committer
+from ray_committer import CommitOptions, Outcome, arrow_job
+from ray_committer.arrow_files import FileLayout
+from ray_committer.cli.main import main
+from ray_committer.errors import CommitConflictError, CommitRecordExistsError
+from ray_committer.options import CommittedTask
+from ray_committer.spark.transactional import RESULT, WriteTask, write_transactional
+from tests.integration.spark.conftest import data_files
+from tests.integration.spark.test_spark_writes import fail_task, texts
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    # Spark 3.5's own, when it looks at the version of PyArrow.
+    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
+]
+
+ODD = ["plain", "a b", "50%", "x:y=z", "日本 é", None, "a/b", "😀\"'", "{[^]}?*#\\", "a+b,c"]
+
+
+@pytest.fixture
+def odd(spark: SparkSession) -> DataFrame:
+    """100 rows over three tasks, with a partition of every kind of text, null included."""
+    rows = [(number, ODD[number % len(ODD)], f"{number}\n,'\"") for number in range(100)]
+    return spark.createDataFrame(rows, "id long, p string, text string").repartition(3, "id")
+
+
+def directories(dest: Path) -> set[str]:
+    return {str(Path(name).parent) for name in data_files(dest)}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv", "json"])
+def test_odd_partitions_are_read_back_equal_by_spark_and_by_pyarrow(
+    spark: SparkSession, odd: DataFrame, tmp_path: Path, file_format: str
+):
+    ours, theirs = tmp_path / "ours é %", tmp_path / "theirs"
+    report = write_transactional(odd, str(ours), format=file_format, partition_by=["p"])
+    assert report is not None
+    assert (report.outcome, report.manifests) == (Outcome.COMMITTED, 3)
+    odd.write.partitionBy("p").format(file_format).save(str(theirs))
+    assert directories(ours) == directories(theirs)
+    read = spark.read.schema("id long, text string, p string").options(header=True, multiLine=True)
+    options = {"escape": '"'} if file_format == "csv" else {}
+    if file_format == "json":
+        read = spark.read.schema("id long, text string, p string")
+    found = read.options(**options).format(file_format).load(str(ours))
+    assert texts(found) == texts(odd.select("id", "text", "p"))
+    table = pyarrow.dataset.dataset(ours, format=file_format, partitioning="hive").to_table()
+    assert sorted((row["id"], row["p"]) for row in table.to_pylist()) == [
+        (number, ODD[number % len(ODD)]) for number in range(100)
+    ]
+    assert not (ours / "_temporary").exists()
+
+
+def test_types_and_partitions_of_many_types_are_read_as_spark_reads_its_own(
+    spark: SparkSession, tmp_path: Path
+):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    moment = datetime.datetime(2024, 2, 29, 12, 30, 15, 120000)
+    rows = [
+        (1, True, 0.1, decimal.Decimal("1.50"), datetime.date(2024, 2, 29), moment, [1, None], b"\0"),
+        (2, None, None, None, None, None, None, None),
+    ]
+    schema = (
+        "id long, b boolean, f double, d decimal(9,2), day date, t timestamp, l array<int>, x binary"
+    )
+    frame = spark.createDataFrame(rows, schema)
+    for column in ("b", "f", "d", "day", "t"):
+        copied = frame.withColumn("p", frame[column])
+        write_transactional(copied, str(ours / column), partition_by="p")
+        copied.write.partitionBy("p").parquet(str(theirs / column))
+        assert directories(ours / column) == directories(theirs / column)
+        ours_read, theirs_read = (spark.read.parquet(str(root / column)) for root in (ours, theirs))
+        assert ours_read.schema == theirs_read.schema
+        assert sorted(map(repr, ours_read.collect())) == sorted(map(repr, theirs_read.collect()))
+
+
+def test_a_retried_task_is_counted_once(spark, rows: DataFrame, tmp_path: Path):
+    fail = fail_task(str(tmp_path / "ran"), times=1)
+    report = write_transactional(rows.select(fail("id").alias("id")), str(tmp_path / "t"))
+    assert (tmp_path / "ran-0-1").exists()
+    assert report is not None
+    assert report.manifests == 3
+    assert spark.read.parquet(str(tmp_path / "t")).distinct().count() == 600
+    assert spark.read.parquet(str(tmp_path / "t")).count() == 600
+
+
+def test_a_task_that_fails_for_good_leaves_nothing_and_keeps_the_old_data(
+    spark, rows: DataFrame, tmp_path: Path
+):
+    dest = tmp_path / "t"
+    fail = fail_task(str(tmp_path / "ran"), times=9)
+    failing = rows.select(fail("id").alias("id"))
+    with pytest.raises(Exception, match="simulated failure of a task"):
+        write_transactional(failing, str(dest))
+    assert data_files(dest) == set()
+    assert not (dest / "_temporary").exists()
+    write_transactional(rows, str(dest), partition_by="p")
+    before = data_files(dest)
+    with pytest.raises(Exception, match="simulated failure of a task"):
+        write_transactional(failing, str(dest), mode="overwrite")
+    assert data_files(dest) == before
+    assert not (dest / "_temporary").exists()
+
+
+def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path: Path):
+    dest = tmp_path / "t"
+    layout = FileLayout("parquet", ("p",))
+    job = arrow_job.start(str(dest), layout, options=CommitOptions())
+
+    def twice(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept = list(batches)
+        yield from list(WriteTask(job)(kept))
+        list(WriteTask(job)(kept))
+
+    found = rows.mapInArrow(twice, RESULT).collect()
+    results = [CommittedTask(row.manifest, row.digest, row.task_attempt_id) for row in found]
+    assert len(list((dest / "_temporary" / job.job_id / "00" / "manifests").iterdir())) == 6
+    assert arrow_job.commit(job, results, executor="threads").manifests == 3
+    assert texts(spark.read.parquet(str(dest))) == texts(rows)
+
+
+def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(
+    spark, rows: DataFrame, tmp_path: Path
+):
+    dest = str(tmp_path / "t")
+    for mode, count in (("error", 600), ("append", 1200), ("overwrite", 600)):
+        write_transactional(rows, dest, mode=mode, partition_by=["p", "text"])
+        assert spark.read.parquet(dest).count() == count
+    ran = fail_task(str(tmp_path / "ran"), times=0)
+    with pytest.raises(CommitConflictError, match="holds data already"):
+        write_transactional(rows.select(ran("id").alias("id")), dest, mode="error")
+    assert list(tmp_path.glob("ran-*")) == []
+
+
+def test_a_table_can_be_overwritten_with_what_is_read_from_it(spark, rows: DataFrame, tmp_path: Path):
+    dest = str(tmp_path / "t")
+    write_transactional(rows, dest)
+    write_transactional(spark.read.parquet(dest).where("id < 10"), dest, mode="overwrite")
+    assert spark.read.parquet(dest).count() == 10
+
+
+@pytest.mark.parametrize("nothing", ["no rows", "no tasks"])
+def test_without_rows_readers_still_find_the_columns(
+    spark, rows: DataFrame, tmp_path: Path, nothing: str
+):
+    dest = tmp_path / "t"
+    write_transactional(rows, str(dest))
+    empty = rows.where("id < 0") if nothing == "no rows" else rows.where(lit(False))
+    report = write_transactional(empty, str(dest), mode="overwrite")
+    assert report is not None
+    assert report.files == 1
+    assert spark.read.parquet(str(dest)).count() == 0
+    assert sorted(spark.read.parquet(str(dest)).columns) == ["id", "p", "text"]
+    write_transactional(empty, str(tmp_path / "p"), partition_by="p")
+    assert [path.name for path in (tmp_path / "p").glob("[!.]*")] == ["_SUCCESS"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"format": "orc"}, "format 'orc': is not one of"),
+        ({"partition_by": ["q"]}, "partition column 'q': is not one of"),
+        ({"partition_by": ["id", "p", "text"]}, "leaves no column"),
+        ({"mode": "ignore"}, "mode 'ignore': is not one of"),
+        ({"mode": "overwrite", "with_transaction": False}, "mode 'overwrite' needs the transaction"),
+        ({"partition_by": ["q"], "with_transaction": False}, "partition column 'q': is not one of"),
+        ({"format_options": {"sep": ";"}}, "sep"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_task(
+    rows: DataFrame, tmp_path: Path, arguments: dict[str, Any], what: str
+):
+    ran = fail_task(str(tmp_path / "ran"), times=0)
+    with pytest.raises(ValueError, match=what):
+        write_transactional(rows.withColumn("id", ran("id")), str(tmp_path / "t"), **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_transaction_files_are_written_in_place_and_a_warning_says_so(
+    spark, odd: DataFrame, tmp_path: Path
+):
+    dest = tmp_path / "t"
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="is written without a transaction") as caught:
+            assert write_transactional(odd, str(dest), partition_by="p", with_transaction=False) is None
+        assert [one.filename for one in caught if one.category is UserWarning] == [__file__]
+    assert not (dest / "_SUCCESS").exists()
+    assert spark.read.parquet(str(dest)).count() == 200
+
+
+def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
+    spark, rows: DataFrame, tmp_path: Path
+):
+    """A file stands where a directory must go: the record is written, and then it is in the way."""
+    dest = tmp_path / "t"
+    dest.mkdir()
+    (dest / "p=1").write_text("in the way")
+    with pytest.raises(Exception, match="p=1") as caught:
+        write_transactional(rows, str(dest), partition_by="p")
+    assert "ray-committer commit" in "".join(caught.value.__notes__)
+    (job,) = ray_committer.list_jobs(str(dest))
+    assert (job.state, job.manifests) == ("recorded", 3)
+    with pytest.raises(CommitRecordExistsError):
+        ray_committer.abort_job(str(dest))
+    (dest / "p=1").unlink()
+    result = CliRunner().invoke(main, ["commit", str(dest)])
+    assert result.exit_code == 0, result.output
+    assert spark.read.parquet(str(dest)).count() == 600
+
+
+@pytest.mark.ray
+def test_the_commit_runs_on_the_ray_of_the_driver(spark, rows: DataFrame, tmp_path: Path):
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        options = CommitOptions(workers=2)
+        report = write_transactional(
+            rows, str(tmp_path / "t"), partition_by="p", executor="ray", options=options
+        )
+        assert report is not None
+        assert (report.executor, report.workers, report.moved) == ("ray", 2, 12)
+    finally:
+        ray.shutdown()
+        os.environ.pop("RAY_AUTH_MODE", None)
+    assert json.loads((tmp_path / "t" / "_SUCCESS").read_bytes())["committer"] == "ray_committer"
+    assert spark.read.parquet(str(tmp_path / "t")).count() == 600

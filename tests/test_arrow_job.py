@@ -1,0 +1,275 @@
+"""A job of Arrow tasks: each row once, whatever attempts there were and whoever dies when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from click.testing import CliRunner
+
+import ray_committer
+from ray_committer import CommitOptions, CommittedTask, ConflictMode, Outcome, arrow_job
+from ray_committer.arrow_files import FileLayout
+from ray_committer.arrow_job import ArrowJob
+from ray_committer.cli.main import main
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitRecordExistsError,
+    IncompleteJobError,
+    MissingManifestsError,
+    PreflightError,
+    TaskCommitError,
+)
+from ray_committer.protocol.paths import new_job_attempt
+
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
+
+
+def table(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "p": [one % 2 for one in ids]}, SCHEMA)
+
+
+def ids(dest: Path) -> list[int]:
+    found = pyarrow.dataset.dataset(dest, partitioning="hive").to_table(columns=["id"])
+    return sorted(found.column("id").to_pylist())
+
+
+@pytest.fixture
+def start(dest: Path) -> Callable[..., ArrowJob]:
+    def start(mode: str = "append", **values: object) -> ArrowJob:
+        options = CommitOptions(mode=arrow_job.conflict_mode(mode))
+        layout = FileLayout("parquet", ("p",))
+        return arrow_job.start(str(dest), layout, options=options, **values)
+
+    return start
+
+
+def commit(job: ArrowJob, *results: CommittedTask | None) -> ray_committer.CommitReport:
+    return arrow_job.commit(job, results, executor="inline")
+
+
+def test_the_rows_of_all_tasks_arrive_and_nothing_is_visible_before(start, dest: Path):
+    job = start()
+    results = [arrow_job.write_attempt(job, task, [table(task, task + 10)]) for task in range(3)]
+    assert [path.name for path in dest.iterdir()] == ["_temporary"]
+    report = commit(job, *results)
+    assert (report.outcome, report.manifests, report.moved) == (Outcome.COMMITTED, 3, 3)
+    assert ids(dest) == [0, 1, 2, 10, 11, 12]
+    assert not (dest / "_temporary").exists()
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+def test_of_two_committed_attempts_of_a_task_the_named_one_counts(start, dest: Path, winner: int):
+    job = start()
+    attempts = [arrow_job.write_attempt(job, 0, [table(number)]) for number in (100, 200)]
+    other = arrow_job.write_attempt(job, 1, [table(1)])
+    assert commit(job, attempts[winner], other).manifests == 2
+    assert ids(dest) == sorted([1, [100, 200][winner]])
+    assert not (dest / "_temporary").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--assume-complete"], ["--expect-tasks", "2"]])
+def test_nobody_else_can_commit_both_attempts_of_a_task(start, dest: Path, arguments: list[str]):
+    job = start()
+    for _ in range(2):
+        arrow_job.write_attempt(job, 0, [table(1)])
+    result = CliRunner().invoke(main, ["commit", str(dest), *arguments])
+    assert result.exit_code == 1
+    assert "is of the same task as" in result.output
+    assert not list(dest.glob("p=*"))
+
+
+def test_a_manifest_that_is_named_and_gone_stops_the_commit(start, dest: Path):
+    job = start()
+    results = [arrow_job.write_attempt(job, task, [table(task)]) for task in range(2)]
+    Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest).unlink()
+    with pytest.raises(MissingManifestsError, match="2 tasks succeeded but 1 manifests are here"):
+        commit(job, *results)
+
+
+def test_a_manifest_that_has_changed_stops_the_commit(start, dest: Path):
+    job = start()
+    results = [arrow_job.write_attempt(job, 0, [table(1)])]
+    path = Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest)
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(PreflightError, match="is not what the successful task attempt saved"):
+        commit(job, *results)
+
+
+def test_a_result_without_a_name_stops_the_commit(start, dest: Path):
+    job = start()
+    with pytest.raises(IncompleteJobError, match="1 of 2 write tasks did not say"):
+        commit(job, arrow_job.write_attempt(job, 0, [table(1)]), None)
+    assert not list(dest.glob("p=*"))
+
+
+def test_a_failed_attempt_leaves_nothing_and_the_next_one_counts(start, dest: Path):
+    job = start()
+
+    def broken() -> Iterator[pa.Table]:
+        yield table(1, 2)
+        raise RuntimeError("simulated failure of a task")
+
+    with pytest.raises(RuntimeError, match="simulated"):
+        arrow_job.write_attempt(job, 0, broken())
+    attempt = new_job_attempt(str(dest), job.job_id, 0)
+    assert not list(Path(attempt.tasks).iterdir())
+    commit(job, arrow_job.write_attempt(job, 0, [table(1, 2)]))
+    assert ids(dest) == [1, 2]
+
+
+def test_an_attempt_that_wakes_after_the_abort_brings_nothing_back(start, dest: Path):
+    job = start()
+
+    def aborted() -> Iterator[pa.Table]:
+        assert arrow_job.abort(job)
+        yield table(1)
+
+    with pytest.raises(TaskCommitError, match="was aborted"):
+        arrow_job.write_attempt(job, 0, aborted())
+    with pytest.raises(TaskCommitError, match="is no job that was set up"):
+        arrow_job.write_attempt(job, 0, [table(1)])
+    assert not (dest / "_temporary").exists()
+
+
+def test_an_attempt_that_ends_after_the_commit_changes_nothing(start, dest: Path):
+    job = start()
+
+    def committed() -> Iterator[pa.Table]:
+        commit(job, arrow_job.write_attempt(job, 0, [table(1)]))
+        yield table(1)
+
+    with pytest.raises(TaskCommitError):
+        arrow_job.write_attempt(job, 0, committed())
+    assert ids(dest) == [1]
+    assert not (dest / "_temporary").exists()
+
+
+def test_a_failing_block_aborts_and_says_what_it_said(start, dest: Path):
+    job = start("overwrite")
+    arrow_job.write_attempt(job, 0, [table(1)])
+    with pytest.raises(KeyboardInterrupt), arrow_job.aborted_on_failure(job):
+        raise KeyboardInterrupt
+    assert not (dest / "_temporary").exists()
+
+
+def test_an_abort_after_the_record_deletes_nothing_and_the_command_finishes(start, dest: Path):
+    commit(first := start(), arrow_job.write_attempt(first, 0, [table(7)]))
+    job = start("overwrite")
+    results = (arrow_job.write_attempt(job, 0, [table(1)]), arrow_job.write_attempt(job, 0, [table(1)]))
+    options = CommitOptions(
+        mode=ConflictMode.OVERWRITE, committed_tasks=results[:1], ignore_other_attempts=True
+    )
+    ray_committer.record_job(str(dest), job.job_id, executor="inline", options=options)
+    error = RuntimeError("the commit failed")
+    assert not arrow_job.abort(job, error)
+    assert "ray-committer commit" in error.__notes__[0]
+    with pytest.raises(CommitRecordExistsError):
+        ray_committer.abort_job(str(dest), job.job_id)
+    result = CliRunner().invoke(main, ["commit", str(dest)])
+    assert result.exit_code == 0, result.output
+    assert ids(dest) == [1]
+    assert not (dest / "_temporary").exists()
+
+
+DRIVER = """
+import os, sys
+import ray_committer
+from ray_committer import api, arrow_job
+from tests.test_arrow_job import table
+from ray_committer.arrow_files import FileLayout
+from ray_committer.events import StageStarted
+
+def die(event):
+    if isinstance(event, StageStarted) and event.stage == "job_stage_rename_files":
+        os._exit(9)
+
+job = arrow_job.start(sys.argv[1], FileLayout("parquet", ("p",)), options=ray_committer.CommitOptions())
+results = [arrow_job.write_attempt(job, task, [table(task)]) for task in (0, 1, 1)]
+commit = api.commit_job
+api.commit_job = lambda *args, **named: commit(*args, **named, on_event=die)
+arrow_job.commit(job, results[:2], executor="inline")
+"""
+
+
+def test_a_driver_that_dies_after_the_record_is_finished_by_the_command(dest: Path):
+    died = subprocess.run([sys.executable, "-c", DRIVER, str(dest)], check=False)
+    assert died.returncode == 9
+    assert not list(dest.glob("p=*/*"))
+    assert CliRunner().invoke(main, ["commit", str(dest)]).exit_code == 0
+    assert ids(dest) == [0, 1]
+    assert not (dest / "_temporary").exists()
+
+
+def test_modes_are_append_overwrite_and_error(start, dest: Path):
+    commit(job := start("error"), arrow_job.write_attempt(job, 0, [table(1)]))
+    commit(job := start(), arrow_job.write_attempt(job, 0, [table(2)]))
+    assert ids(dest) == [1, 2]
+    with pytest.raises(CommitConflictError, match="holds data already"):
+        start("error")
+    assert not (dest / "_temporary").exists()
+    commit(job := start("overwrite"), arrow_job.write_attempt(job, 0, [table(3)]))
+    assert ids(dest) == [3]
+    with pytest.raises(ValueError, match="mode 'ignore': is not one of append, error, overwrite"):
+        start("ignore")
+
+
+def test_data_that_came_while_the_tasks_ran_is_found_by_mode_error(start, dest: Path):
+    job, other = start("error"), start("error")
+    result = arrow_job.write_attempt(job, 0, [table(1)])
+    commit(other, arrow_job.write_attempt(other, 0, [table(2)]))
+    with pytest.raises(CommitConflictError, match="holds data already"):
+        commit(job, result)
+    assert ids(dest) == [2]
+
+
+def test_a_failed_overwrite_keeps_the_old_data(start, dest: Path):
+    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1)]))
+    job = start("overwrite")
+    arrow_job.write_attempt(job, 0, [table(2)])
+    assert arrow_job.abort(job)
+    assert ids(dest) == [1]
+    assert not (dest / "_temporary").exists()
+
+
+def test_no_result_at_all_is_an_empty_output(start, dest: Path):
+    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1)]))
+    assert commit(start("overwrite")).files == 0
+    assert (dest / "_SUCCESS").is_file()
+    assert not list(dest.glob("p=*/*"))
+
+
+def test_a_durable_job_forces_its_files_to_disk(dest: Path, monkeypatch: pytest.MonkeyPatch):
+    synced: list[str] = []
+    real = arrow_job.sync
+    monkeypatch.setattr(arrow_job, "sync", lambda store, path: (synced.append(path), real(store, path)))
+    for durable in (False, True):
+        options = CommitOptions(durable=durable)
+        job = arrow_job.start(str(dest), FileLayout("parquet", ("p",)), options=options)
+        arrow_job.write_attempt(job, 0, [table(1, 2)])
+        assert [Path(path).parent.name for path in synced] == (["p=1", "p=0"] if durable else [])
+
+
+def test_two_jobs_beside_each_other_keep_out_of_each_others_way(start, dest: Path):
+    jobs = [start(), start()]
+    results = [arrow_job.write_attempt(job, 0, [table(number)]) for number, job in enumerate(jobs)]
+    for job, result in zip(jobs, results, strict=True):
+        commit(job, result)
+    assert ids(dest) == [0, 1]
+
+
+def test_a_token_is_not_shown():
+    job = ArrowJob("/t", "job_1", FileLayout("parquet"), CommitOptions(), {"token": "secret"})
+    assert "secret" not in repr(job)
+
+
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path):
+    (tmp_path / "pyarrow.py").write_text("raise ImportError('none', name='pyarrow')")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ray_committer.arrow_job"
+    failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pyarrow is not installed; to write by Arrow, install ray-committer[arrow]" in failed.stderr
