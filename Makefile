@@ -19,7 +19,8 @@ demo: setup spark4
 
 test: setup spark4 npm
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/integration/hadoop
-	.venv-spark4/bin/python -m pytest tests/integration/spark tests/integration/hadoop
+	.venv-spark4/bin/python -m pytest -n $(WORKERS) --dist loadgroup \
+		tests/integration/spark tests/integration/hadoop
 
 check: setup
 	.venv/bin/ruff format --check .

@@ -64,7 +64,7 @@ def _hdfs(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def _webhdfs(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:
+def _umask(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:
     umask = conf.get(UMASK)
     return {UMASK: umask} if umask else {}
 
@@ -79,7 +79,8 @@ def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any
 
 _MAPPERS: dict[str, _Mapper] = {
     "hdfs": _hdfs,
-    "webhdfs": _webhdfs,
+    "webhdfs": _umask,
+    "file": _umask,  # Hadoop goes by its own umask there, too, and not by the process'
     "gs": _gs,
     "gcs": _gs,
     "abfs": _abfs,

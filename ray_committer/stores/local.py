@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+from ray_committer.stores.hdfs_protocol import UMASK, permissions
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -25,7 +26,11 @@ Rename = Callable[[str, str], None]
 
 
 class LocalStore:
-    """`StoreOperations` on ``file://``; about 10 microseconds a rename."""
+    """`StoreOperations` on ``file://``; about 10 microseconds a rename.
+
+    With the storage option ``fs.permissions.umask-mode`` files and directories that it makes get the
+    modes that Hadoop would give them; without it the umask of the process counts, as everywhere.
+    """
 
     capabilities = StoreCapabilities(
         listing_is_cheap=True,
@@ -38,6 +43,7 @@ class LocalStore:
     def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
         self.spec = spec
         self._rename = rename or rename_without_replacing
+        self._modes = permissions(spec.storage_options) if UMASK in spec.storage_options else None
 
     def get_status(self, path: str) -> FileStatus | None:
         try:
@@ -63,11 +69,16 @@ class LocalStore:
 
     def write(self, path: str, data: bytes) -> None:
         with open(path, "wb") as file:
+            if self._modes is not None:
+                os.fchmod(file.fileno(), self._modes[0])
             file.write(data)
 
     def mkdirs(self, path: str) -> None:
         try:
-            os.makedirs(path, exist_ok=True)
+            if self._modes is None:
+                os.makedirs(path, exist_ok=True)
+            else:
+                _make_directories(path, self._modes[1])
         except (FileExistsError, NotADirectoryError) as e:
             raise FileExistsError(errno.EEXIST, "a file stands in the way", e.filename) from e
 
@@ -115,6 +126,22 @@ class LocalStore:
             return self.list_status(path)
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+
+def _make_directories(path: str, mode: int) -> None:
+    """Make a directory and those above it, each with `mode`, and with the group bit that it inherits."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+        return
+    except FileNotFoundError:
+        _make_directories(os.path.dirname(path), mode)
+        _make_directories(path, mode)
+        return
+    inherited = os.stat(path).st_mode & stat.S_ISGID
+    os.chmod(path, mode | inherited)
 
 
 def rename_without_replacing(source: str, dest: str) -> None:

@@ -345,7 +345,9 @@ def test_hdfs_gets_its_name_services_and_none_of_hadoops_retries():
 def test_a_path_without_a_scheme_is_on_the_default_file_system(default, destination, expected):
     conf = HadoopConf({"fs.defaultFS": default, **HDFS})
     assert qualify(destination, conf) == expected
-    assert bool(storage_options(destination, conf)) == expected.startswith("hdfs")
+    options = storage_options(destination, conf)
+    assert ("dfs.nameservices" in options) == expected.startswith("hdfs")
+    assert ("fs.permissions.umask-mode" in options) == expected.startswith(("hdfs", "file"))
 
 
 def test_a_view_of_others_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -204,3 +205,30 @@ def test_a_denied_rename_is_no_refusal_of_the_file_system(tmp_path: Path):
         assert result.stdout == f"denied {directory}/a\n", result.stderr
     finally:
         shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize(("umask", "directory", "file"), [("022", 0o755, 0o644), ("007", 0o770, 0o660)])
+def test_hadoops_umask_counts_where_it_is_given(tmp_path: Path, umask: str, directory: int, file: int):
+    store = LocalStore(StoreSpec("file", storage_options={"fs.permissions.umask-mode": umask}))
+    before = os.umask(0o077)
+    try:
+        for _ in range(2):
+            store.mkdirs(f"{tmp_path}/a/b/c")
+        store.write(f"{tmp_path}/a/b/c/file", b"data")
+    finally:
+        os.umask(before)
+    modes = [
+        stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b", "a/b/c", "a/b/c/file")
+    ]
+    assert modes == [directory] * 3 + [file]
+    with pytest.raises(FileExistsError):
+        store.mkdirs(f"{tmp_path}/a/b/c/file")
+    with pytest.raises(FileExistsError):
+        store.mkdirs(f"{tmp_path}/a/b/c/file/d")
+
+
+def test_a_directory_keeps_the_group_that_it_inherits(tmp_path: Path):
+    store = LocalStore(StoreSpec("file", storage_options={"fs.permissions.umask-mode": "022"}))
+    tmp_path.chmod(0o2755)
+    store.mkdirs(f"{tmp_path}/a/b")
+    assert (tmp_path / "a/b").stat().st_mode & stat.S_ISGID

@@ -24,7 +24,7 @@ from ray_committer.options import CommitOptions
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob, Tree
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.xdist_group("hadoop")]
 
 UUID = "7f0b1c3a-5b0e-4c5e-9c6e-0123456789ab"
 MISSING = object()

@@ -18,7 +18,7 @@ from ray_committer.protocol.success import decode_success
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.xdist_group("hadoop")]
 
 FILES = {"a b/é %": b"1", "日本/😀": b"22", "plain": b"333"}
 

@@ -14,7 +14,7 @@ from ray_committer.protocol.uri import parse_uri, quote_path
 if TYPE_CHECKING:
     from .conftest import Hadoop
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.xdist_group("hadoop")]
 
 VECTORS = Path(__file__).parents[2] / "data" / "hadoop" / "uri_vectors.json"
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.spark.matrix import CASES, FORMATS
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 
 SCRIPT = Path(__file__).with_name("matrix.py")
 IS_SPARK_3 = pyspark.__version__.startswith("3.")
