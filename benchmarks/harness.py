@@ -137,10 +137,12 @@ def rounds(measure: Callable[[], dict[str, float]], *, number: int = ROUNDS) -> 
     """Measure once to warm up, then `number` times: every value of each, and the medians."""
     measure()
     found = [measure() for _ in range(number)]
-    return {
-        "rounds": found,
-        "median": {key: round(statistics.median(one[key] for one in found), 4) for key in found[0]},
-    }
+    return {"rounds": found, "median": medians(found)}
+
+
+def medians(found: list[dict[str, float]]) -> dict[str, float]:
+    """The median of each value of several measurements."""
+    return {key: round(statistics.median(one[key] for one in found), 4) for key in found[0]}
 
 
 def commit_on_ray(

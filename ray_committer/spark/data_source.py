@@ -113,7 +113,9 @@ def _ray(address: str | None) -> Iterator[ExecutorName]:
         return
     import ray
 
-    from ray_committer.executors.ray.cluster import NAMESPACE
+    from ray_committer.executors.ray.cluster import NAMESPACE, refuse_dead
+
+    refuse_dead("option 'ray_address': ", address)
 
     try:
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="warning")

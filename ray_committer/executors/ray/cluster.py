@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from ray_committer.version import __version__
 
 NAMESPACE = "ray_committer"
 CLIENT_SCHEME = "ray://"
+
+_CONNECT_SECONDS = 5.0
 
 _lock = threading.Lock()
 _users = 0
@@ -59,6 +62,17 @@ def refuse_client() -> None:
     )
 
 
+def refuse_dead(named: str, address: str) -> None:
+    """`RayNotAvailableError` if nothing listens at `address`, called `named`: Ray tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or "://" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as e:
+        raise RayNotAvailableError(f"{named}{address}: no Ray cluster answers there ({e})") from e
+
+
 def disconnect() -> None:
     """End the connection that `connect` made, when its last user has gone."""
     global _users
@@ -76,6 +90,7 @@ def _start(*, may_start: bool, may_search: bool) -> None:
             "executor='threads'"
         )
     address = os.environ.get("RAY_ADDRESS", "auto")
+    refuse_dead("RAY_ADDRESS=", address)
     common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "warning"}
     try:
         ray.init(address=address, **common)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +10,10 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.ray.cluster import calls, connect, disconnect
 from ray_committer.executors.ray.executor import pool_size
 from ray_committer.executors.ray.remote import answer_remotely
 from ray_committer.options import CommitOptions
-
-_CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +39,6 @@ class Survey:
 
 def survey(ask: Callable[[], Any], options: CommitOptions) -> Survey:
     """Ask each node that could run commit workers; `RayNotAvailableError` if no cluster is there."""
-    _refuse_dead_address()
     connected_here = connect(may_start=False, may_search=True)
     try:
         with calls():
@@ -59,18 +53,6 @@ def survey(ask: Callable[[], Any], options: CommitOptions) -> Survey:
     finally:
         if connected_here:
             disconnect()
-
-
-def _refuse_dead_address() -> None:
-    """`RayNotAvailableError` if nothing listens at ``RAY_ADDRESS``: Ray itself tries for minutes."""
-    address = os.environ.get("RAY_ADDRESS", "")
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if ray.is_initialized() or not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
-    except OSError as e:
-        raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there ({e})") from e
 
 
 def _answers(ask: Callable[[], Any], seconds: float) -> Iterator[NodeAnswer]:

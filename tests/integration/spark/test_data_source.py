@@ -192,3 +192,12 @@ def test_the_commit_joins_the_ray_cluster_of_the_address(
     assert spark.read.parquet(str(dest)).count() == 600
     success = json.loads((dest / "_SUCCESS").read_bytes())
     assert success["diagnostics"]["executor"] == "ray"
+
+
+@needs_spark_4
+def test_an_address_where_no_cluster_answers_is_named_and_nothing_is_left(
+    save: Save, rows: DataFrame, tmp_path: Path
+):
+    with pytest.raises(Exception, match=r"127\.0\.0\.1:1: no Ray cluster answers there"):
+        save(rows, tmp_path / "t", ray_address="127.0.0.1:1")
+    assert data_files(tmp_path / "t") == set()
