@@ -3,7 +3,6 @@
 from ray_committer.api import (
     JobPlan,
     JobSummary,
-    TaskAttempt,
     abort_job,
     commit_job,
     commit_pool,
@@ -12,13 +11,13 @@ from ray_committer.api import (
     plan_job,
     record_job,
     setup_job,
-    task_attempt,
     validate_job,
 )
 from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.task_attempts import TaskAttempt, task_attempt
 from ray_committer.version import __version__
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The public operations on jobs: set up, write, commit, abort, list, plan, validate; and the doctor.
+"""The public operations on jobs: set up, commit, abort, list, plan, validate; and the doctor.
 
 Every function opens the store that the destination's URL names, and refuses one whose rename is a copy
 before anything else happens. Errors are those of `ray_committer.errors`.
@@ -6,13 +6,11 @@ before anything else happens. Errors are those of `ray_committer.errors`.
 
 from __future__ import annotations
 
-import secrets
 import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import msgspec
 
@@ -22,9 +20,7 @@ from ray_committer.checkup.lines import Diagnosis
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
     JobNotFoundError,
-    PathError,
     StoreRefusedError,
-    TaskCommitError,
     ValidationError,
 )
 from ray_committer.events import EventSink, ignore
@@ -38,32 +34,24 @@ from ray_committer.open_job import (
     open_job,
     roots_on_store,
 )
-from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import (
     MANIFEST_SUFFIX,
     JobAttempt,
-    is_inside,
-    join,
     new_job_attempt,
-    parent,
 )
 from ray_committer.protocol.record import ConflictMode, ManifestRef
-from ray_committer.protocol.uri import normal_path
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import find_job
 from ray_committer.stages import setup_job as setup_job_stage
-from ray_committer.stages.abort_task import abort_task
-from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.save_commit_record import load_commit_record
-from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.output import open_output
-from ray_committer.stores.registry import fsspec_url, open_store, resolve_destination
+from ray_committer.stores.registry import open_store, resolve_destination
 
 _DEFAULTS = CommitOptions()
 
@@ -246,82 +234,6 @@ def setup_job(
     for warning in warnings:
         on_warning(warning)
     return job.job_id
-
-
-@dataclass(slots=True)
-class TaskAttempt:
-    """A running task attempt; what it writes below `directory` is committed with it.
-
-    `committed` is what its driver may name in `CommitOptions.committed_tasks`, once the block has ended.
-    """
-
-    store: StoreOperations
-    job: JobAttempt
-    task_attempt_id: str
-    directory: str
-    committed: CommittedTask | None = None
-
-    def path(self, relative: str) -> str:
-        """Where to write the file that shall be `relative` to the destination; its directory exists.
-
-        A local path, on any other store a URL as fsspec takes it.
-        """
-        return fsspec_url(self.store.spec, self._made(relative))
-
-    def open(self, relative: str) -> BinaryIO:
-        """Open a new file that shall be `relative` to the destination, to be written and closed."""
-        return open_output(self.store.spec, self._made(relative))
-
-    def _made(self, relative: str) -> str:
-        path = normal_path(join(self.directory, relative))
-        if not is_inside(path, self.directory):
-            raise PathError(f"{relative!r}: leads out of the task attempt's directory")
-        if self.store.capabilities.has_directories:
-            if self.store.get_status(self.directory) is None:  # not to be made again after an abort
-                raise TaskCommitError(
-                    f"{self.directory}: is gone; the job, or this attempt, was aborted"
-                )
-            self.store.mkdirs(parent(path))
-        return path
-
-
-@contextmanager
-def task_attempt(
-    dest: str,
-    job_id: str,
-    task: int,
-    attempt: int | None = 0,
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
-) -> Iterator[TaskAttempt]:
-    """Run one attempt of one task: committed when the block ends, aborted when it raises.
-
-    The last attempt of a task that is committed counts. Where nobody numbers attempts, or several may
-    end and the driver is told of one, `attempt` is None: the number is random, the attempt keeps its
-    manifest beside those of others, and the driver must name in `CommitOptions.committed_tasks` the one
-    that counts.
-    """
-    store, destination = open_here(dest, options, storage_options)
-    job = new_job_attempt(destination, job_id, options.job_attempt or 0)
-    stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
-    number = secrets.randbelow(2**31) if attempt is None else attempt
-    task_attempt_id = f"attempt_{stem}_{number}"
-    directory = setup_task(store, job, task_attempt_id)
-    running = TaskAttempt(store, job, task_attempt_id, directory)
-    try:
-        yield running
-    except BaseException:
-        abort_task(store, job, task_attempt_id)
-        raise
-    saved = commit_task(
-        store,
-        job,
-        task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
-        task_attempt_id=task_attempt_id,
-        attempts=options.manifest_save_attempts,
-    )
-    running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
 
 
 def abort_job(

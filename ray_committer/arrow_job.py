@@ -27,6 +27,7 @@ from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import sync
 from ray_committer.stores.output import open_output
+from ray_committer.task_attempts import task_attempt
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> Commi
 
     A task without rows has a manifest, too.
     """
-    with api.task_attempt(
+    with task_attempt(
         job.dest,
         job.job_id,
         task,

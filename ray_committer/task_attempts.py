@@ -1,0 +1,99 @@
+"""A task attempt from Python: where it writes, and its manifest once it has ended."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from ray_committer.errors import PathError, TaskCommitError
+from ray_committer.open_job import StorageOptions, open_here
+from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
+from ray_committer.protocol.uri import normal_path
+from ray_committer.stages.abort_task import abort_task
+from ray_committer.stages.commit_task import commit_task
+from ray_committer.stages.setup_task import setup_task
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.output import open_output
+from ray_committer.stores.registry import fsspec_url
+
+_DEFAULTS = CommitOptions()
+
+
+@dataclass(slots=True)
+class TaskAttempt:
+    """A running task attempt; what it writes below `directory` is committed with it.
+
+    `committed` is what its driver may name in `CommitOptions.committed_tasks`, once the block has ended.
+    """
+
+    store: StoreOperations
+    job: JobAttempt
+    task_attempt_id: str
+    directory: str
+    committed: CommittedTask | None = None
+
+    def path(self, relative: str) -> str:
+        """Where to write the file that shall be `relative` to the destination; its directory exists.
+
+        A local path, on any other store a URL as fsspec takes it.
+        """
+        return fsspec_url(self.store.spec, self._made(relative))
+
+    def open(self, relative: str) -> BinaryIO:
+        """Open a new file that shall be `relative` to the destination, to be written and closed."""
+        return open_output(self.store.spec, self._made(relative))
+
+    def _made(self, relative: str) -> str:
+        path = normal_path(join(self.directory, relative))
+        if not is_inside(path, self.directory):
+            raise PathError(f"{relative!r}: leads out of the task attempt's directory")
+        if self.store.capabilities.has_directories:
+            if self.store.get_status(self.directory) is None:  # not to be made again after an abort
+                raise TaskCommitError(
+                    f"{self.directory}: is gone; the job, or this attempt, was aborted"
+                )
+            self.store.mkdirs(parent(path))
+        return path
+
+
+@contextmanager
+def task_attempt(
+    dest: str,
+    job_id: str,
+    task: int,
+    attempt: int | None = 0,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> Iterator[TaskAttempt]:
+    """Run one attempt of one task: committed when the block ends, aborted when it raises.
+
+    The last attempt of a task that is committed counts. Where nobody numbers attempts, or several may
+    end and the driver is told of one, `attempt` is None: the number is random, the attempt keeps its
+    manifest beside those of others, and the driver must name in `CommitOptions.committed_tasks` the one
+    that counts.
+    """
+    store, destination = open_here(dest, options, storage_options)
+    job = new_job_attempt(destination, job_id, options.job_attempt or 0)
+    stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
+    number = secrets.randbelow(2**31) if attempt is None else attempt
+    task_attempt_id = f"attempt_{stem}_{number}"
+    directory = setup_task(store, job, task_attempt_id)
+    running = TaskAttempt(store, job, task_attempt_id, directory)
+    try:
+        yield running
+    except BaseException:
+        abort_task(store, job, task_attempt_id)
+        raise
+    saved = commit_task(
+        store,
+        job,
+        task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
+        task_attempt_id=task_attempt_id,
+        attempts=options.manifest_save_attempts,
+    )
+    running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
