@@ -1,7 +1,7 @@
 """A deadline for calls that have none: they are made by threads that can be left behind.
 
 For clients in native code that wait as long as a server keeps a connection open. Handing a rename over
-was measured to add 3 % to its CPU time with 32 in flight, and 35 % with 128.
+was measured to add 3 to 16 % to its CPU time.
 """
 
 from __future__ import annotations
