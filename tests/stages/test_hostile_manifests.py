@@ -242,12 +242,15 @@ def large_manifest(job: JobAttempt, path: Path, size: int) -> int:
 
 
 COMMIT = """
-import resource, sys
+import re, sys
+from pathlib import Path
 from ray_committer.cli.main import main
 try:
     main(["commit", sys.argv[1], "--job-id", "job_1", "--assume-complete"])
 finally:
-    print("PEAK", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+    # Not ru_maxrss, which counts the process that started this one, too.
+    status = Path("/proc/self/status").read_text()
+    print("PEAK", re.search(r"VmHWM:\\s*(\\d+)", status)[1], file=sys.stderr)
 """
 
 
