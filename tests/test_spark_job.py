@@ -25,7 +25,7 @@ def run(*arguments: str, text: str = "") -> Result:
 
 def request(dest: Path, **more: Any) -> str:
     fields: dict[str, Any] = {
-        "version": 2,
+        "version": 3,
         "jobId": "job_1",
         "jobAttempt": 0,
         "dest": dest.as_uri(),
@@ -84,13 +84,13 @@ def test_a_task_that_the_driver_does_not_name_is_not_committed(dest: Path, write
         ("", "the request is not one of a Spark driver", 1),
         ("{}", "missing required field `version`", 1),
         ('{"version": 1}', "the driver's jar speaks version 1, this ray-committer 2", 1),
-        ('{"version": 2, "conf": {"spark.ray_committer.threads": "x"}}', "must be a whole number", 2),
+        ('{"version": 3, "conf": {"spark.ray_committer.threads": "x"}}', "must be a whole number", 2),
         (
-            '{"version": 2, "conf": {"spark.ray_committer.executor": "x"}}',
+            '{"version": 3, "conf": {"spark.ray_committer.executor": "x"}}',
             "executor=x: is not one of",
             2,
         ),
-        ('{"version": 2, "conf": {"spark.ray_committer.thread": "2"}}', "thread: is no option", 2),
+        ('{"version": 3, "conf": {"spark.ray_committer.thread": "2"}}', "thread: is no option", 2),
     ],
 )
 def test_what_is_wrong_with_a_request_is_answered(text: str, error: str, code: int):

@@ -6,6 +6,7 @@ level DEBUG Py4J logs all that it carries, secrets included; no credential is lo
 
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,5 +48,6 @@ def _read(lender: Any, configuration: Any) -> HadoopConf:
             raise SettingsError(f"{PROVIDER_PATH}: {key} cannot be read from it: {reason}") from None
         return found
 
-    settings = msgspec.json.decode(lender.settings(configuration), type=dict[str, str])
+    text = gzip.decompress(lender.settings(configuration))
+    settings = msgspec.json.decode(text, type=dict[str, str])
     return HadoopConf(settings, password)

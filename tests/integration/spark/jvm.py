@@ -136,7 +136,7 @@ def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:
             }
         )
     return {
-        "version": 2,
+        "version": 3,
         "jobId": "many",
         "jobAttempt": 0,
         "dest": dest.as_uri(),

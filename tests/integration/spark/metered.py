@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 _SOURCES = sorted((Path(__file__).parent / "java").glob("*.java"))
 
 
-def metered_conf(directory: Path, *, millis: int = 0) -> dict[str, str]:
+def metered_conf(directory: Path) -> dict[str, str]:
     """Compile the file system into `directory`; the settings that put it in the place of ``file:``."""
     jars = Path(pyspark.__file__).parent / "jars"
     command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), *map(str, _SOURCES)]
@@ -21,13 +21,13 @@ def metered_conf(directory: Path, *, millis: int = 0) -> dict[str, str]:
         "spark.driver.extraClassPath": str(directory),
         "spark.extraListeners": "LastTask",
         "spark.hadoop.fs.file.impl": "MeteredFileSystem",
-        "spark.hadoop.metered.millis": str(millis),
     }
 
 
-def reset_counts(spark: SparkSession) -> None:
+def reset_counts(spark: SparkSession, *, millis: int = 0) -> None:
+    """Count from here on; each request now takes `millis`."""
     _wait_for_listeners(spark)
-    spark._jvm.MeteredFileSystem.reset()
+    spark._jvm.MeteredFileSystem.reset(millis)
     spark._jvm.LastTask.reset()
 
 

@@ -24,12 +24,20 @@ from tests.integration.spark.metered import (
     written,
 )
 
+_ALGORITHM = "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version"
+_SETTINGS = {
+    "ours": {},
+    "v1": {_ALGORITHM: "1"},
+    "v2": {_ALGORITHM: "2"},
+    "manifest": {"spark.sql.parquet.output.committer.class": "ManifestBinding"},
+}
+
 
 @dataclass(frozen=True, slots=True)
 class MeteredJob:
     """What is written: `files` in each of `partitions`; `job` is append, overwrite or dynamic.
 
-    committer: "ours", or "v1" and "v2", the algorithms of Spark's own.
+    committer: "ours", or "v1" and "v2", the algorithms of Spark's own, or "manifest", Hadoop's.
     """
 
     committer: str
@@ -52,7 +60,7 @@ def run(directory: Path, job: MeteredJob, executor: Any = "auto") -> dict[str, o
         _write(frame, f"{dest}-before", "append", job)
         if job.job != "append":
             _write(frame, dest, "append", job)
-        reset_counts(spark)
+        reset_counts(spark, millis=job.millis)
         started = time.time()
         _write(frame, dest, "append" if job.job == "append" else "overwrite", job)
         ended = time.time()
@@ -73,10 +81,7 @@ def _session(directory: Path, job: MeteredJob) -> SparkSession:
     builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", str(job.files))
     builder = builder.config("spark.sql.adaptive.enabled", "false")
-    if job.committer != "ours":
-        key = "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version"
-        builder = builder.config(key, job.committer.removeprefix("v"))
-    for key, value in metered_conf(directory, millis=job.millis).items():
+    for key, value in (_SETTINGS[job.committer] | metered_conf(directory)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

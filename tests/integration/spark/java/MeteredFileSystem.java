@@ -14,11 +14,12 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.util.Progressable;
 
 /**
- * Local files as on a store behind a network: each request takes {@code metered.millis} of the
- * configuration and is counted, by the driver and by tasks, which in local mode share a process.
+ * Local files as on a store behind a network: each request takes as long as {@link #reset} was told
+ * and is counted, by the driver and by tasks, which in local mode share a process.
  */
 public final class MeteredFileSystem extends RawLocalFileSystem {
     private static final Map<String, LongAdder> COUNTS = new ConcurrentSkipListMap<>();
+    private static volatile int millis;
     private static final ThreadLocal<Integer> DEPTH = ThreadLocal.withInitial(() -> 0);
 
     private interface Request<T> {
@@ -32,8 +33,9 @@ public final class MeteredFileSystem extends RawLocalFileSystem {
         return text.toString();
     }
 
-    public static void reset() {
+    public static void reset(int millisARequest) {
         COUNTS.clear();
+        millis = millisARequest;
     }
 
     @Override
@@ -143,7 +145,7 @@ public final class MeteredFileSystem extends RawLocalFileSystem {
 
     private void pause() throws IOException {
         try {
-            Thread.sleep(getConf().getLong("metered.millis", 0));
+            Thread.sleep(millis);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new FileNotFoundException("interrupted");
