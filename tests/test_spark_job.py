@@ -83,7 +83,7 @@ def test_a_task_that_the_driver_does_not_name_is_not_committed(dest: Path, write
     [
         ("", "the request is not one of a Spark driver", 1),
         ("{}", "missing required field `version`", 1),
-        ('{"version": 1}', "the driver's jar speaks version 1, this ray-committer 2", 1),
+        ('{"version": 1}', "the driver's jar speaks version 1, this ray-committer 3", 1),
         ('{"version": 3, "conf": {"spark.ray_committer.threads": "x"}}', "must be a whole number", 2),
         (
             '{"version": 3, "conf": {"spark.ray_committer.executor": "x"}}',
