@@ -14,14 +14,19 @@ _SOURCES = sorted((Path(__file__).parent / "java").glob("*.java"))
 
 def metered_conf(directory: Path) -> dict[str, str]:
     """Compile the file system into `directory`; the settings that put it in the place of ``file:``."""
-    jars = Path(pyspark.__file__).parent / "jars"
-    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), *map(str, _SOURCES)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
     return {
-        "spark.driver.extraClassPath": str(directory),
+        "spark.driver.extraClassPath": str(compiled(directory)),
         "spark.extraListeners": "LastTask",
         "spark.hadoop.fs.file.impl": "MeteredFileSystem",
     }
+
+
+def compiled(directory: Path) -> Path:
+    """Compile the Java classes of these tests into `directory`."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), *map(str, _SOURCES)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return directory
 
 
 def reset_counts(spark: SparkSession, *, millis: int = 0) -> None:
