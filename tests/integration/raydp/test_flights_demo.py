@@ -1,9 +1,11 @@
-"""The main job on RayDP, a month of it: real Spark executors on Ray, the commit on Ray workers."""
+"""The examples on RayDP, a month of them: Spark executors on Ray, the commit on Ray workers."""
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,26 @@ def test_a_raydp_job_is_committed_on_ray_workers_beside_its_executors(tmp_path: 
     assert "on ray (2 workers; asked for)" in result.stdout
     assert "in 93 directories, as planned and as listed" in result.stdout
     assert "rows by origin: {'EWR': 9893, 'JFK': 9161, 'LGA': 7950}" in result.stdout
+
+
+@pytest.mark.timeout(400)
+def test_what_a_raydp_job_committed_is_read_by_ray_data(tmp_path: Path):
+    command = [sys.executable, str(ROOT / "docs/examples/delays.py"), str(tmp_path), "--months", "1"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=380)
+    assert result.returncode == 0, result.stdout + result.stderr[-3000:]
+    for carrier, (minutes, day) in worst_days(tmp_path / "flights.csv").items():
+        assert f"{carrier}: {minutes:5.1f} minutes on 2013-01-{day:02}" in result.stdout.splitlines()
+
+
+def worst_days(source: Path) -> dict[str, tuple[float, int]]:
+    """Each carrier's longest mean delay in January and its day, from the source itself."""
+    delays = defaultdict(list)
+    with source.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["dep_delay"] != "NA":
+                delays[row["carrier"], int(row["day"])].append(float(row["dep_delay"]))
+    worst: dict[str, tuple[float, int]] = {}
+    for (carrier, day), minutes in delays.items():
+        found = (sum(minutes) / len(minutes), day)
+        worst[carrier] = max(found, worst.get(carrier, found))
+    return worst
