@@ -16,6 +16,7 @@ import pyspark
 import ray_committer
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from tests.integration.spark.conftest import data_files
+from tests.integration.spark.metered import compiled
 
 ROOT = Path(__file__).parents[3]
 COMMAND = f"{sys.executable} -m ray_committer.cli"
@@ -116,6 +117,29 @@ def check_statements(sql: SparkSql, conf: Mapping[str, str]) -> str:
     assert b'"committer": "ray_committer"' in (sql.warehouse / "t" / "_SUCCESS").read_bytes()
     assert not (sql.warehouse / "t" / "_temporary").exists()
     return sql.log.read_text()
+
+
+def submit(
+    directory: Path, conf: Mapping[str, str], *arguments: str, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Pack the Java application of these tests into a jar and run it by ``bin/spark-submit``."""
+    classes = directory / "classes"
+    classes.mkdir()
+    jar = str(directory / "application.jar")
+    compiled(classes)
+    subprocess.run(["jar", "cf", jar, "-C", str(classes), "."], check=True, timeout=60)
+    home = Path(pyspark.__file__).parent
+    settings = {"spark.ui.enabled": "false", PROTOCOL_KEY: PROTOCOL_CLASS, **conf}
+    command = [str(home / "bin" / "spark-submit"), "--master=local[2]", f"--jars={jar_path()}"]
+    command += [f"--conf={key}={value}" for key, value in settings.items()]
+    return subprocess.run(
+        [*command, "--class=Application", jar, *arguments],
+        env={**variables, "SPARK_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
 
 
 def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:

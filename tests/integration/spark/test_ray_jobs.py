@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from click.testing import CliRunner
 from pyspark.sql import DataFrame
 
@@ -31,6 +33,7 @@ from tests.integration.spark.jvm import (
     environment,
     kill_when_files_appear,
     request_of_many_tasks,
+    submit,
     wait_until_committed,
 )
 from tests.servers.ports import free_port
@@ -63,13 +66,6 @@ def dashboard() -> Iterator[str]:
     pytest.importorskip("aiohttp_cors", reason="needs ray[default]")
     port = free_port()
     home = tempfile.mkdtemp(prefix="rayjobs", dir="/tmp")  # short: sockets are in it
-    ports = (
-        "port",
-        "dashboard-agent-listen-port",
-        "dashboard-agent-grpc-port",
-        "runtime-env-agent-port",
-    )
-    ports += ("metrics-export-port", "node-manager-port", "object-manager-port")
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--num-cpus=2"]
     command += [f"--{name}={free_port()}" for name in PORTS]
     command += [f"--dashboard-port={port}", f"--temp-dir={home}", "--node-ip-address=127.0.0.1"]
@@ -139,6 +135,46 @@ def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
     assert TOKEN not in log
     commits = jobs(dashboard, tmp_path, "commit")
     assert sorted(job["status"] for job in commits) == ["FAILED", *["SUCCEEDED"] * 3]
+
+
+def test_a_jvm_application_commits_through_https(dashboard: str, tmp_path: Path, dest: Path):
+    """The token is in a file, and the cluster makes an environment for the commit."""
+    authority = trustme.CA()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    (tmp_path / "token").write_text(TOKEN)
+    runtime_env = {"env_vars": {"RAY_COMMITTER_TEST": "1"}}
+    with_token = environment(RAY_AUTH_TOKEN_PATH=str(tmp_path / "token"))
+    proxy = Proxy(dashboard, tls=tls).start()
+    try:
+        result = submit(
+            tmp_path,
+            {
+                "spark.ray_committer.jobs.address": proxy.url,
+                "spark.ray_committer.jobs.runtime_env": json.dumps(runtime_env),
+                "spark.ray_committer.command": COMMAND,
+                "spark.driver.extraJavaOptions": trusting(authority, tmp_path),
+            },
+            str(dest),
+            variables=with_token,
+        )
+    finally:
+        proxy.stop()
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert b'"committer": "ray_committer"' in (dest / "_SUCCESS").read_bytes()
+    (commit,) = jobs(dashboard, dest, "commit")
+    assert commit["runtime_env"]["env_vars"]["RAY_COMMITTER_TEST"] == "1"
+    assert TOKEN not in result.stdout + result.stderr
+
+
+def trusting(authority: trustme.CA, directory: Path) -> str:
+    """The options of a JVM that trusts `authority` alone."""
+    authority.cert_pem.write_to_path(directory / "ca.pem")
+    store, password = directory / "trust.p12", "changeit"
+    command = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-storetype", "PKCS12"]
+    command += ["-file", str(directory / "ca.pem"), "-keystore", str(store), "-storepass", password]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return f"-Djavax.net.ssl.trustStore={store} -Djavax.net.ssl.trustStorePassword={password}"
 
 
 def test_secrets_stay_in_the_driver(spark, proxy: Proxy, configure, rows: DataFrame, dest: Path):
