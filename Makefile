@@ -19,7 +19,7 @@ demo: setup spark4
 
 test: setup spark4 npm
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/integration/hadoop
-	.venv-spark4/bin/python -m pytest -n $(WORKERS) --dist loadgroup \
+	.venv-spark4/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "not one_spark" \
 		tests/integration/spark tests/integration/hadoop
 
 check: setup

@@ -137,6 +137,7 @@ def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
     assert sorted(job["status"] for job in commits) == ["FAILED", *["SUCCEEDED"] * 3]
 
 
+@pytest.mark.one_spark
 def test_a_jvm_application_commits_through_https(dashboard: str, tmp_path: Path, dest: Path):
     """The token is in a file, and the cluster makes an environment for the commit."""
     authority = trustme.CA()
@@ -177,6 +178,7 @@ def trusting(authority: trustme.CA, directory: Path) -> str:
     return f"-Djavax.net.ssl.trustStore={store} -Djavax.net.ssl.trustStorePassword={password}"
 
 
+@pytest.mark.one_spark
 def test_secrets_stay_in_the_driver(spark, proxy: Proxy, configure, rows: DataFrame, dest: Path):
     configure(settings(proxy.url, commit="deferred", threads="3"))
     key = "fs.azure.account.key.other.dfs.core.windows.net"
@@ -196,6 +198,7 @@ def test_secrets_stay_in_the_driver(spark, proxy: Proxy, configure, rows: DataFr
     assert all(TOKEN.encode() not in one.body for one in proxy.requests)
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("harm", [Harm.LOSE, Harm.FAIL, Harm.CUT])
 def test_a_lost_answer_to_a_submission_makes_no_second_job(
     spark, proxy: Proxy, configure, rows: DataFrame, dest: Path, harm: Harm
@@ -210,6 +213,7 @@ def test_a_lost_answer_to_a_submission_makes_no_second_job(
     assert len(jobs(proxy.upstream, dest, "commit")) == 1
 
 
+@pytest.mark.one_spark
 def test_a_wrong_token_fails_the_write_before_any_task(
     dashboard: str, configure, rows: DataFrame, dest: Path
 ):
@@ -220,6 +224,7 @@ def test_a_wrong_token_fails_the_write_before_any_task(
     assert data_files(dest) == set()
 
 
+@pytest.mark.one_spark
 def test_an_address_where_nobody_listens_is_named(configure, rows: DataFrame, dest: Path):
     address = f"http://127.0.0.1:{free_port()}"
     configure(settings(address), **{"jobs.unreachable_seconds": "2"})
@@ -228,12 +233,14 @@ def test_an_address_where_nobody_listens_is_named(configure, rows: DataFrame, de
     assert data_files(dest) == set()
 
 
+@pytest.mark.one_spark
 def test_an_address_that_is_none_is_refused(configure, rows: DataFrame, dest: Path):
     configure(settings("head:8265"))
     with pytest.raises(Exception, match="is not the address of a Ray dashboard"):
         rows.write.parquet(str(dest))
 
 
+@pytest.mark.one_spark
 def test_a_command_that_the_cluster_has_not_is_named(
     dashboard: str, configure, rows: DataFrame, dest: Path
 ):
@@ -242,6 +249,7 @@ def test_a_command_that_the_cluster_has_not_is_named(
         rows.write.parquet(str(dest))
 
 
+@pytest.mark.one_spark
 def test_a_cluster_out_of_reach_in_the_middle_loses_nothing(
     spark, proxy: Proxy, configure, rows: DataFrame, dest: Path
 ):
@@ -253,6 +261,7 @@ def test_a_cluster_out_of_reach_in_the_middle_loses_nothing(
     assert spark.read.parquet(str(dest)).count() == 600
 
 
+@pytest.mark.one_spark
 def test_a_commit_outlives_its_driver(dashboard: str, tmp_path: Path):
     sql = SparkSql(tmp_path)
     dest = tmp_path / "spark-warehouse" / "t"
@@ -266,6 +275,7 @@ def test_a_commit_outlives_its_driver(dashboard: str, tmp_path: Path):
     assert "was already committed; nothing was left to do" in result.output
 
 
+@pytest.mark.one_spark
 def test_a_request_that_names_20000_tasks_reaches_the_cluster(
     spark, dashboard: str, configure, dest: Path
 ):
@@ -277,6 +287,7 @@ def test_a_request_that_names_20000_tasks_reaches_the_cluster(
     assert not (dest / "_temporary").exists()
 
 
+@pytest.mark.one_spark
 def test_an_overwrite_of_too_many_directories_is_refused(spark, dashboard: str, configure, dest: Path):
     configure(settings(dashboard))
     request = request_of_many_tasks(dest, 1) | {
