@@ -49,15 +49,14 @@ class MeteredJob:
 
 
 def run(directory: Path, job: MeteredJob, executor: Any = "auto") -> dict[str, object]:
-    """Write a table, measured; one of the same before, so that what starts once has started."""
+    """Write a table, measured; a small one before, so that what starts once has started."""
     spark = _session(directory, job)
     try:
         dest = str(directory / "table")
-        rows = spark.range(0, job.partitions * job.files * 10, numPartitions=job.files)
-        frame = rows.selectExpr("id", f"id % {job.partitions} AS p")
+        frame = _rows(spark, job.partitions, job.files)
         if job.committer == "ours":
             install(spark, executor=executor)
-        _write(frame, f"{dest}-before", "append", job)
+        _write(_rows(spark, 4, 4), f"{dest}-before", "append", job)
         if job.job != "append":
             _write(frame, dest, "append", job)
         reset_counts(spark, millis=job.millis)
@@ -86,6 +85,12 @@ def _session(directory: Path, job: MeteredJob) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
+
+
+def _rows(spark: SparkSession, partitions: int, files: int) -> DataFrame:
+    """Ten rows for each of `files` in each of `partitions`."""
+    rows = spark.range(0, partitions * files * 10, numPartitions=files)
+    return rows.selectExpr("id", f"id % {partitions} AS p")
 
 
 def _write(frame: DataFrame, dest: str, mode: str, job: MeteredJob) -> None:
