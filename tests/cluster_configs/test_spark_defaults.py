@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from ray_committer.checkup.lines import Verdict
 from ray_committer.checkup.spark_lines import examine_spark
+from ray_committer.cli.main import main
 from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_stores import qualify, storage_options
 from ray_committer.stores.adls_identity import AzureIdentity
@@ -75,6 +77,16 @@ def test_the_doctor_says_that_every_session_is_bound_to_this_package(
     assert (
         line.measured == f"{tmp_path}/spark-defaults.conf: every session of this Spark is bound to ours"
     )
+
+
+def test_the_doctors_command_reads_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("pyspark")
+    shutil.copy(DIRECTORY / "raydp-file.conf", tmp_path / "spark-defaults.conf")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    result = CliRunner().invoke(main, ["doctor", str(tmp_path / "table"), "--executor", "threads"])
+    assert result.exit_code == 0, result.output
+    assert "every session of this Spark is bound to ours" in result.output
 
 
 OAUTH = "spark.hadoop.fs.azure.account"

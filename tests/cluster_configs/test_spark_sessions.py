@@ -1,0 +1,113 @@
+"""Real drivers started with the files for mounted tables: one in Python, and one without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ray_committer.jar import jar_path
+from tests.cluster_configs.pins import CONFIGS, ROOT
+from tests.cluster_configs.spark_defaults import read
+from tests.servers.ports import free_port
+
+pyspark = pytest.importorskip("pyspark")
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
+
+DIRECTORY = CONFIGS / "spark-defaults"
+
+SESSION = """
+import json, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from ray_committer.spark import install
+
+target, *files = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+said = {"conf": dict(spark.sparkContext.getConf().getAll()), "read": {}}
+for path in files:
+    properties = spark._jvm.java.util.Properties()
+    properties.load(spark._jvm.java.io.FileReader(path))
+    said["read"][Path(path).name] = {key: properties[key] for key in properties}
+try:
+    spark.range(5).write.parquet(target)
+except Exception as e:
+    said["without install"] = str(e)
+said["left"] = [str(path) for path in Path(target).rglob("*.parquet")]
+installation = install(spark)
+spark.range(5).write.mode("append").parquet(target)
+report = installation.last_report
+said["report"] = {"executor": report.executor, "moved": report.moved}
+print(json.dumps(said))
+spark.stop()
+"""
+
+
+def environment(conf: Path) -> dict[str, str]:
+    variables = {
+        key: value for key, value in os.environ.items() if key not in ("RAY_ADDRESS", "SPARK_HOME")
+    }
+    path = os.pathsep.join([str(ROOT), variables.get("PYTHONPATH", "")])
+    return {**variables, "PYTHONPATH": path, "SPARK_CONF_DIR": str(conf), "LC_ALL": "C.UTF-8"}
+
+
+def copied(name: str, directory: Path, *, address: str = "") -> Path:
+    """The file as a user saves it: with the values changed that are marked so."""
+    text = (DIRECTORY / name).read_text()
+    settings = read(DIRECTORY / name).settings
+    text = text.replace(settings["spark.jars"], jar_path())
+    if address:
+        text = text.replace(settings["spark.ray_committer.jobs.address"], address)
+    path = directory / "spark-defaults.conf"
+    path.write_text(text)
+    return path
+
+
+def test_a_session_takes_the_file_refuses_to_write_without_install_and_then_commits(tmp_path: Path):
+    copied("raydp-file.conf", tmp_path)
+    files = [str(path) for path in sorted(DIRECTORY.glob("*.conf"))]
+    result = subprocess.run(
+        [sys.executable, "-c", SESSION, str(tmp_path / "table"), *files],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    said = json.loads(result.stdout.splitlines()[-1])
+    for key, value in read(DIRECTORY / "raydp-file.conf").settings.items():
+        jar = key == "spark.jars"
+        assert said["conf"][key].removeprefix("file://") == (jar_path() if jar else value)
+    # Java reads of each file what the other tests do.
+    assert said["read"] == {Path(path).name: dict(read(Path(path)).settings) for path in files}
+    assert "ray_committer.spark.install" in said["without install"]
+    assert said["left"] == []
+    assert said["report"]["executor"] == "threads"
+    assert said["report"]["moved"] > 0
+    assert (tmp_path / "table" / "_SUCCESS").exists()
+
+
+def test_a_driver_without_python_hands_its_commits_to_the_cluster_that_the_file_names(tmp_path: Path):
+    address = f"http://127.0.0.1:{free_port()}"  # where nobody listens
+    path = copied("jvm-file.conf", tmp_path, address=address)
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master=local[1]"]
+    command += [f"--properties-file={path}", "--conf=spark.ray_committer.jobs.unreachable_seconds=1"]
+    command += ["--conf=spark.ui.enabled=false", "-e", "CREATE TABLE t USING parquet AS SELECT 1 AS a"]
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**environment(tmp_path), "SPARK_HOME": str(Path(pyspark.__file__).parent)},
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    assert result.returncode != 0
+    assert address in result.stderr + result.stdout, result.stderr[-3000:]
+    assert list((tmp_path / "spark-warehouse").rglob("*.parquet")) == []
