@@ -111,3 +111,43 @@ def test_a_driver_without_python_hands_its_commits_to_the_cluster_that_the_file_
     assert result.returncode != 0
     assert address in result.stderr + result.stdout, result.stderr[-3000:]
     assert list((tmp_path / "spark-warehouse").rglob("*.parquet")) == []
+
+
+RAYDP = """
+import json, sys
+import ray, raydp
+from ray_committer.spark import install
+
+ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+spark = raydp.init_spark(
+    "configs", num_executors=1, executor_cores=1, executor_memory="1g",
+    configs={"spark.ui.enabled": "false"},
+)
+installation = install(spark)
+spark.range(40).repartition(4).write.parquet(sys.argv[1])
+report = installation.last_report
+print(json.dumps({"executor": report.executor, "moved": report.moved}))
+raydp.stop_spark()
+ray.shutdown()
+"""
+
+
+@pytest.mark.ray
+def test_beside_raydp_the_file_alone_brings_the_jar_and_the_commit_to_ray(tmp_path: Path):
+    pytest.importorskip("raydp")
+    path = copied("raydp-file.conf", tmp_path)
+    suggested = "# spark.ray_committer.executor               ray"
+    assert suggested in path.read_text()
+    path.write_text(path.read_text().replace(suggested, suggested.removeprefix("# ")))
+    result = subprocess.run(
+        [sys.executable, "-c", RAYDP, str(tmp_path / "table")],
+        env={**environment(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr[-3000:]
+    said = json.loads(next(line for line in result.stdout.splitlines() if line.startswith("{")))
+    assert said == {"executor": "ray", "moved": 4}
+    assert (tmp_path / "table" / "_SUCCESS").exists()
