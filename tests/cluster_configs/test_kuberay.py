@@ -91,5 +91,8 @@ def test_a_wrong_copy_is_refused_and_the_reason_names_it(name: str, path: str, v
 
 
 def test_a_rayversion_that_is_not_the_images_is_refused():
-    text = (CONFIGS / CLUSTER).read_text().replace('rayVersion: "2.60.0"', 'rayVersion: "2.61.0"')
-    assert list(wrong_pins(text)) == ["rayVersion 2.61.0: is not 2.60.0"]
+    right = f'rayVersion: "{ray_version()}"'
+    text = (CONFIGS / CLUSTER).read_text()
+    assert right in text
+    wrong = list(wrong_pins(text.replace(right, 'rayVersion: "2.1.0"')))
+    assert wrong == [f"rayVersion 2.1.0: is not {ray_version()}"]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster_configs.pins import CONFIGS, wrong_pins
+from ray_committer.version import __version__
+from tests.cluster_configs.pins import CONFIGS, ray_version, wrong_pins
 from tests.cluster_configs.ray_up import problems
 
 FILES = ("gcp.yaml", "azure.yaml")
@@ -99,15 +100,18 @@ def test_each_node_needs_a_type_that_says_what_it_is():
     assert "'resources' is a required property" in problems(config)[0]
 
 
+RAY, OWN = ray_version(), __version__
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("ray:2.60.0-py311", "ray:2.59.0-py311", "rayproject/ray:2.59.0-py311: is not rayproject/ray"),
-        ("ray:2.60.0-py311", "ray:2.60.0-py312", "py312: is not"),
-        ("ray:2.60.0-py311", "ray:2.60.0", "rayproject/ray:2.60.0: is not"),
-        ("[gcs]==0.1.0", "[gcs]==0.0.9", "ray-committer[gcs]==0.0.9: is not version"),
-        ("[gcs]==0.1.0", "[gs]==0.1.0", "there is no extra gs"),
-        ("[gcs]==0.1.0", "[gcs]", "names no version"),
+        (f"ray:{RAY}-py311", "ray:2.59.0-py311", f"2.59.0-py311: is not rayproject/ray:{RAY}-py311"),
+        (f"ray:{RAY}-py311", f"ray:{RAY}-py312", "py312: is not"),
+        (f"ray:{RAY}-py311", f"ray:{RAY}", f"rayproject/ray:{RAY}: is not"),
+        (f"[gcs]=={OWN}", "[gcs]==0.0.9", "ray-committer[gcs]==0.0.9: is not version"),
+        (f"[gcs]=={OWN}", f"[gs]=={OWN}", "there is no extra gs"),
+        (f"[gcs]=={OWN}", "[gcs]", "names no version"),
     ],
 )
 def test_a_copy_of_another_version_is_refused(right: str, wrong: str, message: str):

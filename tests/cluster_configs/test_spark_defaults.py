@@ -15,6 +15,7 @@ from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_stores import qualify, storage_options
 from ray_committer.stores.adls_identity import AzureIdentity
 from ray_committer.stores.registry import resolve_destination
+from ray_committer.version import __version__
 from tests.cluster_configs.pins import CONFIGS, wrong_pins
 from tests.cluster_configs.spark_defaults import DESTINATIONS, job_settings, problems, read
 
@@ -224,5 +225,5 @@ def test_a_copy_with_a_setting_that_leads_astray_is_refused(name: str, line: str
 
 
 def test_a_copy_of_another_version_is_refused():
-    text = (DIRECTORY / "jvm-gs.conf").read_text().replace("[gcs]==0.1.0", "[gcs]==0.2.0")
-    assert list(wrong_pins(text)) == ["ray-committer[gcs]==0.2.0: is not version 0.1.0"]
+    text = (DIRECTORY / "jvm-gs.conf").read_text().replace(f"[gcs]=={__version__}", "[gcs]==0.0.9")
+    assert list(wrong_pins(text)) == [f"ray-committer[gcs]==0.0.9: is not version {__version__}"]
