@@ -80,7 +80,7 @@ def test_changed_sources_are_compiled_again(checkout: Path):
     build(checkout, "wheel")
     before = (checkout / JAR).read_bytes()
     source = checkout / "ray_committer/spark/java/src/io/raycommitter/Bridge.java"
-    source.write_text(source.read_text().replace("PROTOCOL_VERSION = 2", "PROTOCOL_VERSION = 3"))
+    source.write_text(source.read_text().replace("PROTOCOL_VERSION = 3", "PROTOCOL_VERSION = 4"))
     shutil.rmtree(checkout / "dist")
     build(checkout, "wheel")
     assert (checkout / JAR).read_bytes() != before
