@@ -32,6 +32,26 @@ class StageEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CommitStarted(Event):
+    """A run of a commit began: which job, and who does its work."""
+
+    destination: str
+    job_id: str
+    job_attempt: int
+    executor: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobLoaded(Event):
+    """What the commit is to put in place is known; `resumed` if an earlier run had begun it."""
+
+    manifests: int
+    files: int
+    bytes: int
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FilesRenamed(Event):
     """`done` of `total` files, and so many of their bytes, are in place."""
 
@@ -120,6 +140,16 @@ class Notice(Event):
 
 
 EventSink = Callable[[Event], None]
+
+
+def to_all(*sinks: EventSink) -> EventSink:
+    """A sink that passes each event on to `sinks`, in their order."""
+
+    def sink(event: Event) -> None:
+        for one in sinks:
+            one(event)
+
+    return sink
 
 
 def ignore(event: Event) -> None:

@@ -12,7 +12,7 @@ from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
-from ray_committer.cli.progress import Progress
+from ray_committer.cli.progress import progress
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
@@ -63,14 +63,14 @@ def commit(
         _print_plan(plan, output)
         return
     token = CancelToken()
-    with cancel_on_signals(token.cancel):
+    with progress() as shown, cancel_on_signals(token.cancel, shown.interrupt):
         api.commit_job(
             destination,
             job_id,
             executor=executor,
             options=options,
             storage_options=storage_options,
-            on_event=Progress().event,
+            on_event=shown.event,
             cancel=token,
             on_report=lambda report: _print_report(_with_catalog(report), output),
         )
