@@ -34,6 +34,8 @@ from ray_committer.report.heartbeat import (
 from ray_committer.report.pace import Pace, Standing
 
 DRAWN_PER_SECOND = 4.0
+_BAR = 20  # columns
+_ROOM_FOR_A_BAR = 70
 _SHOW_CURSOR = "\x1b[?25h\n"
 
 
@@ -92,24 +94,25 @@ class _Display:
     def _render(self) -> Group:
         now = self._pace.standing()
         top = Table.grid(padding=(0, 1))
-        top.add_row(self._spinner, Text(now.stage, style="bold"), *_how_far(now))
+        top.add_row(self._spinner, Text(now.stage, style="bold", no_wrap=True), *self._how_far(now))
         texts = [seconds_text(now.seconds), *_details(now)]
         if self._interrupted is not None:
             texts = [self._interrupted]
         return Group(top, Text("  " + ", ".join(texts), no_wrap=True, overflow="ellipsis"))
 
+    def _how_far(self, now: Standing) -> list[ProgressBar | Text]:
+        """A bar where there is room for one, and of the files how many."""
+        if not now.is_renaming or not now.total_files:
+            return []
+        count = Text(files_text(now), no_wrap=True, overflow="ellipsis")
+        if self._live.console.width < _ROOM_FOR_A_BAR:
+            return [count]
+        return [ProgressBar(total=now.total_files, completed=now.files, width=_BAR), count]
+
     def _move_logs(self, source: TextIO, target: TextIO) -> None:
         for handler in logging.getLogger().handlers:
             if isinstance(handler, logging.StreamHandler) and handler.stream is source:
                 handler.setStream(target)
-
-
-def _how_far(now: Standing) -> list[ProgressBar | Text]:
-    """A bar, and of the files how many."""
-    if not now.is_renaming or not now.total_files:
-        return []
-    bar = ProgressBar(total=now.total_files, completed=now.files, width=20)
-    return [bar, Text(files_text(now), no_wrap=True, overflow="ellipsis")]
 
 
 def _details(now: Standing) -> list[str]:

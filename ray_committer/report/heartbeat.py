@@ -62,7 +62,7 @@ def notable_text(event: Event) -> str | None:
         return event.text
     if isinstance(event, WorkerLost):
         where = f" on {event.node}" if event.node else ""
-        return f"worker {event.worker}{where} was lost, another takes its place: {event.cause}"
+        return f"{event.worker}{where} was lost, another takes its place: {event.cause}"
     return None
 
 

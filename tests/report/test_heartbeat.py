@@ -57,7 +57,7 @@ def test_lines_are_written_while_it_runs_and_no_longer():
         StageStarted("job_stage_rename_files"),
         FilesRenamed(3, 7),
         Notice("somebody should read this"),
-        WorkerLost("worker-1", "10.0.0.1", 77, "the node died"),
+        WorkerLost("worker 1", "10.0.0.1", 77, "the node died"),
     ]
     with heartbeat("/t: ", events.append, lines.append, every=0.02) as sink:
         for event in sent:
@@ -68,7 +68,7 @@ def test_lines_are_written_while_it_runs_and_no_longer():
     written = len(lines)
     time.sleep(0.1)
     assert "/t: somebody should read this" in lines
-    lost = "/t: worker worker-1 on 10.0.0.1 was lost, another takes its place: the node died"
+    lost = "/t: worker 1 on 10.0.0.1 was lost, another takes its place: the node died"
     assert lost in lines
     assert lines[-1].startswith("/t: rename_files, 0 s, 3 of 7 files in place")
     assert len(lines) == written >= 4
