@@ -58,8 +58,8 @@ class _EventLog:
         except OSError as e:
             self.close()
             raise EventLogError(
-                f"{path}: the events cannot be written there ({e.strerror or e}); name a file in a "
-                f"directory that exists and may be written, or leave them out. Nothing was changed"
+                f"{path}: the events cannot be written there ({e.strerror or e}), and nothing was "
+                f"changed; name a file in a directory that exists and may be written, or leave them out"
             ) from e
 
     def event(self, event: Event) -> None:

@@ -62,6 +62,11 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
     @property
+    def text(self) -> str:
+        """What is on the screen, without the ends of its lines, which come where a line is full."""
+        return "".join(self._screen.display)
+
+    @property
     def cursor_is_hidden(self) -> bool:
         return self._screen.cursor.hidden
 

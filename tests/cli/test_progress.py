@@ -115,7 +115,8 @@ def test_ctrl_c_on_a_terminal_is_answered_and_cancels_in_order(files, dest: Path
     exit_code, _ = terminal.end()
     assert exit_code == 3
     assert any("cancelling; again to stop at once" in screen for screen in terminal.screens)
-    assert "was cancelled; run the same command to finish it" in terminal.screen
+    assert "the commit of job job_1 was cancelled" in terminal.text
+    assert "run the same command to finish it" in terminal.text
     assert "━" not in terminal.screen
     assert "Traceback" not in terminal.screen
     assert not terminal.cursor_is_hidden
@@ -135,7 +136,7 @@ def test_a_second_ctrl_c_on_a_terminal_ends_at_once_and_gives_the_cursor_back(fi
         terminal.process.send_signal(signal.SIGINT)
     exit_code, _ = terminal.end()
     assert exit_code == 3
-    assert "ray-committer: stopped at once; run the same command to finish" in terminal.screen
+    assert "ray-committer: stopped at once; run the same command to finish" in terminal.text
     assert not terminal.cursor_is_hidden
 
 
