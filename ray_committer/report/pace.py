@@ -17,6 +17,7 @@ from ray_committer.events import (
     Event,
     FilesRenamed,
     JobLoaded,
+    StageEnded,
     StageStarted,
     Throttled,
     WorkerLost,
@@ -27,6 +28,7 @@ from ray_committer.protocol import statistic_names as names
 RATE_SECONDS = 30.0
 THROTTLED_SECONDS = 5.0  # how long after the last refused request a commit counts as throttled
 _SAMPLE_SECONDS = 1.0  # so that the samples of a rate are few, however many shards end
+_START_WORKERS = "start_workers"  # no stage, but what may take long before the next one
 
 _PREFIXES = ("job_stage_", "committer_")
 
@@ -86,6 +88,8 @@ class Pace:
             self._stage = event.stage
             if event.stage == names.RENAME_FILES:
                 self._recent = _Recent(now)
+        elif isinstance(event, StageEnded) and event.stage == names.LOAD_MANIFESTS:
+            self._stage = _START_WORKERS
         elif isinstance(event, JobLoaded):
             self._renamed = FilesRenamed(0, event.files, 0, event.bytes)
         elif isinstance(event, FilesRenamed):

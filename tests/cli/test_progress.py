@@ -172,6 +172,7 @@ def test_lines_say_what_matters_and_now_and_then_how_far_it_is(capsys):
         shown.event(StageStarted("job_stage_rename_files"))
         time.sleep(0.2)
         shown.event(StageEnded("job_stage_rename_files", 725.0))
+        shown.event(StageEnded("committer_commit_job", 730.0))
         shown.event(Notice("somebody should read this"))
     out, err = capsys.readouterr()
     assert out == ""

@@ -7,6 +7,7 @@ import pytest
 from ray_committer.events import (
     FilesRenamed,
     JobLoaded,
+    StageEnded,
     StageStarted,
     Throttled,
     WorkerLost,
@@ -93,6 +94,21 @@ def test_workers_that_live_and_that_were_lost_are_counted_once(renaming: Pace):
     assert (renaming.standing().workers, renaming.standing().lost) == (2, 1)
     renaming.event(WorkerStarted("worker-4", "10.0.0.2", 104))
     assert (renaming.standing().workers, renaming.standing().lost) == (3, 1)
+
+
+def test_the_wait_for_workers_is_not_taken_for_the_stage_before(clock: Clock):
+    pace = Pace(clock=clock)
+    shown = []
+    for event in (
+        StageStarted(names.COMMIT_JOB),
+        StageStarted(names.LOAD_MANIFESTS),
+        StageEnded(names.LOAD_MANIFESTS, 1.0),
+        StageStarted(names.PREFLIGHT),
+        StageEnded(names.PREFLIGHT, 1.0),
+    ):
+        pace.event(event)
+        shown.append(pace.standing().stage)
+    assert shown == ["commit_job", "load_manifests", "start_workers", "preflight", "preflight"]
 
 
 def test_throttling_is_shown_while_it_lasts(renaming: Pace, clock: Clock):
