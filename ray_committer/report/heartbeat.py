@@ -13,6 +13,7 @@ from ray_committer.report.pace import Pace, Standing
 
 EVERY_SECONDS = 10.0
 _IDLE_SECONDS = 10.0
+_THROTTLED_SECONDS = 5.0
 
 
 def standing_line(now: Standing) -> str:
@@ -51,8 +52,10 @@ def trouble_texts(now: Standing) -> list[str]:
     texts = []
     if now.lost:
         texts.append(f"{now.workers} workers live, {now.lost} lost")
-    if now.throttled_to is not None:
-        texts.append(f"the store throttles: {now.throttled_to:,.0f} requests a second")
+    if now.throttled_to is not None and now.throttled_seconds_ago is not None:
+        is_now = now.throttled_seconds_ago < _THROTTLED_SECONDS
+        when = "throttles" if is_now else f"throttled {seconds_text(now.throttled_seconds_ago)} ago"
+        texts.append(f"the store {when}: {now.throttled_to:,.0f} requests a second")
     return texts
 
 

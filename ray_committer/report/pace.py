@@ -26,7 +26,7 @@ from ray_committer.events import (
 from ray_committer.protocol import statistic_names as names
 
 RATE_SECONDS = 30.0
-THROTTLED_SECONDS = 5.0  # how long after the last refused request a commit counts as throttled
+REMEMBERED_SECONDS = 60.0  # how long throttling is told of, if the commit has not recovered
 _SAMPLE_SECONDS = 1.0  # so that the samples of a rate are few, however many shards end
 _START_WORKERS = "start_workers"  # no stage, but what may take long before the next one
 
@@ -46,7 +46,8 @@ class Standing:
 
     `rate` is of files. `idle_seconds` is how long no file has come to its place; `seconds_left` is None
     if nobody knows. `workers` live and `lost` were replaced; both are 0 where there are none but the
-    driver. `throttled_to` is the limit of requests while the store refuses some.
+    driver. The store refused a request `throttled_seconds_ago`, and `throttled_to` is the limit of requests
+    a second that it led to; both are None if all is well again.
     """
 
     stage: str
@@ -62,6 +63,7 @@ class Standing:
     workers: int = 0
     lost: int = 0
     throttled_to: float | None = None
+    throttled_seconds_ago: float | None = None
 
 
 class Pace:
@@ -76,7 +78,8 @@ class Pace:
         self._recent = _Recent(self._started)
         self._workers: set[str] = set()
         self._lost = 0
-        self._limit: tuple[float, float] | None = None  # when a request was last refused, and the rate
+        self._throttled_at = float("-inf")
+        self._limit = 0.0
 
     def event(self, event: Event) -> None:
         """Take note of what happened."""
@@ -101,7 +104,9 @@ class Pace:
             self._workers.discard(event.worker)
             self._lost += 1
         elif isinstance(event, Throttled):
-            self._limit = now - event.last_seconds_ago, event.rate
+            is_over = event.recovered_seconds_ago is not None
+            self._throttled_at = float("-inf") if is_over else now - event.last_seconds_ago
+            self._limit = event.rate
 
     def standing(self) -> Standing:
         """How far the commit is now."""
@@ -109,6 +114,8 @@ class Pace:
             now, renamed = self._clock(), self._renamed
             rate = self._recent.rate(now)
             left = renamed.total - renamed.done
+            ago = now - self._throttled_at
+            is_throttled = ago < REMEMBERED_SECONDS
             return Standing(
                 stage=stage_name(self._stage),
                 seconds=now - self._started,
@@ -122,13 +129,9 @@ class Pace:
                 seconds_left=left / rate if left and rate else None,
                 workers=len(self._workers),
                 lost=self._lost,
-                throttled_to=self._throttled_to(now),
+                throttled_to=self._limit if is_throttled else None,
+                throttled_seconds_ago=ago if is_throttled else None,
             )
-
-    def _throttled_to(self, now: float) -> float | None:
-        if self._limit is None or now - self._limit[0] > THROTTLED_SECONDS:
-            return None
-        return self._limit[1]
 
 
 class _Recent:

@@ -40,8 +40,12 @@ FAST = {"files": 20_000, "rate": 2_000.0, "seconds_left": 39.2}
             "rename_files, 21 s, 100,000 of 100,000 files in place",
         ),
         (
-            Standing("load_manifests", 9.0, workers=3, lost=1, throttled_to=812.4),
-            "load_manifests, 9 s, 3 workers live, 1 lost, the store throttles: 812 requests a second",
+            Standing("cleanup", 9.0, workers=3, lost=1, throttled_to=812.4, throttled_seconds_ago=4.9),
+            "cleanup, 9 s, 3 workers live, 1 lost, the store throttles: 812 requests a second",
+        ),
+        (
+            Standing("cleanup", 9.0, throttled_to=812.4, throttled_seconds_ago=12.0),
+            "cleanup, 9 s, the store throttled 12 s ago: 812 requests a second",
         ),
         (Standing("load_manifests", 9.0, workers=3), "load_manifests, 9 s"),
     ],

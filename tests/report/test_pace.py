@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ray_committer.events import (
@@ -111,14 +113,22 @@ def test_the_wait_for_workers_is_not_taken_for_the_stage_before(clock: Clock):
     assert shown == ["commit_job", "load_manifests", "start_workers", "preflight", "preflight"]
 
 
-def test_throttling_is_shown_while_it_lasts(renaming: Pace, clock: Clock):
-    assert renaming.standing().throttled_to is None
-    renaming.event(Throttled(1, 3.0, 1.0, refused=10, before=2_000, lowest=800, rate=850))
-    assert renaming.standing().throttled_to == 850
-    clock.now += 3.9
-    assert renaming.standing().throttled_to == 850
-    clock.now += 0.2
-    assert renaming.standing().throttled_to is None
+def test_throttling_is_known_until_it_is_over(renaming: Pace, clock: Clock):
+    def throttled() -> tuple[float | None, float | None]:
+        now = renaming.standing()
+        return now.throttled_to, now.throttled_seconds_ago
+
+    assert throttled() == (None, None)
+    lasting = Throttled(1, 3.0, 1.0, refused=10, before=2_000, lowest=800, rate=850)
+    renaming.event(lasting)
+    assert throttled() == (850, 1)
+    clock.now += 50
+    assert throttled() == (850, 51)
+    clock.now += 10
+    assert throttled() == (None, None)  # nobody told, but it is long ago
+    renaming.event(lasting)
+    renaming.event(replace(lasting, rate=2_100, recovered_seconds_ago=0.5))
+    assert throttled() == (None, None)
 
 
 @pytest.mark.parametrize(
