@@ -46,8 +46,8 @@ class Standing:
 
     `rate` is of files. `idle_seconds` is how long no file has come to its place; `seconds_left` is None
     if nobody knows. `workers` live and `lost` were replaced; both are 0 where there are none but the
-    driver. The store refused a request `throttled_seconds_ago`, and `throttled_to` is the limit of requests
-    a second that it led to; both are None if all is well again.
+    driver. The store refused a request `throttled_seconds_ago`, which led to a limit of `throttled_to`
+    requests a second; both are None if all is well again.
     """
 
     stage: str
