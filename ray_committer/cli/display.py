@@ -1,7 +1,8 @@
-"""A commit on a terminal: two lines on standard error that are drawn anew four times a second.
+"""A commit on a terminal: lines on standard error that are drawn anew four times a second.
 
-Nothing of it is left when it ends. What else is written to standard error meanwhile, logs included,
-appears above it, and a terminal that went away does not end the commit.
+Two of them, and more while something is wrong. Nothing of it is left when it ends. What else is written
+to standard error meanwhile, logs included, appears above it, and a terminal that went away does not end
+the commit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.text import Text
 from ray_committer.cli.progress import Shown, interrupt_lines, loaded_text
 from ray_committer.events import Event, JobLoaded, StageEnded
 from ray_committer.protocol import statistic_names as names
-from ray_committer.report.amounts import seconds_text
+from ray_committer.report.amounts import counted, seconds_text
 from ray_committer.report.heartbeat import (
     files_text,
     notable_text,
@@ -95,10 +96,10 @@ class _Display:
         now = self._pace.standing()
         top = Table.grid(padding=(0, 1))
         top.add_row(self._spinner, Text(now.stage, style="bold", no_wrap=True), *self._how_far(now))
-        texts = [seconds_text(now.seconds), *_details(now)]
-        if self._interrupted is not None:
-            texts = [self._interrupted]
-        return Group(top, Text("  " + ", ".join(texts), no_wrap=True, overflow="ellipsis"))
+        details = ", ".join([seconds_text(now.seconds), *_details(now)])
+        texts = [self._interrupted or details, *trouble_texts(now)]
+        below = [Text(f"  {text}", no_wrap=True, overflow="ellipsis") for text in texts]
+        return Group(top, *below)
 
     def _how_far(self, now: Standing) -> list[ProgressBar | Text]:
         """A bar where there is room for one, and of the files how many."""
@@ -119,9 +120,7 @@ def _details(now: Standing) -> list[str]:
     texts = []
     if now.is_renaming and now.total_files:
         texts = [*size_texts(now), *speed_texts(now)]
-    if now.workers and not now.lost:
-        texts.append(f"{now.workers} workers")
-    return [*texts, *trouble_texts(now)]
+    return [*texts, counted(now.workers, "worker")] if now.workers else texts
 
 
 class _Lasting:

@@ -16,7 +16,7 @@ import click
 
 from ray_committer.events import Event, EventSink, JobLoaded, StageEnded, StageStarted
 from ray_committer.protocol import statistic_names as names
-from ray_committer.report.amounts import bytes_text, seconds_text
+from ray_committer.report.amounts import bytes_text, counted, seconds_text
 from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
 from ray_committer.report.pace import stage_name
 
@@ -76,5 +76,6 @@ def _is_worth_a_line(ended: StageEnded) -> bool:
 
 def loaded_text(job: JobLoaded) -> str:
     """What the commit is to put in place."""
-    text = f"{job.files:,} files, {bytes_text(job.bytes)}, of {job.manifests:,} task manifests"
+    manifests = counted(job.manifests, "task manifest")
+    text = f"{counted(job.files, 'file')}, {bytes_text(job.bytes)}, of {manifests}"
     return f"{text}; an earlier run had begun to move them" if job.resumed else text

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from math import ceil
 
 from ray_committer.events import Event, EventSink, Notice, WorkerLost
-from ray_committer.report.amounts import bytes_text, seconds_text
+from ray_committer.report.amounts import bytes_text, counted, seconds_text
 from ray_committer.report.pace import Pace, Standing
 
 EVERY_SECONDS = 10.0
@@ -51,11 +51,13 @@ def trouble_texts(now: Standing) -> list[str]:
     """What a person should know of workers and of the store; nothing if all is well."""
     texts = []
     if now.lost:
-        texts.append(f"{now.workers} workers live, {now.lost} lost")
+        texts.append(f"{counted(now.workers, 'worker')} live, {now.lost} lost")
     if now.throttled_to is not None and now.throttled_seconds_ago is not None:
-        is_now = now.throttled_seconds_ago < _THROTTLED_SECONDS
-        when = "throttles" if is_now else f"throttled {seconds_text(now.throttled_seconds_ago)} ago"
-        texts.append(f"the store {when}: {now.throttled_to:,.0f} requests a second")
+        ago, limit = now.throttled_seconds_ago, f"{now.throttled_to:,.0f} requests a second"
+        if ago < _THROTTLED_SECONDS:
+            texts.append(f"the store throttles: {limit}")
+        else:
+            texts.append(f"the store throttled {seconds_text(ago)} ago, down to {limit}")
     return texts
 
 

@@ -68,7 +68,7 @@ def test_a_terminal_shows_how_far_it_is_and_nothing_of_it_is_left(files, dest: P
     counts = {int(count) for count in re.findall(r"rename_files ━+.* (\d+) of 300 files", seen)}
     assert len(counts) >= 3
     assert re.search(r"  \d s, \d+ kB of 300 kB, \d+ a second, about \d+ s to go", seen)
-    assert terminal.screen == "  300 files, 300 kB, of 1 task manifests"
+    assert terminal.screen == "  300 files, 300 kB, of 1 task manifest"
     assert not terminal.cursor_is_hidden
     assert output.startswith("job job_1 is committed")
     assert "\x1b" not in output
@@ -95,8 +95,41 @@ def test_a_dumb_terminal_gets_lines(files, dest: Path):
     assert terminal.end()[0] == 0
     assert b"\x1b" not in terminal.raw
     assert terminal.screen == (
-        "  load_manifests\n  300 files, 300 kB, of 1 task manifests\n  rename_files"
+        "  load_manifests\n  300 files, 300 kB, of 1 task manifest\n  rename_files"
     )
+
+
+TROUBLE = """
+import time
+from ray_committer.cli.progress import progress
+from ray_committer.events import JobLoaded, StageStarted, Throttled, WorkerLost, WorkerStarted
+
+with progress() as shown:
+    for event in (
+        JobLoaded(3, 70_000, 5_000_000_000, resumed=True),
+        StageStarted("job_stage_rename_files"),
+        WorkerStarted("worker 1", "10.0.0.1", 7),
+        WorkerStarted("worker 2", "10.0.0.2", 8),
+        WorkerLost("worker 1", "10.0.0.1", 7, "the node died"),
+        Throttled(0, 3.0, 1.0, refused=10, before=2_000, lowest=800, rate=850),
+    ):
+        shown.event(event)
+    time.sleep(1)
+"""
+
+
+def test_lost_workers_and_throttling_are_shown_while_they_last():
+    terminal = Terminal([sys.executable, "-c", TROUBLE], 80)
+    assert terminal.end()[0] == 0
+    seen = max(terminal.screens, key=len).splitlines()
+    assert seen[0].startswith("  70,000 files, 5.0 GB, of 3 task manifests; an earlier run had begun")
+    assert "  worker 1 on 10.0.0.1 was lost, another takes its place: the node died" in seen
+    assert seen[-4].endswith("0 of 70,000 files")
+    assert seen[-3:] == [
+        "  0 s, 0 bytes of 5.0 GB, 1 worker",
+        "  1 worker live, 1 lost",
+        "  the store throttles: 850 requests a second",
+    ]
 
 
 def test_a_log_line_stays_above_what_is_drawn(files, dest: Path):

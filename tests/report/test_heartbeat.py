@@ -45,7 +45,7 @@ FAST = {"files": 20_000, "rate": 2_000.0, "seconds_left": 39.2}
         ),
         (
             Standing("cleanup", 9.0, throttled_to=812.4, throttled_seconds_ago=12.0),
-            "cleanup, 9 s, the store throttled 12 s ago: 812 requests a second",
+            "cleanup, 9 s, the store throttled 12 s ago, down to 812 requests a second",
         ),
         (Standing("load_manifests", 9.0, workers=3), "load_manifests, 9 s"),
     ],

@@ -16,7 +16,7 @@ from ray_committer.events import (
     WorkerStarted,
 )
 from ray_committer.protocol import statistic_names as names
-from ray_committer.report.amounts import bytes_text, seconds_text
+from ray_committer.report.amounts import bytes_text, counted, seconds_text
 from ray_committer.report.pace import Pace
 
 
@@ -155,3 +155,7 @@ def test_bytes_read_well(number: int, text: str):
 )
 def test_seconds_read_well(seconds: float, text: str):
     assert seconds_text(seconds) == text
+
+
+def test_nouns_agree_with_their_numbers():
+    assert [counted(number, "file") for number in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
