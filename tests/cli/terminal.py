@@ -21,11 +21,16 @@ class Terminal:
     """Runs a command and draws what it writes to standard error, as a terminal of ROWS lines does.
 
     `screens` are those that were seen, without the spaces at the ends of their lines; `raw` is all
-    that was written.
+    that was written. `with_output` makes standard output the same terminal.
     """
 
     def __init__(
-        self, command: Sequence[str], columns: int, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        columns: int,
+        env: Mapping[str, str] | None = None,
+        *,
+        with_output: bool = False,
     ) -> None:
         self._screen = pyte.Screen(columns, ROWS)
         self._stream = pyte.ByteStream(self._screen)
@@ -36,7 +41,7 @@ class Terminal:
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=slave if with_output else subprocess.PIPE,
             stderr=slave,
             text=True,
             env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), **(env or {})},
@@ -52,10 +57,10 @@ class Terminal:
         self._reader.join()
 
     def end(self) -> tuple[int, str]:
-        """Wait for the process: its exit code, and its standard output."""
+        """Wait for the process: its exit code, and its standard output if that is no terminal."""
         output, _ = self.process.communicate(timeout=60)
         self._reader.join()
-        return self.process.returncode, output
+        return self.process.returncode, output or ""
 
     @property
     def screen(self) -> str:

@@ -74,6 +74,17 @@ def test_a_terminal_shows_how_far_it_is_and_nothing_of_it_is_left(files, dest: P
     assert "\x1b" not in output
 
 
+def test_the_report_on_the_same_terminal_has_nothing_of_the_display_in_it(files, dest: Path):
+    terminal = Terminal(slow_commit(dest), 120, with_output=True)
+    assert terminal.end()[0] == 0
+    first, second, *_, last = terminal.screen.splitlines()
+    assert first == "  300 files, 300 kB, of 1 task manifest"
+    assert second.startswith("job job_1 is committed")
+    assert last.strip()
+    assert "━" not in terminal.screen
+    assert "⠋" not in terminal.screen
+
+
 def test_a_narrow_terminal_shows_two_lines_all_the_same(files, dest: Path):
     terminal = Terminal(slow_commit(dest), 30)
     assert terminal.end()[0] == 0
