@@ -26,6 +26,10 @@ class SettingsError(RayCommitterError, ValueError):
     exit_code = 2
 
 
+class EventLogError(RayCommitterError):
+    """The file for events cannot be written. Name another one; nothing was changed."""
+
+
 class StoreRefusedError(RayCommitterError):
     """The store has no safe atomic rename. Use what the text names instead."""
 

@@ -322,10 +322,10 @@ def test_ctrl_c_cancels_in_order_and_the_same_command_finishes(write_job, dest: 
     command = [sys.executable, "-m", "ray_committer.cli", "commit", str(dest), "--assume-complete"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    for line in process.stderr:
-        if "of 20,000 files" in line:
-            process.send_signal(signal.SIGINT)
-            break
+    assert any("rename_files" in line for line in process.stderr)
+    while not any(dest.glob("p=*/f*")):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 3
     assert "was cancelled; run the same command to finish it" in rest

@@ -6,22 +6,25 @@ import itertools
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 
+from ray_committer.cli.progress import interrupt_lines
 from ray_committer.errors import CommitCancelledError
 
 
 @contextmanager
-def cancel_on_signals(cancel: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM calls `cancel`, the second one stops at once."""
+def cancel_on_signals(
+    cancel: Callable[[], None], say: Callable[[str], None] = interrupt_lines
+) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM calls `cancel`, the second one stops at once; `say` tells people."""
     received = itertools.count()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if next(received) > 0:  # perhaps while the first one is still being handled
-            _say("stopped at once; run the same command to finish")
+            say("stopped at once; run the same command to finish")
             os._exit(CommitCancelledError.exit_code)  # requests in flight may take minutes to end
-        _say("cancelling; again to stop at once")
+        say("cancelling; again to stop at once")
         cancel()
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -30,9 +33,3 @@ def cancel_on_signals(cancel: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _say(text: str) -> None:
-    """Write a line from a signal handler, which may have interrupted a write to the same stream."""
-    with suppress(BrokenPipeError):
-        os.write(2, f"ray-committer: {text}\n".encode())

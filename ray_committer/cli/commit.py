@@ -12,7 +12,8 @@ from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
-from ray_committer.cli.progress import Progress
+from ray_committer.cli.listeners import listening
+from ray_committer.cli.progress import progress
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
@@ -30,6 +31,7 @@ from ray_committer.report.text import report_json, report_lines
 )
 @click.option("--durable", is_flag=True, help="Let a power cut after the commit take nothing back.")
 @click.option("--dry-run", is_flag=True, help="Load and check the job, change nothing.")
+@click.option("--events", metavar="FILE", help="Append what happens to FILE, as JSON lines.")
 @shared.storage_option
 @shared.output_option
 def commit(
@@ -41,6 +43,7 @@ def commit(
     executor: ExecutorName,
     durable: bool,
     dry_run: bool,
+    events: str | None,
     storage: tuple[str, ...],
     output: str,
 ) -> None:
@@ -63,14 +66,18 @@ def commit(
         _print_plan(plan, output)
         return
     token = CancelToken()
-    with cancel_on_signals(token.cancel):
+    with (
+        progress() as shown,
+        listening(shown.event, events) as on_event,
+        cancel_on_signals(token.cancel, shown.interrupt),
+    ):
         api.commit_job(
             destination,
             job_id,
             executor=executor,
             options=options,
             storage_options=storage_options,
-            on_event=Progress().event,
+            on_event=on_event,
             cancel=token,
             on_report=lambda report: _print_report(_with_catalog(report), output),
         )

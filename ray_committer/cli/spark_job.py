@@ -17,7 +17,7 @@ import msgspec
 
 from ray_committer import api
 from ray_committer.cli.cancel import cancel_on_signals
-from ray_committer.cli.progress import Progress, tell
+from ray_committer.cli.progress import lines, tell
 from ray_committer.errors import RayCommitterError
 from ray_committer.report.text import report_lines
 from ray_committer.spark.driver_settings import settings_of
@@ -60,14 +60,15 @@ def _decompressed(text: str) -> str:
 
 def _run(action: Action, read: Callable[[], str]) -> None:
     """Do what a request asks for, say how it went, and exit with the error's code."""
-    try:
-        request = read()
-        handler = CommitHandler(settings_of(request, Progress().event))
-    except (RayCommitterError, OSError) as e:
-        click.echo(msgspec.json.encode({"error": str(e)}).decode())
-        sys.exit(_exit_code(e))
-    with cancel_on_signals(handler.cancel):
-        answer = action(handler, request)
+    with lines() as shown:
+        try:
+            request = read()
+            handler = CommitHandler(settings_of(request, shown.event))
+        except (RayCommitterError, OSError) as e:
+            click.echo(msgspec.json.encode({"error": str(e)}).decode())
+            sys.exit(_exit_code(e))
+        with cancel_on_signals(handler.cancel):
+            answer = action(handler, request)
     if handler.last_report is not None:
         for line in report_lines(msgspec.structs.replace(handler.last_report, error=None)):
             tell(line)

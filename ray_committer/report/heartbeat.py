@@ -3,71 +3,94 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import ceil
 
-from ray_committer.events import Event, EventSink, FilesRenamed, Notice, StageStarted
+from ray_committer.events import Event, EventSink, Notice, WorkerLost
+from ray_committer.report.amounts import bytes_text, counted, seconds_text
+from ray_committer.report.pace import Pace, Standing
 
 EVERY_SECONDS = 10.0
+_IDLE_SECONDS = 10.0
+_THROTTLED_SECONDS = 5.0
 
-_PREFIXES = ("job_stage_", "committer_")
+
+def standing_line(now: Standing) -> str:
+    """The stage, and of the files how many, how fast, for how long still, and what slows them down."""
+    parts = [now.stage, seconds_text(now.seconds)]
+    if now.is_renaming and now.total_files:
+        parts.extend([f"{files_text(now)} in place", *size_texts(now), *speed_texts(now)])
+    return ", ".join([*parts, *trouble_texts(now)])
 
 
-class Heartbeat:
-    """Knows how far a commit is; an `EventSink` that any thread may call."""
+def files_text(now: Standing) -> str:
+    """How many files are in place."""
+    return f"{now.files:,} of {now.total_files:,} files"
 
-    def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._name = name
-        self._clock = clock
-        self._started = clock()
-        self._stage = "start"
-        self._stage_started = self._started
-        self._files: FilesRenamed | None = None
 
-    def event(self, event: Event) -> None:
-        """Take note of what happened."""
-        if isinstance(event, StageStarted):
-            self._stage = event.stage
-            for prefix in _PREFIXES:
-                self._stage = self._stage.removeprefix(prefix)
-            self._stage_started = self._clock()
-        elif isinstance(event, FilesRenamed):
-            self._files = event
+def size_texts(now: Standing) -> list[str]:
+    """How many bytes are in place, if there are any."""
+    if not now.total_bytes:
+        return []
+    return [f"{bytes_text(now.bytes)} of {bytes_text(now.total_bytes)}"]
 
-    def line(self) -> str:
-        """How far it is now: the stage, and of the files how many, how fast and for how long still."""
-        now = self._clock()
-        text = f"ray_committer: {self._name}: {self._stage}, {now - self._started:.0f} s"
-        files = self._files
-        if files is None or self._stage != "rename_files":
-            return text
-        text += f", {files.done:,} of {files.total:,} files in place"
-        rate = files.done / max(now - self._stage_started, 0.001)
-        if 0 < files.done < files.total:
-            text += f", {rate:,.0f} a second, about {(files.total - files.done) / rate:,.0f} s to go"
-        return text
+
+def speed_texts(now: Standing) -> list[str]:
+    """How fast it goes and for how long still, or for how long it has stood still."""
+    if now.files == now.total_files:
+        return []
+    if now.idle_seconds >= _IDLE_SECONDS:
+        return [f"none for {seconds_text(now.idle_seconds)}"]
+    if now.seconds_left is None:
+        return []
+    return [f"{now.rate:,.0f} a second", f"about {seconds_text(ceil(now.seconds_left))} to go"]
+
+
+def trouble_texts(now: Standing) -> list[str]:
+    """What a person should know of workers and of the store; nothing if all is well."""
+    texts = []
+    if now.lost:
+        texts.append(f"{counted(now.workers, 'worker')} live, {now.lost} lost")
+    if now.throttled_to is not None and now.throttled_seconds_ago is not None:
+        ago, limit = now.throttled_seconds_ago, f"{now.throttled_to:,.0f} requests a second"
+        if ago < _THROTTLED_SECONDS:
+            texts.append(f"the store throttles: {limit}")
+        else:
+            texts.append(f"the store throttled {seconds_text(ago)} ago, down to {limit}")
+    return texts
+
+
+def notable_text(event: Event) -> str | None:
+    """What of an event is said at once, if anything."""
+    if isinstance(event, Notice):
+        return event.text
+    if isinstance(event, WorkerLost):
+        where = f" on {event.node}" if event.node else ""
+        return f"{event.worker}{where} was lost, another takes its place: {event.cause}"
+    return None
 
 
 @contextmanager
 def heartbeat(
-    name: str, on_event: EventSink, write: Callable[[str], None], *, every: float = EVERY_SECONDS
+    prefix: str, on_event: EventSink, write: Callable[[str], None], *, every: float = EVERY_SECONDS
 ) -> Iterator[EventSink]:
-    """Write a line `every` so many seconds until the block ends, and notices at once.
+    """Write a line `every` so many seconds until the block ends, and what is notable at once.
 
-    The sink that is given passes all events on to `on_event`.
+    The sink that is given passes all events on to `on_event`; each line begins with `prefix`.
     """
-    beat, ended = Heartbeat(name), threading.Event()
+    pace, ended = Pace(), threading.Event()
 
     def sink(event: Event) -> None:
-        beat.event(event)
-        if isinstance(event, Notice):
-            write(f"ray_committer: {name}: {event.text}")
+        pace.event(event)
+        text = notable_text(event)
+        if text is not None:
+            write(prefix + text)
         on_event(event)
 
     def run() -> None:
         while not ended.wait(every):
-            write(beat.line())
+            write(prefix + standing_line(pace.standing()))
 
     thread = threading.Thread(target=run, name="heartbeat", daemon=True)
     thread.start()

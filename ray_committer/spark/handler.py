@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,7 +160,8 @@ class CommitHandler:
         settings = self._settings
         if not settings.progress_seconds:
             return nullcontext(settings.on_event)
-        return heartbeat(dest, settings.on_event, _say, every=settings.progress_seconds)
+        prefix = f"ray_committer: {dest}: "
+        return heartbeat(prefix, settings.on_event, _say, every=settings.progress_seconds)
 
     def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
         return on_destination(job_options(conf.settings, self._settings.options), request.dest)
@@ -183,7 +184,8 @@ class CommitHandler:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    with suppress(OSError):  # who reads may be gone; the write still wants its commit
+        print(text, file=sys.stderr, flush=True)
 
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:

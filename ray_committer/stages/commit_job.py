@@ -19,6 +19,7 @@ from ray_committer.errors import (
     MissingManifestsError,
     RayCommitterError,
 )
+from ray_committer.events import CommitStarted, JobLoaded
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
@@ -62,6 +63,8 @@ def commit_job(
     """
     progress = CommitProgress()
     failure: Exception | None = None
+    job = context.job
+    context.emit(CommitStarted(job.destination, job.job_id, job.number, context.executor.name))
     try:
         with context.stage(names.COMMIT_JOB):
             _commit(context, state, progress, nonce, replaced_roots, allowed_roots, record_only)
@@ -115,6 +118,7 @@ def _commit(
                 context.executor.start_workers()  # a cluster without room is found before the record
             record = _decide(context, loaded, nonce, replaced_roots, allowed_roots)
             progress.record = record
+        context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, progress.resumed))
         context.sync(context.job.commit_record, context.job.directory)
         if record_only:
             progress.outcome = Outcome.RECORDED

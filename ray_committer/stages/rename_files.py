@@ -92,7 +92,7 @@ def rename_files(
         context.journal.add(result.statistics)
         if result.failure is not None:
             failures.append(result.failure)
-        context.emit(FilesRenamed(renamed.files, record.files))
+        context.emit(FilesRenamed(renamed.files, record.files, renamed.bytes, record.bytes))
     context.check_cancelled()
     if failures:
         raise failures[0]

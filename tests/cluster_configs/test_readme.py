@@ -33,11 +33,13 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 CLUSTERS = rows("Clusters")
 DEFAULTS = rows("Spark")
+DASHBOARD = "grafana/ray_committer.json"
 
 
 def test_each_file_has_its_row():
     files = {str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*") if path.is_file()}
-    assert files == {*CLUSTERS, *DEFAULTS, "README.md"}
+    assert files == {*CLUSTERS, *DEFAULTS, DASHBOARD, "README.md"}
+    assert f"({DASHBOARD})" in TEXT
 
 
 @pytest.mark.parametrize("name", [*CLUSTERS, *DEFAULTS])

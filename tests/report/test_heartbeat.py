@@ -4,64 +4,83 @@ from __future__ import annotations
 
 import time
 
-from ray_committer.events import Event, FilesRenamed, Notice, StageStarted
-from ray_committer.report.heartbeat import Heartbeat, heartbeat
+import pytest
+
+from ray_committer.events import Event, FilesRenamed, Notice, StageStarted, WorkerLost
+from ray_committer.report.heartbeat import heartbeat, standing_line
+from ray_committer.report.pace import Standing
+
+RENAMING = {"stage": "rename_files", "seconds": 21.0, "is_renaming": True, "total_files": 100_000}
+FAST = {"files": 20_000, "rate": 2_000.0, "seconds_left": 39.2}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_a_line_says_how_far_it_is_and_how_long_it_takes():
-    clock = Clock()
-    beat = Heartbeat("/t", clock=clock)
-    assert beat.line() == "ray_committer: /t: start, 0 s"
-    clock.now += 2
-    beat.event(StageStarted("job_stage_load_manifests"))
-    clock.now += 9
-    assert beat.line() == "ray_committer: /t: load_manifests, 11 s"
-    beat.event(StageStarted("job_stage_rename_files"))
-    assert beat.line() == "ray_committer: /t: rename_files, 11 s"
-    clock.now += 10
-    beat.event(FilesRenamed(20_000, 100_000))
-    assert beat.line() == (
-        "ray_committer: /t: rename_files, 21 s, 20,000 of 100,000 files in place, "
-        "2,000 a second, about 40 s to go"
-    )
-    beat.event(FilesRenamed(100_000, 100_000))
-    assert beat.line() == "ray_committer: /t: rename_files, 21 s, 100,000 of 100,000 files in place"
-    beat.event(StageStarted("job_stage_cleanup"))
-    assert beat.line() == "ray_committer: /t: cleanup, 21 s"
-
-
-def test_nothing_done_yet_has_no_estimate():
-    beat = Heartbeat("/t", clock=Clock())
-    beat.event(StageStarted("job_stage_rename_files"))
-    beat.event(FilesRenamed(0, 10))
-    assert beat.line().endswith("0 of 10 files in place")
+@pytest.mark.parametrize(
+    ("standing", "line"),
+    [
+        (Standing("start", 0.0), "start, 0 s"),
+        (Standing("load_manifests", 125.0), "load_manifests, 2 min 5 s"),
+        (Standing("cleanup", 9.0, files=5, total_files=5), "cleanup, 9 s"),
+        (Standing("rename_files", 21.0, is_renaming=True), "rename_files, 21 s"),
+        (Standing(**RENAMING), "rename_files, 21 s, 0 of 100,000 files in place"),
+        (
+            Standing(**RENAMING, **FAST),
+            "rename_files, 21 s, 20,000 of 100,000 files in place, 2,000 a second, about 40 s to go",
+        ),
+        (
+            Standing(**RENAMING, **FAST, bytes=1_300_000_000, total_bytes=6_400_000_000),
+            "rename_files, 21 s, 20,000 of 100,000 files in place, 1.3 GB of 6.4 GB, 2,000 a second, "
+            "about 40 s to go",
+        ),
+        (
+            Standing(**RENAMING, **FAST, idle_seconds=31),
+            "rename_files, 21 s, 20,000 of 100,000 files in place, none for 31 s",
+        ),
+        (
+            Standing(**RENAMING, files=100_000, rate=2_000.0, idle_seconds=31),
+            "rename_files, 21 s, 100,000 of 100,000 files in place",
+        ),
+        (
+            Standing("cleanup", 9.0, workers=3, lost=1, throttled_to=812.4, throttled_seconds_ago=4.9),
+            "cleanup, 9 s, 3 workers live, 1 lost, the store throttles: 812 requests a second",
+        ),
+        (
+            Standing("cleanup", 9.0, throttled_to=812.4, throttled_seconds_ago=12.0),
+            "cleanup, 9 s, the store throttled 12 s ago, down to 812 requests a second",
+        ),
+        (Standing("load_manifests", 9.0, workers=3), "load_manifests, 9 s"),
+    ],
+)
+def test_a_line_says_how_far_it_is_and_how_long_it_takes(standing: Standing, line: str):
+    assert standing_line(standing) == line
 
 
 def test_lines_are_written_while_it_runs_and_no_longer():
     lines: list[str] = []
     events: list[Event] = []
-    with heartbeat("/t", events.append, lines.append, every=0.02) as sink:
-        sink(Notice("somebody should read this"))
+    sent = [
+        StageStarted("job_stage_rename_files"),
+        FilesRenamed(3, 7),
+        Notice("somebody should read this"),
+        WorkerLost("worker 1", "10.0.0.1", 77, "the node died"),
+    ]
+    with heartbeat("/t: ", events.append, lines.append, every=0.02) as sink:
+        for event in sent:
+            sink(event)
         deadline = time.monotonic() + 10
-        while len(lines) < 3 and time.monotonic() < deadline:
+        while len(lines) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
     written = len(lines)
     time.sleep(0.1)
-    assert lines[0] == "ray_committer: /t: somebody should read this"
-    assert len(lines) == written >= 3
-    assert events == [Notice("somebody should read this")]
+    assert "/t: somebody should read this" in lines
+    lost = "/t: worker 1 on 10.0.0.1 was lost, another takes its place: the node died"
+    assert lost in lines
+    assert lines[-1].startswith("/t: rename_files, 0 s, 3 of 7 files in place")
+    assert len(lines) == written >= 4
+    assert events == sent
 
 
 def test_a_short_commit_says_nothing():
     lines: list[str] = []
-    with heartbeat("/t", lambda _: None, lines.append) as sink:
+    with heartbeat("", lambda _: None, lines.append) as sink:
         sink(StageStarted("job_stage_rename_files"))
     assert lines == []

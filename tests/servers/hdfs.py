@@ -25,6 +25,7 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.servers import debian
 from tests.servers.hdfs_gate import HdfsGate
 
 CACHE = Path(__file__).parents[2] / ".cache" / "servers" / "hdfs"
@@ -194,8 +195,6 @@ def install(cache: Path = CACHE) -> None:
         if (cache / "installed").exists():
             return
         _require("java", "Java 17 (Debian: openjdk-17-jre-headless)")
-        _require("apt-get", "Debian's apt-get, which fetches the jars of Jersey 1,")
-        _require("dpkg-deb", "Debian's dpkg-deb, which unpacks them,")
         shutil.rmtree(cache / "jars", ignore_errors=True)
         (cache / "jars").mkdir()
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
@@ -215,9 +214,9 @@ def _fetch_hadoop(scratch: Path, jars: Path) -> None:
     set-up; that needs a setuptools of its time."""
     venv.create(scratch / "venv", with_pip=True)
     pip = [str(scratch / "venv" / "bin" / "python"), "-m", "pip", "--quiet"]
-    _run([*pip, "install", "setuptools<70", "wheel"], scratch)
+    debian.run([*pip, "install", "setuptools<70", "wheel"], scratch)
     only_source = ["--no-deps", "--no-build-isolation", "--no-binary", ":all:"]
-    _run([*pip, "download", *only_source, f"pyspark=={_PYSPARK}"], scratch)
+    debian.run([*pip, "download", *only_source, f"pyspark=={_PYSPARK}"], scratch)
     wanted = re.compile(rf"[^/]+/deps/jars/(?:{'|'.join(map(re.escape, _JARS))})-[0-9][^/]*\.jar")
     with tarfile.open(scratch / f"pyspark-{_PYSPARK}.tar.gz") as archive:
         for member in archive:
@@ -233,23 +232,16 @@ def _fetch_hadoop(scratch: Path, jars: Path) -> None:
 
 def _fetch_jersey(scratch: Path, jars: Path) -> None:
     """Take Jersey 1 out of Debian's packages; none of them is installed."""
-    download = ["apt-get", "-qq", "download", *_DEBIAN]
-    try:
-        _run(download, scratch)
-    except RuntimeError:  # a new machine has no lists of packages
-        _run(["apt-get", "-qq", "update"], scratch)
-        _run(download, scratch)
-    for package in scratch.glob("*.deb"):
-        _run(["dpkg-deb", "-x", str(package), "unpacked"], scratch)
+    unpacked = debian.unpack(_DEBIAN, scratch)
     for jar in _DEBIAN.values():
-        shutil.copy(scratch / "unpacked" / "usr" / "share" / "java" / f"{jar}.jar", jars)
+        shutil.copy(unpacked / "usr" / "share" / "java" / f"{jar}.jar", jars)
 
 
 def _format(scratch: Path, cache: Path) -> None:
     """Make the empty file system that each server starts from."""
     _configure(scratch, "127.0.0.1:1", rpc=1, http=1, datanode=[1, 1, 1])
     command = [*_JAVA, "-cp", _class_path(scratch, cache), _NAMENODE]
-    _run([*command, "-format", "-force", "-nonInteractive"], scratch)
+    debian.run([*command, "-format", "-force", "-nonInteractive"], scratch)
     shutil.rmtree(cache / "name", ignore_errors=True)
     shutil.move(scratch / "name", cache / "name")
 
@@ -301,13 +293,6 @@ def _free_ports(number: int) -> list[int]:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [probe.getsockname()[1] for probe in probes]
-
-
-def _run(command: list[str], directory: Path) -> None:
-    run = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        shown = " ".join(command[:4])
-        raise RuntimeError(f"{shown} ... failed while HDFS was installed:\n{run.stdout}{run.stderr}")
 
 
 def main() -> None:

@@ -1,0 +1,67 @@
+"""OpenTelemetry's SDK for a command that nobody set it up for, by the variables that it is set up by.
+
+What ``opentelemetry-instrument`` has set up is left alone. Source: OpenTelemetry's specification of
+environment variables, and the entry points by which its exporters are found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from ray_committer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+_ASKING = (
+    "OTEL_TRACES_EXPORTER",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+)
+_PROTOCOLS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+_INSTALL = "install opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http"
+
+
+def asking_variable(environment: Mapping[str, str]) -> str | None:
+    """The variable that asks for spans, None if none does."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    if environment.get("OTEL_TRACES_EXPORTER") == "none":
+        return None
+    return next((name for name in _ASKING if environment.get(name)), None)
+
+
+def set_up_spans() -> None:
+    """Send spans where the variables say, and join the trace of ``TRACEPARENT``, if there is one.
+
+    `SettingsError` says what is not installed.
+    """
+    try:
+        from opentelemetry import context, propagate, trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as e:
+        raise SettingsError(f"OpenTelemetry's SDK is not installed: {_INSTALL}") from e
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        os.environ.setdefault("OTEL_SERVICE_NAME", "ray-committer")
+        provider = TracerProvider()  # it flushes when the process ends
+        for name in os.environ.get("OTEL_TRACES_EXPORTER", "otlp").split(","):
+            provider.add_span_processor(BatchSpanProcessor(_exporter(name.strip())))
+        trace.set_tracer_provider(provider)
+    carrier = {name: os.environ.get(name.upper(), "") for name in ("traceparent", "tracestate")}
+    context.attach(propagate.extract(carrier))
+
+
+def _exporter(name: str) -> SpanExporter:
+    if name == "otlp":
+        asked = [f"OTEL_EXPORTER_OTLP_{kind}PROTOCOL" for kind in ("TRACES_", "")]
+        protocol = next((os.environ[key] for key in asked if os.environ.get(key)), "http/protobuf")
+        name = _PROTOCOLS.get(protocol, protocol)
+    found = list(entry_points(group="opentelemetry_traces_exporter", name=name))
+    if not found:
+        raise SettingsError(f"there is no exporter {name!r}: {_INSTALL}")
+    exporter: SpanExporter = found[0].load()()
+    return exporter

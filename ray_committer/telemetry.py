@@ -1,0 +1,137 @@
+"""A commit as OpenTelemetry spans: one for the commit, and below it one a stage.
+
+Needs the extra ``otel``, which is OpenTelemetry's API; nothing of it is imported before `spans` is
+called. Where spans go is for the SDK to say that the program, or ``opentelemetry-instrument``, set up.
+Names and attributes: ``docs/events.md``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ray_committer.errors import SettingsError
+from ray_committer.events import (
+    CommitStarted,
+    Event,
+    EventSink,
+    FilesRenamed,
+    JobLoaded,
+    Notice,
+    ShardRequeued,
+    StageEnded,
+    StageStarted,
+    Throttled,
+    WorkerLost,
+)
+from ray_committer.protocol import statistic_names as names
+from ray_committer.report.event_fields import event_fields
+from ray_committer.version import __version__
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+PREFIX = "ray_committer."
+
+
+def spans(tracer: Tracer | None = None) -> EventSink:
+    """A sink of one commit's events; `tracer` is by default that of the global tracer provider.
+
+    The span of the commit is a child of the span that is current when this is called. `SettingsError` if
+    OpenTelemetry is not installed.
+    """
+    try:
+        from opentelemetry import trace
+    except ImportError as e:
+        raise SettingsError(
+            "OpenTelemetry is not installed; install ray-committer[otel], or do not ask for spans"
+        ) from e
+    return _Spans(tracer or trace.get_tracer("ray_committer", __version__)).event
+
+
+class _Spans:
+    """The spans that are open: that of the commit, and those of the stages that have begun."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        from opentelemetry import context
+
+        self._tracer = tracer
+        self._lock = threading.Lock()
+        self._outside = context.get_current()
+        self._open: list[tuple[str, Span]] = []
+        self._of_commit: dict[str, str | int | bool] = {}
+
+    def event(self, event: Event) -> None:
+        with self._lock:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, StageStarted):
+            self._begin(event.stage)
+        elif isinstance(event, StageEnded):
+            self._end(event)
+        elif isinstance(event, CommitStarted):
+            self._describe(
+                {
+                    "destination": event.destination,
+                    "job.id": event.job_id,
+                    "job.attempt": event.job_attempt,
+                    "executor": event.executor,
+                }
+            )
+        elif isinstance(event, JobLoaded):
+            loaded = {"manifests": event.manifests, "files": event.files, "bytes": event.bytes}
+            self._describe({**loaded, "resumed": event.resumed})
+        elif isinstance(event, FilesRenamed):
+            self._describe({"files_done": event.done, "bytes_done": event.bytes_done})
+        elif isinstance(event, Notice | WorkerLost | ShardRequeued | Throttled):
+            self._note(event)
+
+    def _begin(self, stage: str) -> None:
+        from opentelemetry import trace
+
+        within = self._outside
+        if self._open:
+            within = trace.set_span_in_context(self._open[-1][1], within)
+        span = self._tracer.start_span(_span_name(stage), within)
+        if not self._open:
+            span.set_attributes(_prefixed(self._of_commit))
+        self._open.append((stage, span))
+
+    def _end(self, event: StageEnded) -> None:
+        """End the stage's span, and those within it that an interrupt left open."""
+        from opentelemetry.trace import Status, StatusCode
+
+        if event.stage not in [stage for stage, _ in self._open]:
+            return
+        while True:
+            stage, span = self._open.pop()
+            if event.error is not None:
+                span.set_status(Status(StatusCode.ERROR, event.error))
+                span.add_event("exception", {"exception.message": event.error})
+            span.end()
+            if stage == event.stage:
+                return
+
+    def _describe(self, attributes: Mapping[str, str | int | bool]) -> None:
+        """Say something of the commit, whose span may not be there yet."""
+        self._of_commit.update(attributes)
+        if self._open:
+            self._open[0][1].set_attributes(_prefixed(attributes))
+
+    def _note(self, event: Notice | WorkerLost | ShardRequeued | Throttled) -> None:
+        """Put what a person should know to the stage in which it happened."""
+        if self._open:
+            known = event_fields(event)
+            name = known.pop("event")
+            values = {key: value for key, value in known.items() if value is not None}
+            self._open[-1][1].add_event(f"{PREFIX}{name}", values)
+
+
+def _span_name(stage: str) -> str:
+    return "commit_job" if stage == names.COMMIT_JOB else stage.removeprefix("job_stage_")
+
+
+def _prefixed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {PREFIX + name: value for name, value in attributes.items()}

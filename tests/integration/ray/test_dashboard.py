@@ -1,0 +1,140 @@
+"""The Grafana dashboard on the metrics of real commits, asked for by a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import ray
+from prometheus_client.parser import text_string_to_metric_families
+
+import ray_committer
+from ray_committer import CommitOptions, CommitReport
+from ray_committer.executors.ray.executor import RayPool
+from tests.cluster_configs.dashboard import Samples, filled, load, missing, queries
+from tests.integration.ray.jobs import write_files
+from tests.servers.prometheus import Prometheus, prometheus_server
+
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]
+
+RENAMES = 'sum(ray_committer_operations_total{operation="commit_file_rename"})'
+QUERIES = queries()
+
+
+@dataclass(frozen=True)
+class Scraped:
+    """A Prometheus that has scraped the workers of commits which put `files` in place, and the samples
+    of their nodes."""
+
+    prometheus: Prometheus
+    samples: Samples
+    files: int
+
+
+@pytest.fixture(scope="module")
+def scraped(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    """Two commits on one pool: one that meets a foreign file, and is run again; and a whole one."""
+    targets = [f"{node['NodeManagerAddress']}:{node['MetricsExportPort']}" for node in ray.nodes()]
+    root = tmp_path_factory.mktemp("dashboard")
+    with (
+        prometheus_server(targets) as prometheus,
+        ray_committer.commit_pool(CommitOptions(workers=4)) as pool,
+    ):
+        assert isinstance(pool, RayPool)
+        reports = commit_in_two_runs(root / "first", pool)
+        wait_for(prometheus, sum(map(done, reports)) + 1)  # the one that failed is counted, too
+        write_files(root / "second", tasks=4, files=2_000)
+        reports.append(ray_committer.commit_job(str(root / "second"), executor=pool))
+        wait_for(prometheus, sum(map(done, reports)) + 1)
+        yield Scraped(prometheus, scrape(targets), sum(map(done, reports)))
+
+
+def commit_in_two_runs(dest: Path, pool: RayPool) -> list[CommitReport]:
+    written = write_files(dest, tasks=4, files=1_000)
+    foreign = dest / next(iter(written))
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("of somebody else")
+    reports: list[CommitReport] = []
+    with pytest.raises(ray_committer.errors.CommitConflictError):
+        ray_committer.commit_job(str(dest), executor=pool, on_report=reports.append)
+    foreign.unlink()
+    return [*reports, ray_committer.commit_job(str(dest), executor=pool)]
+
+
+def done(report: CommitReport) -> int:
+    return report.moved + sum(report.proved.values())
+
+
+def wait_for(prometheus: Prometheus, renames: int) -> None:
+    """Wait until Ray has exported, which it does each ten seconds, and Prometheus has scraped."""
+    deadline = time.monotonic() + 60
+    while prometheus.value(RENAMES) < renames:
+        assert time.monotonic() < deadline, prometheus.value(RENAMES)
+        time.sleep(0.5)
+
+
+def scrape(targets: list[str]) -> Samples:
+    samples: dict[str, list[dict[str, str]]] = {}
+    for target in targets:
+        with urllib.request.urlopen(f"http://{target}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                samples.setdefault(sample.name, []).append(sample.labels)
+    return samples
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.panel)
+def test_every_metric_and_label_that_a_panel_asks_for_is_exported(scraped: Scraped, query):
+    assert missing(query.expression, scraped.samples) == []
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.panel)
+def test_prometheus_has_an_answer_for_every_panel(scraped: Scraped, query):
+    found = scraped.prometheus.query(query.expression)
+    assert found
+    for sample in found:
+        assert set(query.legend_labels) == set(sample["metric"]) - {"__name__"}
+    assert any(float(sample["value"][1]) > 0 for sample in found)
+
+
+def answer(scraped: Scraped, panel: str) -> dict[str, float]:
+    """The values of a panel, by their legends."""
+    (query,) = [query for query in QUERIES if query.panel == panel]
+    values = {}
+    for sample in scraped.prometheus.query(query.expression):
+        legend = query.legend
+        for label in query.legend_labels:
+            legend = legend.replace(f"{{{{{label}}}}}", sample["metric"][label])
+        values[legend] = float(sample["value"][1])
+    return values
+
+
+def test_the_numbers_of_the_panels_are_those_of_the_reports(scraped: Scraped):
+    assert answer(scraped, "Files put in place") == {"files": scraped.files}
+    assert answer(scraped, "Requests that failed")["requests"] > 0
+    assert sum(answer(scraped, "Commit workers").values()) == 4
+    assert len(answer(scraped, "Files a second, by worker")) == 4
+    assert "op_rename" in answer(scraped, "Requests to the store a second")
+    assert "op_rename.failures" in answer(scraped, "Failed, throttled and repeated requests a second")
+
+
+def test_the_session_can_be_chosen(scraped: Scraped):
+    (variable,) = [one for one in load()["templating"]["list"] if one["name"] == "session"]
+    found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])
+    assert found is not None
+    metric, label = found.groups()
+    (session,) = {sample[label] for sample in scraped.samples[metric]}
+    for panel in load()["panels"]:
+        for target in panel["targets"]:
+            of_session = target["expr"].replace("$session", session)
+            of_none = target["expr"].replace("$session", "another")
+            assert scraped.prometheus.query(filled(of_session))
+            nothing = [sample["value"][1] for sample in scraped.prometheus.query(filled(of_none))]
+            assert nothing in ([], ["0"]), json.dumps(target)
