@@ -10,6 +10,7 @@ from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownErro
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.cleanup_job import remove_empty_parents
+from ray_committer.stages.commands import commit_command
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.save_commit_record import load_commit_record, save_commit_record
@@ -65,5 +66,5 @@ def _decision(context: JobContext, nonce: str) -> CommitRecord:
 def _too_late(context: JobContext) -> CommitRecordExistsError:
     return CommitRecordExistsError(
         f"{context.job.directory}: the commit of this job has begun, so it can no longer be aborted; "
-        f"finish it with: ray-committer commit {context.job.destination} --job-id {context.job.job_id}"
+        f"finish it with: {commit_command(context.store.spec, context.job)}"
     )
