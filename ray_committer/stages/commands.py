@@ -20,7 +20,7 @@ def abort_command(spec: StoreSpec, job: JobAttempt) -> str:
 
 
 def job_command(verb: str, dest: str, job: JobAttempt, *, name_attempt: bool = False) -> str:
-    """A command on one job at `dest`, quoted for a shell; an attempt must be named if there are others."""
+    """A command on one job at `dest`, quoted for a shell; the attempt has to be named beside others."""
     words = ["ray-committer", verb, dest, "--job-id", job.job_id]
     if name_attempt:
         words += ["--attempt", str(job.number)]

@@ -6,6 +6,7 @@ or two attempts are an error that lists them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ray_committer.errors import AmbiguousJobError, CommitRecordExistsError, JobNotFoundError
@@ -26,7 +27,7 @@ from ray_committer.protocol.paths import (
     temporary_directory,
 )
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,14 @@ class FoundJob:
 def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     """List the job attempt directory once."""
     try:
-        names = {status.name for status in store.list_status(job.directory)}
+        return attempt_state(store.list_status(job.directory))
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState(False, False, False, False, False)
+
+
+def attempt_state(listed: Iterable[FileStatus]) -> AttemptState:
+    """What a listing of the job attempt directory tells."""
+    names = {status.name for status in listed}
     return AttemptState(
         exists=True,
         has_manifests=MANIFESTS in names,

@@ -111,7 +111,7 @@ def test_we_read_javas_success_file(hadoop: Hadoop, job: HadoopJob) -> None:
     assert ours.iostatistics is not None
     assert ours.iostatistics.counters == javas.counters
     assert ours.diagnostics == javas.diagnostics
-    assert validate_job(str(job.destination), job.job_id) == len(FILES)
+    assert validate_job(str(job.destination), job.job_id).compared == len(FILES)
 
 
 def test_a_success_file_that_does_not_say_so_is_a_success_to_both(
