@@ -205,8 +205,11 @@ def _not_found(store: StoreOperations, destination: str, job_id: str | None) -> 
         return f"{destination}: does not exist; check the destination's spelling"
     if not status.is_directory:
         return f"{destination}: is a file; name the directory that the job wrote to"
+    others = [job.job_id for job in list_job_directories(store, destination)]
     what = f"no job {job_id}" if job_id else "no job"
+    if others:
+        return f"{temporary_directory(destination)}: holds {what}; its jobs are {', '.join(others)}"
     return (
-        f"{temporary_directory(destination)}: holds {what} to commit; "
-        f"if there was one, another job's clean-up may have deleted it"
+        f"{temporary_directory(destination)}: holds {what} to commit; if there was one, it has "
+        f"ended, or another job's clean-up has deleted it"
     )
