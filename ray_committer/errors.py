@@ -2,8 +2,8 @@
 
 Each carries the process exit code of the command line: 1 nothing visible was changed, 2 usage, 3
 partial, unknown or cancelled (run the same command again), 4 conflict, 5 validation difference.
-Texts read ``"{path}: what is wrong; what to do"``. Where one does not say what to do, the `advice` of its
-class does.
+Texts read ``"{path}: what is wrong; what to do"``. Where one does not say what to do, the `advice` of
+its class does.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import traceback
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError
 
@@ -32,7 +33,7 @@ def what_and_advice(error: BaseException, command: str | None = None) -> tuple[s
         return what, advice or error.advice
     if isinstance(error, click.UsageError):
         name = f"ray-committer {command} --help" if command else "ray-committer --help"
-        return _sentence(error.format_message()), f"`{name}` says what there is"
+        return _usage(error), f"`{name}` says what there is"
     if isinstance(error, KeyboardInterrupt):
         return _STOPPED
     if isinstance(error, OSError):
@@ -61,6 +62,22 @@ def _store_failure(error: OSError) -> tuple[str, str]:
     return shown, "mend that and run the same command"
 
 
-def _sentence(text: str) -> str:
-    """Click's sentences, begun and ended as ours are."""
-    return text[:1].lower() + text[1:].rstrip(".")
+def _usage(error: click.UsageError) -> str:
+    """Click's sentences as ours are; a bad value is that of an option, or of its variable."""
+    if isinstance(error, click.NoSuchOption):
+        return f"no such option {error.option_name}"
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+        return f"{_given(error)}: {error.message}".rstrip(".")
+    text = error.format_message().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _given(error: click.BadParameter) -> str:
+    """What gave the value."""
+    if error.param is None or error.ctx is None:
+        return str(error.param_hint)
+    source = error.ctx.get_parameter_source(error.param.name or "")
+    variable = error.param.envvar
+    if source is ParameterSource.ENVIRONMENT and isinstance(variable, str):
+        return variable
+    return error.param.opts[0]

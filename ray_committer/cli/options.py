@@ -77,7 +77,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
         try:
             return value if isinstance(value, float) else read_seconds(value)
         except ValueError as e:
-            self.fail(f"{value}: {e}", param, ctx)
+            self.fail(f"{value!r} {e}", param, ctx)
 
 
 class _Text(click.ParamType):  # type: ignore[type-arg]
@@ -91,17 +91,27 @@ class _Text(click.ParamType):  # type: ignore[type-arg]
         try:
             return read_option(self._setting, value) if isinstance(value, str) else value
         except ValueError as e:
-            self.fail(f"{value}: {e}", param, ctx)
+            self.fail(f"{value!r} {e}", param, ctx)
 
 
-_FLAGS = {
+class _Truth(click.types.BoolParamType):
+    """The same for what is a flag, and in the environment true or false."""
+
+    def __init__(self, setting: str) -> None:
+        self._setting = setting
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return _Text(self._setting).convert(value, param, ctx)
+
+
+FLAGS = {
     "mark_success": "Write _SUCCESS.",
     "cleanup": "Remove the job's directory after the commit.",
     "validate": "List each directory and compare, before the commit counts; else where that is cheap.",
     "durable": "Let a power cut after the commit take nothing back.",
     "delete_blocking_files": "Remove a file that stands where a directory must go.",
 }
-_TEXTS = {
+SETTINGS = {
     "max_requests_per_second": "The most requests to the store, of all processes together, or none.",
     "threads": "Requests at once, in this process.",
     "workers": "Workers on Ray, or auto: two a node.",
@@ -116,7 +126,7 @@ _TEXTS = {
 }
 REQUESTS = ("max_requests_per_second", "threads", "retry_seconds")
 """The settings of whatever makes many requests."""
-EVERY_SETTING = (*_TEXTS, *_FLAGS)
+EVERY_SETTING = (*SETTINGS, *FLAGS)
 
 
 def settings(names: Sequence[str]) -> Callable[[F], F]:
@@ -144,8 +154,9 @@ def commit_options(**facts: Any) -> CommitOptions:
 def _option(name: str) -> Callable[[F], F]:
     spelled = name.replace("_", "-")
     default = getattr(CommitOptions(), name)
-    if name in _FLAGS:
+    if name in FLAGS:
         shown = "" if default is None else f"  [default: {'' if default else 'no-'}{spelled}]"
-        return click.option(f"--{spelled}/--no-{spelled}", name, default=None, help=_FLAGS[name] + shown)
+        both, kind = f"--{spelled}/--no-{spelled}", _Truth(name)
+        return click.option(both, name, type=kind, default=None, help=FLAGS[name] + shown)
     shown = "" if default is None else f"  [default: {default:g}]"
-    return click.option(f"--{spelled}", name, type=_Text(name), help=_TEXTS[name] + shown)
+    return click.option(f"--{spelled}", name, type=_Text(name), help=SETTINGS[name] + shown)

@@ -52,7 +52,7 @@ def plan_lines(plan: api.JobPlan, requests_per_second: float | None) -> Iterator
 def _estimate(plan: api.JobPlan, rate: float | None) -> str:
     requests = count_text(plan.requests, "request", about=True)
     if rate is None:
-        return f"{requests}; with --max-requests-per-second N it is said how long they take"
+        return f"{requests}; --max-requests-per-second N tells how long they take"
     return f"{requests}; {seconds_text(plan.seconds_at(rate))} at {rate:,.0f} a second"
 
 

@@ -20,7 +20,10 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import MAX_FILENAMES, SuccessData
 
 _SHOWN_FILES = 10
-_EMPTY = "  empty: by a classic committer, so it tells neither which job has ended nor what it wrote"
+_EMPTY = (
+    "  empty: a classic committer wrote it",
+    "  so it tells neither which job has ended, nor when, nor what it wrote",
+)
 
 
 @click.command(cls=Command)
@@ -48,7 +51,7 @@ def _lines(found: api.Document) -> Iterator[Text | str]:
         return _record_lines(found.path, found.record)
     if found.success is not None:
         return _success_lines(found.path, found.success)
-    return iter((found.path, _EMPTY))
+    return iter((found.path, *_EMPTY))
 
 
 def _success_lines(path: str, success: SuccessData) -> Iterator[Text | str]:
@@ -61,7 +64,10 @@ def _success_lines(path: str, success: SuccessData) -> Iterator[Text | str]:
     size = statistics.counters.get(names.BYTES_COMMITTED)
     yield f"  {count_text(files, 'file')}, {size_text(size)}"
     for key, text in sorted((success.diagnostics or {}).items()):
-        yield f"  {key}: {text}"
+        first, *more = text.strip().splitlines() or [""]
+        yield f"  {key}: {first}"
+        if more:
+            yield f"    and {count_text(len(more), 'more line')}; --output json has all"
     yield from _stages(statistics)
     yield from _some([Text(name) for name in success.filenames or ()], files)
 

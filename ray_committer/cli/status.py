@@ -14,7 +14,7 @@ from ray_committer.cli.command import Command
 from ray_committer.cli.print import age_text, count_text, print_result, size_text
 
 _MEANING = {
-    "running": ("not decided: its tasks still run, or have died, or its commit was never asked for", ""),
+    "running": ("undecided: its tasks may run still, or the application has died", ""),
     "recorded": ("its commit has begun and not ended; run again, its application doubles rows", "red"),
     "committed": ("committed; its clean-up has not ended", "yellow"),
     "aborting": ("its abort has begun and not ended", "yellow"),
@@ -77,8 +77,10 @@ def _amounts(job: api.JobSummary) -> str:
 
 
 def _notes(jobs: list[api.JobSummary]) -> Iterator[str]:
-    """What was not looked at, since it costs requests for each task."""
+    """What was not looked at, since it costs requests for each task, and what can be done."""
     if any(job.is_estimate for job in jobs):
         yield "about: by the largest manifest of the job; --exact reads them all"
     if any(job.state == "recorded" and job.left is None for job in jobs):
         yield "how many files are moved already is told by --exact"
+    if any(job.state == "running" for job in jobs):
+        yield "undecided: `commit --expect-tasks N` if all tasks are done; `abort` gives it up"
