@@ -32,7 +32,7 @@ COMMAND_LINE = frozenset(
         "expect_tasks",
         "first",
         "format",
-        "html",
+        "html_file",
         "job_id",
         "json",
         "jobs_address",
