@@ -40,7 +40,7 @@ def status(
 ) -> None:
     """List the jobs in DEST/_temporary: tasks, files, bytes, age, and how far each commit got.
 
-    That costs three requests a job. Files and bytes of a job without a commit record are estimated by
+    That costs four requests a job. Files and bytes of a job without a commit record are estimated by
     its largest manifest then, and which files a commit has moved is not known: for that see --exact.
     """
     jobs = api.list_jobs(
