@@ -65,6 +65,14 @@ def test_a_job_with_any_sign_of_life_is_kept(write_job, dest: Path, sign: str):
     assert (dest / "p=1" / "a").exists()
 
 
+def test_a_job_that_has_just_been_set_up_is_kept_before_it_has_a_file(dest: Path):
+    ray_committer.setup_job(str(dest), "job_1")
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.files, kept.reason) == (False, 0, "it has changed since")
+    make_old(dest / "_temporary")
+    assert one(ray_committer.vacuum_jobs(str(dest))).removed
+
+
 def test_the_limit_is_what_was_asked_for(write_job, dest: Path):
     write_job({0: {"a": "x"}})
     make_old(dest / "_temporary", days=2)

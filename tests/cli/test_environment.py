@@ -152,12 +152,13 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(write_job, dest: 
     assert "\x1b" not in run("status", str(dest), NO_COLOR="").stdout
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(dest: Path, write_job):
-    for number in range(200):
-        (dest / "_temporary" / f"job_{number:03d}" / "00").mkdir(parents=True)
-    command = " ".join([*COMMAND, "status", str(dest), "| head -1"])
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_reader_that_has_seen_enough_is_no_error(dest: Path, output: str):
+    for number in range(1500):
+        (dest / "_temporary" / f"job_{number:04d}" / "00").mkdir(parents=True)
+    command = " ".join([*COMMAND, "status", str(dest), "--output", output, "| head -1"])
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert result.stdout == f"{dest}: 200 jobs\n"
+    assert result.stdout == ("[\n" if output == "json" else f"{dest}: 1,500 jobs\n")
     assert result.stderr == ""
 
 

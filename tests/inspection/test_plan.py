@@ -90,6 +90,17 @@ VERSIONED = [
 
 
 @pytest.mark.parametrize("identity", VERSIONED)
+def test_a_plan_saves_nothing_on_a_store_with_versions(identity: Identity, monkeypatch):
+    store = MemoryStore(identity=identity)
+    write_to(store, new_job_attempt("/table", "job_1", 0), {0: {"a": b"x"}})
+    monkeypatch.setattr(open_job, "open_store", lambda spec: store)
+    before = all_files(store, "/table")
+    options = {"allow_generic": "true"}
+    assert ray_committer.plan_job("memory://test/table", storage_options=options).files == 1
+    assert all_files(store, "/table") == before
+
+
+@pytest.mark.parametrize("identity", VERSIONED)
 def test_a_look_saves_nothing_on_a_store_with_versions(identity: Identity):
     store, job = MemoryStore(identity=identity), new_job_attempt("/table", "job_1", 0)
     write_to(store, job, {0: {"a": b"x"}})
