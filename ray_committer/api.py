@@ -37,9 +37,10 @@ from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import find_job
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stores.registry import open_store, resolve_destination
-from ray_committer.vacuum import VacuumedJob, vacuum_jobs
+from ray_committer.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 
 __all__ = [
+    "LEAST_SECONDS",
     "AbortPlan",
     "Document",
     "DocumentKind",

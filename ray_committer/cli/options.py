@@ -69,15 +69,21 @@ storage_option = click.option(
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg]
-    """A time with its unit: 10s, 5m, 1h, 7d."""
+    """A time with its unit: 10s, 5m, 1h, 7d; at least `least` seconds."""
 
     name = "TIME"
 
+    def __init__(self, least: float) -> None:
+        self._least = least
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            return value if isinstance(value, float) else read_seconds(value)
+            seconds = value if isinstance(value, float) else read_seconds(value)
         except ValueError as e:
             self.fail(f"{value!r} {e}", param, ctx)
+        if seconds < self._least:
+            self.fail(f"{value!r} must be at least {self._least:g} seconds", param, ctx)
+        return seconds
 
 
 class _Text(click.ParamType):  # type: ignore[type-arg]

@@ -18,7 +18,7 @@ from ray_committer.cli.print import age_text, count_text, print_result, size_tex
 @click.argument("destination", metavar="DEST")
 @click.option(
     "--older-than",
-    type=shared.Seconds(),
+    type=shared.Seconds(least=api.LEAST_SECONDS),
     default="7d",
     show_default=True,
     help="How long a dead job has not changed; longer than any task computes without writing.",

@@ -23,3 +23,8 @@ def seconds_text(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``2,000 files``: a noun that takes an s."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -267,8 +267,8 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         one_job,
         ("vacuum", "D", "--older-than", "5m"),
         2,
-        "older_than_seconds=300: a job may run for that long without a sign of life",
-        "give at least 3600",
+        "--older-than: '5m' must be at least 3600 seconds",
+        "`ray-committer vacuum --help` says what there is",
     ),
     (
         "bad option value",
