@@ -21,8 +21,8 @@ def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> 
     if with_traceback:
         traceback.print_exception(error)
     what, advice = what_and_advice(error, command)
-    click.echo(f"ray-committer: {what}", err=True)
-    click.echo(f"  -> {advice}", err=True)
+    click.echo(f"ray-committer: {_one_line(what)}", err=True)
+    click.echo(f"  -> {_one_line(advice)}", err=True)
     sys.exit(exit_code(error, command))
 
 
@@ -50,6 +50,11 @@ def exit_code(error: BaseException, command: str | None) -> int:
     if isinstance(error, OSError):
         return RayCommitterError.exit_code
     return (CommitStateUnknownError if command in _CHANGING else RayCommitterError).exit_code
+
+
+def _one_line(text: str) -> str:
+    """Ray's and clients' errors have several, and so may names of files."""
+    return " ".join(text.splitlines())
 
 
 def _store_failure(error: OSError) -> tuple[str, str]:
