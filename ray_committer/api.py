@@ -1,16 +1,17 @@
-"""The public operations on jobs: set up, commit, abort, list, plan, validate; and the doctor.
+"""The public operations on jobs: set up, commit, abort, and the doctor; and what others give to it.
 
+What only looks is in `ray_committer.inspection`, what removes dead jobs in `ray_committer.vacuum`.
 Every function opens the store that the destination's URL names, and refuses one whose rename is a copy
 before anything else happens. Errors are those of `ray_committer.errors`.
 """
 
 from __future__ import annotations
 
+import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import msgspec
 
@@ -18,68 +19,54 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.checkup.examine import examine, refused
 from ray_committer.checkup.lines import Diagnosis
 from ray_committer.commit_report import CommitReport
-from ray_committer.errors import (
-    JobNotFoundError,
-    StoreRefusedError,
-    ValidationError,
-)
+from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
-from ray_committer.open_job import (
-    OpenJob,
-    StorageOptions,
-    existing_state,
-    open_here,
-    open_job,
-    roots_on_store,
-)
+from ray_committer.inspection.abort import AbortPlan, plan_abort
+from ray_committer.inspection.documents import Document, DocumentKind, read_document
+from ray_committer.inspection.jobs import JobSummary, list_jobs
+from ray_committer.inspection.plan import JobPlan, PlannedRename, plan_job
+from ray_committer.inspection.validation import Evidence, Validation, validate_job
+from ray_committer.open_job import OpenJob, StorageOptions, open_here, open_job, roots_on_store
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import (
-    MANIFEST_SUFFIX,
-    JobAttempt,
-    new_job_attempt,
-)
-from ray_committer.protocol.record import ConflictMode, ManifestRef
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import find_job
 from ray_committer.stages import setup_job as setup_job_stage
-from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stages.preflight import preflight
-from ray_committer.stages.save_commit_record import load_commit_record
-from ray_committer.stages.validate_renamed_files import validate_renamed_files
-from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 
+__all__ = [
+    "LEAST_SECONDS",
+    "AbortPlan",
+    "Document",
+    "DocumentKind",
+    "Evidence",
+    "JobPlan",
+    "JobSummary",
+    "PlannedRename",
+    "VacuumedJob",
+    "Validation",
+    "abort_job",
+    "commit_job",
+    "commit_pool",
+    "doctor",
+    "list_jobs",
+    "plan_abort",
+    "plan_job",
+    "read_document",
+    "read_text",
+    "record_job",
+    "setup_job",
+    "vacuum_jobs",
+    "validate_job",
+]
+
+_log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class JobSummary:
-    """A job attempt below ``$dest/_temporary``; `state` is running, recorded or committed."""
-
-    job_id: str
-    job_attempt: int
-    directory: str
-    state: str
-    manifests: int
-
-
-@dataclass(frozen=True, slots=True)
-class JobPlan:
-    """What a commit would do: counts, bytes, and whether an earlier run has begun it."""
-
-    destination: str
-    job_id: str
-    job_attempt: int
-    state: str
-    manifests: int
-    files: int
-    bytes: int
-    directories: int
-    replaced: int
 
 
 @contextmanager
@@ -150,75 +137,20 @@ def record_job(
         return _run_commit(job, record_only=True, on_report=lambda _: None)
 
 
-def plan_job(
-    dest: str,
-    job_id: str | None = None,
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
-) -> JobPlan:
-    """Load and check a job as its commit would, without changing anything."""
-    with open_job(
-        dest, job_id, executor="threads", options=options, storage_options=storage_options
-    ) as job:
-        context = job.context
-        state = existing_state(job)
-        if state.has_commit_point:
-            record = load_commit_record(context, committed=True)
-            return _plan(context, "committed", record.manifests, 0, len(record.replaced))
-        found = load_commit_record(context, committed=False) if state.has_record else None
-        allowed = tuple(found.allowed_roots) if found else job.allowed_roots
-        loaded = load_manifests(context, found, (context.job.destination, *allowed))
-        if found is not None:
-            replaced = len(found.replaced)
-        else:
-            replaced = len(preflight(context, loaded, job.replaced_roots).replaced)
-        leaves = context.executor.directories.plan()
-        what = "recorded" if found else "running"
-        return _plan(context, what, list(loaded.manifests), leaves, replaced)
-
-
-def validate_job(
-    dest: str,
-    job_id: str | None = None,
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
-) -> int:
-    """Compare the destination with the job's manifests, or with ``_SUCCESS`` once they are gone.
-
-    Returns the number of files compared; `ValidationError` names what differs. ``_SUCCESS`` names at
-    most 100 files of a job and no sizes.
-    """
-    store, destination = open_here(dest, options, storage_options)
-    try:
-        with open_job(
-            dest, job_id, executor="threads", options=options, storage_options=storage_options
-        ) as job:
-            state = existing_state(job)
-            if state.is_decided and state.has_manifests:
-                record = load_commit_record(job.context, committed=state.has_commit_point)
-                roots = (job.context.job.destination, *record.allowed_roots)
-                load_manifests(job.context, record, roots)
-                return validate_renamed_files(job.context, record.manifests)
-    except JobNotFoundError:
-        return _validate_marker(store, destination, job_id)
-    raise ValidationError(f"{destination}: the job is not committed yet")
-
-
 def setup_job(
     dest: str,
     job_id: str | None = None,
     *,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
-    on_warning: Callable[[str], None] = lambda _: None,
+    on_warning: Callable[[str], None] = _log.warning,
 ) -> str:
     """Set up a job at `dest` and return its id, a new one if none is given.
 
     With mode OVERWRITE it is marked as one that replaces data, and can only be committed as such; with
     mode ERROR it is refused where data is already.
-    `on_warning` is told of other jobs at the destination whose commit never ended.
+    `on_warning` is told of other jobs at the destination whose commit never ended: this one may be the
+    same application, run again, and would then double their rows. By default that is logged.
     """
     store, destination = open_here(dest, options, storage_options)
     job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
@@ -251,18 +183,6 @@ def abort_job(
         dest, job_id, executor="inline", options=options, storage_options=storage_options
     ) as job:
         return abort_job_stage.abort_job(job.context, nonce=_nonce())
-
-
-def list_jobs(dest: str, *, storage_options: StorageOptions | None = None) -> list[JobSummary]:
-    """The jobs below ``$dest/_temporary``, by id and attempt."""
-    store, destination = open_here(dest, _DEFAULTS, storage_options)
-    if store.get_status(destination) is None:
-        raise JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
-    return [
-        _summary(store, attempt)
-        for found in find_job.list_job_directories(store, destination)
-        for attempt in found.attempts
-    ]
 
 
 def read_text(url: str, *, storage_options: StorageOptions | None = None) -> str:
@@ -314,41 +234,3 @@ def _run_commit(
         on_report=reported,
     )
     return reports[0]
-
-
-def _plan(
-    context: JobContext, state: str, manifests: list[ManifestRef], directories: int, replaced: int
-) -> JobPlan:
-    return JobPlan(
-        destination=context.job.destination,
-        job_id=context.job.job_id,
-        job_attempt=context.job.number,
-        state=state,
-        manifests=len(manifests),
-        files=sum(ref.files for ref in manifests),
-        bytes=sum(ref.bytes for ref in manifests),
-        directories=directories,
-        replaced=replaced,
-    )
-
-
-def _summary(store: StoreOperations, attempt: JobAttempt) -> JobSummary:
-    state = find_job.read_attempt_state(store, attempt)
-    names = (
-        [status.name for status in store.list_status(attempt.manifests)] if (state.has_manifests) else []
-    )
-    what = "committed" if state.has_commit_point else "recorded" if state.has_record else "running"
-    manifests = sum(name.endswith(MANIFEST_SUFFIX) for name in names)
-    return JobSummary(attempt.job_id, attempt.number, attempt.directory, what, manifests)
-
-
-def _validate_marker(store: StoreOperations, destination: str, job_id: str | None) -> int:
-    success = find_job.read_success(store, destination)
-    if success is None or job_id not in (None, success.job_id):
-        raise JobNotFoundError(
-            f"{destination}: has neither the job nor its _SUCCESS, so there is nothing to compare"
-        )
-    paths = [resolve_destination(uri)[1] for uri in success.filenames or ()]
-    if missing := [path for path in paths if store.get_status(path) is None]:
-        raise ValidationError(f"{missing[0]}: is named by _SUCCESS and missing")
-    return len(paths)

@@ -2,7 +2,8 @@
 
 Each carries the process exit code of the command line: 1 nothing visible was changed, 2 usage, 3
 partial, unknown or cancelled (run the same command again), 4 conflict, 5 validation difference.
-Texts read ``"{path}: what is wrong, and what to do"``.
+Texts read ``"{path}: what is wrong; what to do"``. Where one does not say what to do, the `advice` of
+its class does.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ class RayCommitterError(Exception):
     """Base of all errors that this package raises on purpose."""
 
     exit_code = 1
+    advice = "mend what it names and run the same command again"
 
 
 class PathError(RayCommitterError, ValueError):
     """A path or URI cannot be used. Fix the data."""
+
+    advice = "correct the path"
 
 
 class SettingsError(RayCommitterError, ValueError):
     """A setting is unknown, has a bad value, or cannot be followed. Correct it."""
 
     exit_code = 2
+    advice = "correct it; --help lists what there is"
 
 
 class EventLogError(RayCommitterError):
@@ -33,39 +38,56 @@ class EventLogError(RayCommitterError):
 class StoreRefusedError(RayCommitterError):
     """The store has no safe atomic rename. Use what the text names instead."""
 
+    advice = "use what is named there"
+
 
 class JobNotFoundError(RayCommitterError):
     """There is no such job at the destination. Look at the destination and the job id."""
+
+    advice = "`ray-committer status DEST` lists the jobs that are there"
 
 
 class AmbiguousJobError(RayCommitterError):
     """Several jobs or job attempts qualify. Name one."""
 
     exit_code = 2
+    advice = "`ray-committer status DEST` lists them; name one"
 
 
 class IncompleteJobError(RayCommitterError):
     """Nobody has said that all tasks are done, or fewer manifests are there than expected."""
 
+    advice = "wait for the tasks, or say how many succeeded"
+
 
 class MissingManifestsError(IncompleteJobError):
     """Task manifests that must be there are gone, for example by another job's clean-up."""
+
+    advice = "nothing was changed; if manifests were deleted, run the application again"
 
 
 class ManifestError(RayCommitterError):
     """A task manifest is truncated, foreign or would lose data. Fix it or run the task again."""
 
+    advice = "mend or remove the file, or run its task again"
+
 
 class PreflightError(RayCommitterError):
     """The job's output contradicts itself. Nothing was changed."""
+
+    advice = "nothing was changed; abort the job, mend its tasks and run them again"
 
 
 class TaskCommitError(RayCommitterError):
     """A task attempt could not be committed. Run the task again."""
 
+    advice = "run the task again"
+
 
 class CommitAbortedError(RayCommitterError):
     """The store failed before anything visible was changed. Mend it and run the job's commit again."""
+
+    advice = "nothing was changed; mend that and run the same command again"
 
 
 class ThrottledError(OSError):
@@ -99,11 +121,14 @@ class StoreUnavailableError(OSError):
 class RayNotAvailableError(RayCommitterError):
     """Ray was asked for but is not there, or its workers do not start."""
 
+    advice = "start that cluster, name another in RAY_ADDRESS, or commit with --executor threads"
+
 
 class CommitStateUnknownError(RayCommitterError):
     """The commit stopped in the middle. Nothing was cleaned up: run the same command again."""
 
     exit_code = 3
+    advice = "everything was kept; mend that and run the same command to finish"
 
 
 class CoordinatorLostError(CommitStateUnknownError):
@@ -130,6 +155,7 @@ class CommitConflictError(RayCommitterError):
     """Something else stands where a file must go. Look at both; nothing was overwritten."""
 
     exit_code = 4
+    advice = "nothing was overwritten; look at both, move one away and run the same command"
 
 
 class CommitRecordExistsError(CommitConflictError):
@@ -139,8 +165,11 @@ class CommitRecordExistsError(CommitConflictError):
 class CommitterBusyError(CommitConflictError):
     """Another committer is at work on the same job. Wait for it."""
 
+    advice = "wait for it, then run the same command"
+
 
 class ValidationError(RayCommitterError):
     """What is at the destination differs from what the manifests say."""
 
     exit_code = 5
+    advice = "look for who changed what is there, before the job's manifests are removed"

@@ -13,6 +13,7 @@ from ray_committer.errors import CommitAbortedError, JobNotFoundError, PathError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -95,9 +96,17 @@ def open_job(
         choice.executor.close()
 
 
+def attempt_context(store: GuardedStore, job: JobAttempt, options: CommitOptions) -> JobContext:
+    """What a job attempt that was found already is worked on with, in this thread."""
+    limit = RateLimit(options.max_requests_per_second)
+    return JobContext(
+        store, job, options, InlineExecutor(lambda: Worker(store, job, in_driver=True), limit)
+    )
+
+
 def open_here(
     dest: str, options: CommitOptions, storage_options: StorageOptions | None
-) -> tuple[StoreOperations, str]:
+) -> tuple[GuardedStore, str]:
     """The store and the path of a destination, for the few requests that need no executor."""
     spec, destination = resolve_destination(dest, storage_options)
     return _guarded(open_store(spec), options), destination
@@ -106,6 +115,15 @@ def open_here(
 def _guarded(store: StoreOperations, options: CommitOptions) -> GuardedStore:
     permits = Permits(RateLimit(options.max_requests_per_second), "here", is_here=True)
     return GuardedStore(store, permits, retry_seconds=options.retry_seconds)
+
+
+def require_destination(store: StoreOperations, destination: str) -> None:
+    """`JobNotFoundError` if no directory is there, which is a wrong name rather than a quiet place."""
+    status = store.get_status(destination)
+    if status is None:
+        raise JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
+    if not status.is_directory:
+        raise JobNotFoundError(f"{destination}: is a file; name the directory that the job wrote to")
 
 
 def existing_state(job: OpenJob) -> find_job.AttemptState:

@@ -12,10 +12,41 @@ from ray_committer.errors import SettingsError
 from ray_committer.protocol.record import ConflictMode
 
 SPARK_PREFIX = "spark.ray_committer."
-ENVIRONMENT_PREFIX = "RAY_COMMITTER_OPTION_"
+ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
 NOT_OPTIONS = ("commit", "executor", "command")
 JOBS_PREFIX = "jobs."
 """What else Spark's settings say of us under the same prefix: who commits, and how that is reached."""
+COMMAND_LINE = frozenset(
+    (
+        "allow_start",
+        "allowed_root",
+        "assume_complete",
+        "attempt",
+        "command",
+        "commit",
+        "driver",
+        "dry_run",
+        "events",
+        "exact",
+        "executor",
+        "expect_tasks",
+        "first",
+        "format",
+        "html_file",
+        "job_id",
+        "json",
+        "jobs_address",
+        "mode",
+        "older_than",
+        "output",
+        "replace",
+        "storage_options",
+        "verbose",
+    )
+)
+"""What else the environment says of us under the same prefix: the options of the command line that are
+no settings, as ``RAY_COMMITTER_JOB_ID``."""
+_TESTS = "test_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +163,18 @@ class CommitOptions:
     def from_env(
         cls, environment: Mapping[str, str], *, defaults: CommitOptions | None = None
     ) -> CommitOptions:
-        """The same from ``RAY_COMMITTER_OPTION_*``, for programs without Spark."""
-        return _read(environment, _below(environment, ENVIRONMENT_PREFIX, str.lower), defaults or cls())
+        """The same from ``RAY_COMMITTER_*``, for programs without Spark and the command line."""
+        given = _below(environment, ENVIRONMENT_PREFIX, str.lower)
+        names = {
+            key: name
+            for key, name in given.items()
+            if name not in COMMAND_LINE and not name.startswith(_TESTS)
+        }
+        return _read(environment, names, defaults or cls())
+
+    def changed(self, **changes: Any) -> CommitOptions:
+        """These options with `changes`."""
+        return replace(self, **changes)
 
     def over(self, under: CommitOptions) -> CommitOptions:
         """These options, and those of `under` where these are the defaults."""
@@ -174,11 +215,11 @@ def _or_none(kind: _Kind, word: str) -> _Kind:
     return _Kind(f"{kind.meaning}, or {word}", read)
 
 
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _TRUTH = _Kind("true or false", _truth)
 _COUNT = _Kind("a whole number", int)
 _NUMBER = _Kind("a number", _finite)
-_DURATION = _Kind("a time as 10s, 500ms, 5m or 1h, in seconds without a unit", _seconds)
+_DURATION = _Kind("a time as 10s, 500ms, 5m, 1h or 7d, in seconds without a unit", _seconds)
 
 TEXTS: dict[str, _Kind] = {
     "mark_success": _TRUTH,
@@ -214,12 +255,31 @@ def _read(texts: Mapping[str, str], names: Mapping[str, str], defaults: CommitOp
             raise SettingsError(f"{key}: {_unknown(name)}")
         text = texts[key].strip()
         try:
-            read[name] = TEXTS[name].read(text)
-        except (ValueError, KeyError, AttributeError):
-            raise SettingsError(f"{key}={text}: must be {TEXTS[name].meaning}") from None
-        if name in _AT_LEAST_ONE and read[name] is not None and read[name] < 1:
-            raise SettingsError(f"{key}={text}: must be at least 1")
+            read[name] = read_option(name, text)
+        except ValueError as e:
+            raise SettingsError(f"{key}={text}: {e}") from None
     return replace(defaults, **read)
+
+
+def read_option(name: str, text: str) -> Any:
+    """The value of one of the `TEXTS`; ``ValueError`` says what it must be."""
+    value = _value(TEXTS[name], text)
+    if name in _AT_LEAST_ONE and value is not None and value < 1:
+        raise ValueError("must be at least 1")
+    return value
+
+
+def read_seconds(text: str) -> float:
+    """A time with its unit, in seconds; ``ValueError`` says how one is written."""
+    seconds: float = _value(_DURATION, text)
+    return seconds
+
+
+def _value(kind: _Kind, text: str) -> Any:
+    try:
+        return kind.read(text)
+    except (ValueError, KeyError, AttributeError):
+        raise ValueError(f"must be {kind.meaning}") from None
 
 
 def _unknown(name: str) -> str:

@@ -39,7 +39,7 @@ def test_every_call_asks_again(lost: list[StoreCall], dest: Path):
     assert ray_committer.list_jobs(str(dest))[0].manifests == 1
     assert ray_committer.plan_job(str(dest), job).files == 1
     ray_committer.commit_job(str(dest), executor="inline")
-    assert ray_committer.validate_job(str(dest), job) == 1
+    assert ray_committer.validate_job(str(dest), job).compared == 1
     assert (dest / "p=1" / "a").read_text() == "x"
     assert not (dest / "_temporary").exists()
     assert len(lost) > 15

@@ -25,6 +25,7 @@ GOOD: list[tuple[str, str, Any]] = [
     ("lease_seconds", "2500ms", 2.5),
     ("retry_seconds", "5m", 300.0),
     ("retry_seconds", "1 h", 3600.0),
+    ("retry_seconds", "2d", 172_800.0),
     ("worker_start_seconds", "1.5min", 90.0),
     ("summary_directory", " /reports ", "/reports"),
 ]
@@ -43,7 +44,7 @@ BAD: list[tuple[str, str, str]] = [
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),
     ("zzz", "3", "is no option of mark_success, cleanup,"),
-    ("mode", "overwrite", "is a fact of each job and not a setting"),
+    ("partition_paths", "p=1", "is a fact of each job and not a setting"),
     ("expected_tasks", "3", "is a fact of each job and not a setting"),
 ]
 
@@ -52,14 +53,14 @@ BAD: list[tuple[str, str, str]] = [
 def test_text_is_read_with_its_unit(name: str, text: str, value: Any):
     expected = CommitOptions(**{name: value})
     assert CommitOptions.from_spark_conf({f"spark.ray_committer.{name}": text}) == expected
-    assert CommitOptions.from_env({f"RAY_COMMITTER_OPTION_{name.upper()}": text}) == expected
+    assert CommitOptions.from_env({f"RAY_COMMITTER_{name.upper()}": text}) == expected
 
 
 @pytest.mark.parametrize(("name", "text", "message"), BAD)
 def test_a_bad_name_or_value_is_named_with_what_it_may_be(name: str, text: str, message: str):
     for read, key in (
         (CommitOptions.from_spark_conf, f"spark.ray_committer.{name}"),
-        (CommitOptions.from_env, f"RAY_COMMITTER_OPTION_{name.upper()}"),
+        (CommitOptions.from_env, f"RAY_COMMITTER_{name.upper()}"),
     ):
         with pytest.raises(SettingsError, match=message) as caught:
             read({key: text})
@@ -76,7 +77,8 @@ def test_every_option_is_either_readable_or_a_fact_of_a_job():
 def test_other_keys_are_left_alone():
     conf = {"spark.ray_committer.commit": "deferred", "spark.executor.cores": "x", "workers": "x"}
     assert CommitOptions.from_spark_conf(conf) == CommitOptions()
-    assert CommitOptions.from_env({"RAY_COMMITTER_TEST_SEED": "x"}) == CommitOptions()
+    environment = {"RAY_COMMITTER_TEST_SEED": "x", "RAY_COMMITTER_JOB_ID": "x", "PATH": "x"}
+    assert CommitOptions.from_env(environment) == CommitOptions()
 
 
 def test_what_is_silent_keeps_the_defaults_that_are_given():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from typing import Any
 
 import click
 import msgspec
@@ -12,58 +12,88 @@ from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
+from ray_committer.cli.command import Command
 from ray_committer.cli.listeners import listening
+from ray_committer.cli.plan import plan_lines, plan_value
+from ray_committer.cli.print import print_result
 from ray_committer.cli.progress import progress
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.text import report_json, report_lines
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
 @shared.attempt_option
 @click.option("--expect-tasks", type=click.IntRange(min=0), help="How many tasks succeeded.")
 @click.option("--assume-complete", is_flag=True, help="Take it that all tasks are done.")
 @click.option(
-    "--executor", type=click.Choice(["auto", "threads", "ray"]), default="auto", show_default=True
+    "--mode",
+    type=click.Choice([mode.value for mode in ConflictMode]),
+    default=ConflictMode.APPEND.value,
+    show_default=True,
+    help="What becomes of data that is at DEST already; a commit record, once written, wins.",
 )
-@click.option("--durable", is_flag=True, help="Let a power cut after the commit take nothing back.")
-@click.option("--dry-run", is_flag=True, help="Load and check the job, change nothing.")
+@click.option(
+    "--replace",
+    multiple=True,
+    metavar="DIR",
+    help="With --mode overwrite, a directory whose files are replaced; default: all of DEST.",
+)
+@click.option(
+    "--allowed-root",
+    multiple=True,
+    metavar="DIR",
+    help="A directory outside of DEST to which tasks may have written.",
+)
+@shared.executor_option
+@click.option(
+    "--allow-start/--no-allow-start",
+    default=True,
+    show_default=True,
+    help="With --executor ray, start a local Ray if there is none.",
+)
+@shared.dry_run_option
+@click.option(
+    "--first",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many directories and renames a dry run names.",
+)
 @click.option("--events", metavar="FILE", help="Append what happens to FILE, as JSON lines.")
+@shared.settings(shared.EVERY_SETTING)
 @shared.storage_option
 @shared.output_option
 def commit(
     destination: str,
-    job_id: str | None,
-    attempt: int | None,
-    expect_tasks: int | None,
-    assume_complete: bool,
     executor: ExecutorName,
-    durable: bool,
     dry_run: bool,
+    first: int,
     events: str | None,
-    storage: tuple[str, ...],
+    storage_options: tuple[tuple[str, str], ...],
     output: str,
+    **facts: Any,
 ) -> None:
     """Move every file of the successful tasks of a job to its place below DEST.
 
     A commit that was interrupted is finished by the same command. One that never began needs
     --expect-tasks or --assume-complete: nobody can see from the store whether all tasks are done.
     """
-    if expect_tasks is not None and assume_complete:
-        raise click.UsageError("--expect-tasks and --assume-complete exclude each other")
-    options = CommitOptions(
-        job_attempt=attempt,
-        expected_tasks=expect_tasks,
-        assume_complete=assume_complete or dry_run,
-        durable=durable,
-    )
-    storage_options = shared.storage_options(storage)
+    options = _options(**facts, is_dry=dry_run)
     if dry_run:
-        plan = api.plan_job(destination, job_id, options=options, storage_options=storage_options)
-        _print_plan(plan, output)
+        plan = api.plan_job(
+            destination,
+            facts["job_id"],
+            first=first,
+            options=options,
+            storage_options=dict(storage_options),
+        )
+        rate = options.max_requests_per_second
+        print_result(output, plan_value(plan, rate), plan_lines(plan, rate))
         return
     token = CancelToken()
     with (
@@ -73,14 +103,41 @@ def commit(
     ):
         api.commit_job(
             destination,
-            job_id,
+            facts["job_id"],
             executor=executor,
             options=options,
-            storage_options=storage_options,
+            storage_options=dict(storage_options),
             on_event=on_event,
             cancel=token,
             on_report=lambda report: _print_report(_with_catalog(report), output),
         )
+
+
+def _options(
+    *,
+    attempt: int | None,
+    expect_tasks: int | None,
+    assume_complete: bool,
+    mode: str,
+    replace: tuple[str, ...],
+    allowed_root: tuple[str, ...],
+    allow_start: bool,
+    is_dry: bool,
+    **_settings: Any,
+) -> CommitOptions:
+    if expect_tasks is not None and assume_complete:
+        raise click.UsageError("--expect-tasks and --assume-complete exclude each other")
+    if replace and mode != ConflictMode.OVERWRITE:
+        raise click.UsageError("--replace needs --mode overwrite")
+    return shared.commit_options(
+        job_attempt=attempt,
+        expected_tasks=expect_tasks,
+        assume_complete=assume_complete or is_dry,
+        mode=ConflictMode(mode),
+        replaced_roots=replace,
+        allowed_roots=allowed_root,
+        may_start_ray=allow_start,
+    )
 
 
 def _with_catalog(report: CommitReport) -> CommitReport:
@@ -101,15 +158,3 @@ def _print_report(report: CommitReport, output: str) -> None:
     failed = report.outcome is Outcome.FAILED
     lines = report_lines(msgspec.structs.replace(report, error=None))
     click.echo("\n".join(lines), file=sys.stderr if failed else sys.stdout)
-
-
-def _print_plan(plan: api.JobPlan, output: str) -> None:
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(asdict(plan)), indent=2).decode())
-        return
-    click.echo(
-        f"job {plan.job_id} (attempt {plan.job_attempt}, {plan.state}): {plan.destination}\n"
-        f"  would move {plan.files:,} files, {plan.bytes:,} bytes, of {plan.manifests:,} tasks,\n"
-        f"  into {plan.directories:,} leaf directories, and remove {plan.replaced:,} replaced files;\n"
-        f"  nothing was changed"
-    )

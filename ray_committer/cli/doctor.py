@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import click
-import msgspec
+from rich.text import Text
 
 from ray_committer import api
-from ray_committer.checkup.lines import Diagnosis
+from ray_committer.checkup.lines import Diagnosis, Verdict
 from ray_committer.cli import options as shared
+from ray_committer.cli.command import Command
+from ray_committer.cli.print import print_result
 from ray_committer.executors.choose import ExecutorName
 
+_STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}
 
-@click.command()
+
+@click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
-@click.option(
-    "--executor", type=click.Choice(["auto", "threads", "ray"]), default="auto", show_default=True
-)
+@shared.executor_option
+@shared.settings(("max_requests_per_second", "workers", "worker_cpus"))
 @shared.storage_option
 @shared.output_option
-@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+@click.option("--json", is_flag=True, help="The same as --output json.")
 def doctor(
-    destination: str, executor: ExecutorName, storage: tuple[str, ...], output: str, as_json: bool
+    destination: str,
+    executor: ExecutorName,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    json: bool,
+    **_settings: Any,
 ) -> None:
     """Try what a commit to DEST rests on, and say what to mend.
 
@@ -32,23 +42,22 @@ def doctor(
     installed. Exit code 0 if no line failed, 1 otherwise.
     """
     diagnosis = api.doctor(
-        destination, executor=executor, storage_options=shared.storage_options(storage)
+        destination,
+        executor=executor,
+        options=shared.commit_options(),
+        storage_options=dict(storage_options),
     )
-    click.echo(_json(diagnosis) if as_json or output == "json" else "\n".join(_table(diagnosis)))
+    value = {**asdict(diagnosis), "failed": diagnosis.failed}
+    print_result("json" if json else output, value, _lines(diagnosis))
     sys.exit(1 if diagnosis.failed else 0)
 
 
-def _json(diagnosis: Diagnosis) -> str:
-    fields = {**asdict(diagnosis), "failed": diagnosis.failed}
-    return msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
-
-
-def _table(diagnosis: Diagnosis) -> list[str]:
+def _lines(diagnosis: Diagnosis) -> Iterator[Text | str]:
     width = max(len(line.name) for line in diagnosis.lines)
-    rows = []
     for line in diagnosis.lines:
-        rows.append(f"{line.verdict.value:<9}{line.name:<{width}}  {line.measured}")
+        verdict = (f"{line.verdict.value:<9}", _STYLES.get(line.verdict, ""))
+        yield Text.assemble(verdict, f"{line.name:<{width}}  {line.measured}")
         if line.advice:
-            rows.append(f"{'':<9}{'':<{width}}  -> {line.advice}")
+            yield f"{'':<9}{'':<{width}}  -> {line.advice}"
     what = "a commit would fail or not be safe" if diagnosis.failed else "nothing failed"
-    return [*rows, f"{diagnosis.destination}: {what}"]
+    yield f"{diagnosis.destination}: {what}"

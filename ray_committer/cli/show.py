@@ -1,64 +1,125 @@
-"""``ray-committer show``: what a ``_SUCCESS`` file, summary report or task manifest says."""
+"""``ray-committer show``: what a ``_SUCCESS``, summary report, task manifest or commit record says."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 import click
-import msgspec
+from rich.text import Text
 
+from ray_committer import api
 from ray_committer.cli import options as shared
-from ray_committer.errors import ManifestError
-from ray_committer.protocol.manifest import TaskManifest, decode_manifest
-from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.cli.command import Command
+from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.success import MAX_FILENAMES, SuccessData
 
 _SHOWN_FILES = 10
+_EMPTY = (
+    "  empty: a classic committer wrote it",
+    "  so it tells neither which job has ended, nor when, nor what it wrote",
+)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("path", metavar="PATH")
+@shared.settings(("retry_seconds",))
 @shared.storage_option
 @shared.output_option
-def show(path: str, storage: tuple[str, ...], output: str) -> None:
-    """Show the _SUCCESS file, report or task manifest at PATH; of a directory, its _SUCCESS."""
-    spec, location = resolve_destination(path, shared.storage_options(storage))
-    store = open_store(spec)
-    status = store.get_status(location)
-    if status is not None and status.is_directory:
-        location = os.path.join(location, "_SUCCESS")
-    try:
-        data = store.read(location)
-    except FileNotFoundError as e:
-        raise ManifestError(f"{location}: does not exist; the job may not be committed") from e
-    if output == "json" and data.strip():
-        click.echo(msgspec.json.format(data, indent=2).decode())
-    elif location.endswith("-manifest.json"):
-        click.echo(_manifest_text(decode_manifest(data, location)))
-    else:
-        click.echo(_success_text(decode_success(data, location), location))
+def show(path: str, storage_options: tuple[tuple[str, str], ...], output: str, **_settings: Any) -> None:
+    """Show the _SUCCESS file, summary report, task manifest or commit record at PATH.
+
+    Of a directory its _SUCCESS is shown. Hadoop's manifest committer writes the same files, so they are
+    shown whoever wrote them. JSON is the file's own, below its path and kind.
+    """
+    found = api.read_document(
+        path, options=shared.commit_options(), storage_options=dict(storage_options)
+    )
+    value = {"path": found.path, "kind": found.kind, "content": found.content()}
+    print_result(output, value, _lines(found))
 
 
-def _success_text(success: SuccessData | None, path: str) -> str:
-    if success is None:
-        return f"{path}: empty, so it was written by Hadoop's classic committer, which tells no more"
-    counters = success.iostatistics.counters if success.iostatistics else {}
-    lines = [
-        f"{path}: job {success.job_id} {'succeeded' if success.success else 'FAILED'}",
-        f"  committer {success.committer} on {success.hostname}, {success.date}",
-        f"  files {counters.get('committer_files_committed', 0):,}, "
-        f"bytes {counters.get('committer_bytes_committed', 0):,}",
-    ]
-    lines.extend(f"  {key}: {value}" for key, value in sorted((success.diagnostics or {}).items()))
-    lines.extend(f"    {name}" for name in (success.filenames or [])[:_SHOWN_FILES])
-    return "\n".join(lines)
+def _lines(found: api.Document) -> Iterator[Text | str]:
+    if found.manifest is not None:
+        return _manifest_lines(found.path, found.manifest)
+    if found.record is not None:
+        return _record_lines(found.path, found.record)
+    if found.success is not None:
+        return _success_lines(found.path, found.success)
+    return iter((found.path, *_EMPTY))
 
 
-def _manifest_text(manifest: TaskManifest) -> str:
-    lines = [
-        f"task {manifest.task_id} attempt {manifest.task_attempt_id} of job {manifest.job_id}",
-        f"  {len(manifest.files):,} files, {sum(file.z for file in manifest.files):,} bytes, "
-        f"{len(manifest.directories or ()):,} directories",
-    ]
-    lines.extend(f"    {file.d} ({file.z:,} bytes)" for file in manifest.files[:_SHOWN_FILES])
-    return "\n".join(lines)
+def _success_lines(path: str, success: SuccessData) -> Iterator[Text | str]:
+    yield path
+    ending, style = ("succeeded", "green") if success.success else ("FAILED", "bold red")
+    yield Text.assemble(f"  job {success.job_id} ", (ending, style))
+    yield f"  by {_short(success.committer)} on {success.hostname or 'an unknown host'}, {success.date}"
+    statistics = success.iostatistics or IOStatistics()
+    files = statistics.counters.get(names.FILES_COMMITTED)
+    size = statistics.counters.get(names.BYTES_COMMITTED)
+    yield f"  {count_text(files, 'file')}, {size_text(size)}"
+    for key, text in sorted((success.diagnostics or {}).items()):
+        first, *more = text.strip().splitlines() or [""]
+        yield f"  {key}: {first}"
+        if more:
+            yield f"    and {count_text(len(more), 'more line')}; --output json has all"
+    yield from _stages(statistics)
+    yield from _some([Text(name) for name in success.filenames or ()], files)
+
+
+def _stages(statistics: IOStatistics) -> Iterator[str]:
+    """How long each stage of the job took that was measured."""
+    timed = {
+        name.removesuffix(".mean").removeprefix("job_stage_"): mean.sum / 1000
+        for name, mean in statistics.meanstatistics.items()
+        if name.startswith("job_stage_") and ".failures" not in name and mean.samples
+    }
+    for name, seconds in sorted(timed.items()):
+        yield f"    {name:<26}{seconds:>9.3f} s"
+
+
+def _manifest_lines(path: str, manifest: TaskManifest) -> Iterator[Text | str]:
+    yield path
+    yield f"  task {manifest.task_id}, attempt {manifest.task_attempt_id}"
+    yield f"  of job {manifest.job_id}, attempt {manifest.job_attempt_number}"
+    size = sum(file.z for file in manifest.files)
+    files, directories = len(manifest.files), len(manifest.directories or ())
+    directory = "directory" if directories == 1 else "directories"
+    yield f"  {count_text(files, 'file')}, {size_text(size)}, {directories:,} {directory}"
+    yield from _some([Text(f"{file.d} ({size_text(file.z)})") for file in manifest.files], files)
+
+
+def _record_lines(path: str, record: CommitRecord) -> Iterator[Text | str]:
+    yield path
+    what = "the abort" if record.aborted else "the commit"
+    yield f"  {what} of job {record.job_id}, attempt {record.job_attempt}"
+    began = datetime.fromtimestamp(record.created_milliseconds / 1000, UTC)
+    yield f"  begun {began:%Y-%m-%d %H:%M:%S} UTC, mode {record.mode}"
+    tasks = count_text(len(record.manifests), "task")
+    yield f"  {tasks}, {count_text(record.files, 'file')}, {size_text(record.bytes)}"
+    if record.replaced or record.overwritten:
+        yield f"  replaces {count_text(len(record.replaced) + len(record.overwritten), 'file')}"
+
+
+def _some(items: Sequence[Text], files: int | None) -> Iterator[Text]:
+    """The first of many, and how many there are; a ``_SUCCESS`` names but some itself."""
+    for item in items[:_SHOWN_FILES]:
+        yield Text.assemble("    ", item)
+    total = max(files or 0, len(items))
+    if total > _SHOWN_FILES or total > len(items):
+        shown = min(len(items), _SHOWN_FILES)
+        yield Text(f"    the first {shown} of {total:,}; --output json has {_named(len(items), total)}")
+
+
+def _named(named: int, total: int) -> str:
+    return f"the {named} that it names" if named < total or named == MAX_FILENAMES else "all"
+
+
+def _short(committer: str | None) -> str:
+    """Hadoop gives the name of a class."""
+    return (committer or "an unknown committer").rpartition(".")[2]

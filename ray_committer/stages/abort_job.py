@@ -10,8 +10,9 @@ from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownErro
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.cleanup_job import remove_empty_parents
+from ray_committer.stages.commands import commit_command
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.find_job import AttemptState, read_attempt_state
 from ray_committer.stages.save_commit_record import load_commit_record, save_commit_record
 
 
@@ -34,21 +35,24 @@ def abort_job(context: JobContext, *, nonce: str) -> bool:
 def _abort(context: JobContext, nonce: str) -> bool:
     job, store = context.job, context.store
     state = read_attempt_state(store, job)
-    if state.has_commit_point:
-        raise _too_late(context)
-    if state.has_record:
-        record = load_commit_record(context, committed=False)
-    elif state.exists:
-        record = save_commit_record(context, _decision(context, nonce))
-    else:
+    refuse_decided(context, state)
+    if not state.exists:
         remove_empty_parents(context)
         return False
-    if not record.aborted:
+    if not state.has_record and not save_commit_record(context, _decision(context, nonce)).aborted:
         raise _too_late(context)
     for directory in (job.tasks, job.manifests, job.directory):
         store.delete_directory(directory)
     remove_empty_parents(context)
     return True
+
+
+def refuse_decided(context: JobContext, state: AttemptState) -> None:
+    """`CommitRecordExistsError` if the job's commit, and not its abort, has begun."""
+    if state.has_commit_point:
+        raise _too_late(context)
+    if state.has_record and not load_commit_record(context, committed=False).aborted:
+        raise _too_late(context)
 
 
 def _decision(context: JobContext, nonce: str) -> CommitRecord:
@@ -65,5 +69,5 @@ def _decision(context: JobContext, nonce: str) -> CommitRecord:
 def _too_late(context: JobContext) -> CommitRecordExistsError:
     return CommitRecordExistsError(
         f"{context.job.directory}: the commit of this job has begun, so it can no longer be aborted; "
-        f"finish it with: ray-committer commit {context.job.destination} --job-id {context.job.job_id}"
+        f"finish it with: {commit_command(context.store.spec, context.job)}"
     )

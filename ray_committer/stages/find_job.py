@@ -6,6 +6,7 @@ or two attempts are an error that lists them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ray_committer.errors import AmbiguousJobError, CommitRecordExistsError, JobNotFoundError
@@ -26,7 +27,7 @@ from ray_committer.protocol.paths import (
     temporary_directory,
 )
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,14 @@ class FoundJob:
 def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     """List the job attempt directory once."""
     try:
-        names = {status.name for status in store.list_status(job.directory)}
+        return attempt_state(store.list_status(job.directory))
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState(False, False, False, False, False)
+
+
+def attempt_state(listed: Iterable[FileStatus]) -> AttemptState:
+    """What a listing of the job attempt directory tells."""
+    names = {status.name for status in listed}
     return AttemptState(
         exists=True,
         has_manifests=MANIFESTS in names,
@@ -199,8 +205,11 @@ def _not_found(store: StoreOperations, destination: str, job_id: str | None) -> 
         return f"{destination}: does not exist; check the destination's spelling"
     if not status.is_directory:
         return f"{destination}: is a file; name the directory that the job wrote to"
+    others = [job.job_id for job in list_job_directories(store, destination)]
     what = f"no job {job_id}" if job_id else "no job"
+    if others:
+        return f"{temporary_directory(destination)}: holds {what}; its jobs are {', '.join(others)}"
     return (
-        f"{temporary_directory(destination)}: holds {what} to commit; "
-        f"if there was one, another job's clean-up may have deleted it"
+        f"{temporary_directory(destination)}: holds {what} to commit; if there was one, it has "
+        f"ended, or another job's clean-up has deleted it"
     )

@@ -27,11 +27,18 @@ _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 def save_identities(
-    worker: Worker, name: str, manifest: TaskManifest, loaded: Sequence[Entry], directory: str
+    worker: Worker,
+    name: str,
+    manifest: TaskManifest,
+    loaded: Sequence[Entry],
+    directory: str,
+    *,
+    changes_nothing: bool = False,
 ) -> str | None:
     """List the files of a manifest in `directory` and save what they are; returns the digest.
 
-    None if the manifest says enough. `ManifestError` if a file is not there or has another size.
+    None if the manifest says enough, or if this is only a look that `changes_nothing`. `ManifestError`
+    if a file is not there or has another size.
     """
     versions = worker.store.capabilities.versions
     is_said = versions is Versions.ETAG and all(file.e for file in manifest.files)
@@ -48,6 +55,8 @@ def save_identities(
                 f"{entry.expected.size} bytes; run the task again"
             )
         identities.append(FileIdentity(status.version, status.etag))
+    if changes_nothing:
+        return None
     data = encode_identities(identities)
     worker.store.write(join(worker.job.manifests, identities_name(name, digest(data))), data)
     return worker.keep(data)

@@ -7,7 +7,7 @@ read. Source: Hadoop LoadManifestsStage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -74,15 +74,25 @@ Batch = tuple[int, tuple[Listed | ManifestRef, ...]]
 
 
 def load_manifests(
-    context: JobContext, record: CommitRecord | None, roots: tuple[str, ...]
+    context: JobContext,
+    record: CommitRecord | None,
+    roots: tuple[str, ...],
+    *,
+    changes_nothing: bool = False,
 ) -> LoadedManifests:
     """Load what is listed or, once a commit record exists, exactly what that names.
 
-    `roots` are the directories into which the job may write. `ManifestError` names a bad manifest,
-    `CoordinatorLostError` means that everything must be loaded again.
+    `roots` are the directories into which the job may write. What must be saved of the files before a
+    commit is saved, unless this is to be no more than a look (`changes_nothing`).
+    `ManifestError` names a bad manifest, `CoordinatorLostError` means that everything must be loaded
+    again.
     """
     wanted: Sequence[Listed | ManifestRef] = record.manifests if record else list_manifests(context)
-    work = partial(_load_batch, directories=context.executor.directories, roots=roots)
+    work = partial(
+        _load_batch,
+        directories=context.executor.directories,
+        load=partial(_load, roots=roots, changes_nothing=changes_nothing),
+    )
     loaded: dict[int, LoadedBatch] = {}
     packed: dict[int, Parked] = {}
     numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
@@ -149,11 +159,11 @@ class _Loaded:
 
 
 def _load_batch(
-    worker: Worker, numbered: Batch, *, directories: Directories, roots: tuple[str, ...]
+    worker: Worker, numbered: Batch, *, directories: Directories, load: Callable[..., _Loaded]
 ) -> tuple[LoadedBatch, bytes]:
     """Work: parse and check some manifests, and pack the small ones for other processes; idempotent."""
     number, batch = numbered
-    found = {one.ref.name: one for one in worker.map(partial(_load, worker, roots=roots), batch)}
+    found = {one.ref.name: one for one in worker.map(partial(load, worker), batch)}
     loaded = [found[item.name] for item in batch]
     paths = {path for one in loaded for path in one.directories} - {worker.job.destination}
     directories.collect(number, list(paths), b"".join(one.marks for one in loaded))
@@ -164,14 +174,18 @@ def _load_batch(
     return LoadedBatch(number, tuple(one.ref for one in loaded), statistics, bool(small)), pack(small)
 
 
-def _load(worker: Worker, item: Listed | ManifestRef, *, roots: tuple[str, ...]) -> _Loaded:
+def _load(
+    worker: Worker, item: Listed | ManifestRef, *, roots: tuple[str, ...], changes_nothing: bool
+) -> _Loaded:
     try:
         ref, data, manifest = _read(worker, item)
         attempt = _attempt_directory(worker, manifest)
         loaded = _checked_entries(worker, manifest, attempt, roots)
         directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
         if isinstance(item, Listed):
-            identities = save_identities(worker, item.name, manifest, loaded, attempt)
+            identities = save_identities(
+                worker, item.name, manifest, loaded, attempt, changes_nothing=changes_nothing
+            )
             ref = structs.replace(ref, identities=identities)
     except (PathError, PreflightError) as e:
         raise type(e)(f"{join(worker.job.manifests, item.name)}: {e}") from e

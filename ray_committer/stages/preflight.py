@@ -61,7 +61,7 @@ def preflight(
     roots = replaced_roots or (context.job.destination,)
     old = list_replaced_files(context, roots)
     unfinished = unfinished_attempts(context.store, context.job)  # what they move later is not in `old`
-    refuse_beside_unfinished(unfinished, context.job, roots)
+    refuse_beside_unfinished(context.store.spec, unfinished, context.job, roots)
     refuse_files_of_unfinished(context, unfinished, old)
     names = _also_written(context, loaded, old)
     return Preflighted(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ray_committer.errors import CommitAbortedError, CommitStateUnknownError, CommitterBusyError
 from ray_committer.protocol.record import CommitRecord, decode_record, encode_record
+from ray_committer.stages.commands import abort_command
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state, read_success
 from ray_committer.stages.settle import settle
@@ -23,8 +24,8 @@ def refuse_aborted(context: JobContext, record: CommitRecord) -> None:
     """`CommitAbortedError` if somebody decided to abort this job."""
     if record.aborted:
         raise CommitAbortedError(
-            f"{context.job.commit_record}: this job is being aborted; finish that with: ray-committer "
-            f"abort {context.job.destination} --job-id {context.job.job_id}"
+            f"{context.job.commit_record}: this job is being aborted; finish that with: "
+            f"{abort_command(context.store.spec, context.job)}"
         )
 
 

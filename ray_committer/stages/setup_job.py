@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from ray_committer.errors import CommitConflictError, TaskCommitError
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.commands import commit_command
 from ray_committer.stages.find_job import list_job_directories, read_attempt_state
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, StoreSpec
 
 
 def setup_job(
@@ -32,7 +33,7 @@ def setup_job(
     if must_be_empty:
         refuse_data(store, job.destination)
     unfinished = unfinished_attempts(store, job)
-    refuse_beside_unfinished(unfinished, job, replaces)
+    refuse_beside_unfinished(store.spec, unfinished, job, replaces)
     if read_attempt_state(store, job).exists:
         raise TaskCommitError(
             f"{job.directory}: exists already; give every job, and every attempt of one, its own id"
@@ -42,16 +43,16 @@ def setup_job(
         store.write(job.replaces_data, b"")
     if mark_success:
         store.delete_file(job.success)
-    return [finish_first(attempt) for attempt in unfinished]
+    return [finish_first(store.spec, attempt) for attempt in unfinished]
 
 
 def refuse_beside_unfinished(
-    unfinished: Sequence[JobAttempt], job: JobAttempt, replaces: Sequence[str]
+    spec: StoreSpec, unfinished: Sequence[JobAttempt], job: JobAttempt, replaces: Sequence[str]
 ) -> None:
     """`CommitConflictError` if a job that replaces the whole destination is beside an unfinished one."""
     if unfinished and job.destination in replaces:
         raise CommitConflictError(
-            f"{finish_first(unfinished[0])}; only then can the destination be replaced"
+            f"{finish_first(spec, unfinished[0])}; only then can the destination be replaced"
         )
 
 
@@ -75,9 +76,9 @@ def unfinished_attempts(store: StoreOperations, job: JobAttempt) -> list[JobAtte
     ]
 
 
-def finish_first(attempt: JobAttempt) -> str:
+def finish_first(spec: StoreSpec, attempt: JobAttempt) -> str:
     """A sentence that says how to finish a commit."""
     return (
         f"{attempt.directory}: the commit of job {attempt.job_id} has begun but not ended; finish it "
-        f"with: ray-committer commit {attempt.destination} --job-id {attempt.job_id}"
+        f"with: {commit_command(spec, attempt)}"
     )

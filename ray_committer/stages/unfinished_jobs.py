@@ -35,7 +35,8 @@ def refuse_files_of_unfinished(
         for found in context.executor.run_tasks(work, groups):
             if found:
                 raise CommitConflictError(
-                    f"{finish_first(attempt)}; it has written {found[0]}, which this job would replace"
+                    f"{finish_first(context.store.spec, attempt)}; it has written {found[0]}, which "
+                    f"this job would replace"
                 )
 
 

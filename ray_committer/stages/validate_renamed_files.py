@@ -68,7 +68,7 @@ def validate_renamed_files(context: JobContext, manifests: Sequence[ManifestRef]
         lost = find_destinations(context, manifests, frozenset(missing))
         differences += [f"{path}: is missing" for path, _ in lost]
     if differences:
-        shown = "; ".join(sorted(differences)[:SHOWN])
+        shown = " | ".join(sorted(differences)[:SHOWN])
         raise ValidationError(f"{len(differences)} or more files differ from their manifests: {shown}")
     files = sum(manifest.files for manifest in manifests)
     if compared != files:

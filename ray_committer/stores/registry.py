@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.protocol.uri import Location, normal_path, parse_uri
+from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
 from ray_committer.stores.adls_names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -113,6 +113,11 @@ def open_store(spec: StoreSpec) -> StoreOperations:
 def fsspec_url(spec: StoreSpec, path: str) -> str:
     """How fsspec names `path`: a local path as it is, any other as a URL, which fsspec never quotes."""
     return path if spec.scheme == "file" else f"{spec.scheme}://{spec.authority}{path}"
+
+
+def destination_url(spec: StoreSpec, path: str) -> str:
+    """How a person names `path` to `resolve_destination`: a local path as it is, else a quoted URL."""
+    return path if spec.scheme == "file" else format_uri(Location(spec.scheme, spec.authority, path))
 
 
 def fsspec_options(spec: StoreSpec) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def test_the_marker_says_who_committed_what_and_how_much(written, dest: Path):
 @pytest.mark.parametrize(("text", "found"), [("", "has 0 bytes"), (FIRST, f"has {len(FIRST)} bytes")])
 def test_a_file_that_was_edited_afterwards_does_not_validate(written, dest: Path, text: str, found: str):
     ray_committer.commit_job(str(dest), options=CommitOptions(cleanup=False))
-    assert ray_committer.validate_job(str(dest)) == 12
+    assert ray_committer.validate_job(str(dest)).compared == 12
     (dest / "year=1" / "month=2" / "t0-12").write_text(text)
     with pytest.raises(ValidationError, match=f"month=2/t0-12: {found}"):
         ray_committer.validate_job(str(dest))

@@ -87,7 +87,7 @@ def test_without_clean_up_the_job_stays_committed_and_can_be_validated(store, wr
     run_commit(store, job, CommitOptions(cleanup=False))
     assert Path(job.commit_point).exists()
     assert ray_committer.list_jobs(str(dest))[0].state == "committed"
-    assert ray_committer.validate_job(str(dest)) == 1
+    assert ray_committer.validate_job(str(dest)).compared == 1
     (dest / "a").write_text("longer")
     with pytest.raises(ValidationError, match="a: has 6 bytes, its manifest says 1"):
         ray_committer.validate_job(str(dest))

@@ -50,7 +50,7 @@ def test_a_file_of_an_unfinished_job_is_refused_by_its_name_and_that_of_the_job(
     with pytest.raises(CommitConflictError) as caught:
         run_commit(store, SECOND, REPLACE)
     assert "has written /table/p=1/a" in str(caught.value)
-    assert "ray-committer commit /table --job-id job_1" in str(caught.value)
+    assert "ray-committer commit memory://test/table --job-id job_1" in str(caught.value)
     assert store.get_status(SECOND.commit_record) is None
     assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
     assert run_commit(store, SECOND, REPLACE).replaced == 1

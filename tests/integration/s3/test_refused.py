@@ -76,12 +76,17 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "task": write_a_task,
     "abort": lambda dest, **options: ray_committer.abort_job(dest, "job_1", **options),
     "list": ray_committer.list_jobs,
+    "plan abort": lambda dest, **options: ray_committer.plan_abort(dest, "job_1", **options),
+    "vacuum": ray_committer.vacuum_jobs,
+    "read": ray_committer.read_document,
 }
 COMMANDS = {
     "commit": ["--assume-complete"],
     "status": [],
     "show": [],
+    "validate": [],
     "abort": [],
+    "vacuum": [],
     "doctor": [],
 }
 urls = pytest.mark.parametrize("url", [f"s3://{BUCKET}/table", f"s3a://{BUCKET}/table"])

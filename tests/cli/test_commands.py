@@ -1,16 +1,12 @@
-"""The command line: what it prints, where, and its exit codes."""
+"""What each command does, and its exit code; what it prints is in the golden files."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,9 +93,6 @@ def test_status_lists_jobs_and_how_far_they_got(write_job, dest: Path):
     write_job({0: {"a": "x"}}, job_id="job_1")
     write_job({0: {"b": "x"}, 1: {}}, job_id="job_2")
     ray_committer.record_job(str(dest), "job_2")
-    lines = run("status", str(dest)).stdout.splitlines()
-    assert lines[0].startswith("job_1 attempt 0: 1 task manifests; not decided")
-    assert lines[1].startswith("job_2 attempt 0: 2 task manifests; its commit has begun")
     states = [job["state"] for job in json.loads(run("status", str(dest), "--output", "json").stdout)]
     assert states == ["running", "recorded"]
 
@@ -123,89 +116,13 @@ def test_abort_deletes_a_job_until_its_commit_has_begun(write_job, dest: Path):
 def test_show_reads_markers_and_manifests(write_job, dest: Path):
     job = write_job({0: {"a": "x"}})
     shown = run("show", job.manifest("task_1_m_000000")).stdout
-    assert "1 files, 1 bytes" in shown
+    assert "1 file, 1 byte" in shown
     run("commit", str(dest), "--assume-complete")
     assert "job job_1 succeeded" in run("show", str(dest)).stdout
-    assert json.loads(run("show", str(dest), "--output", "json").stdout)["jobId"] == "job_1"
+    shown = json.loads(run("show", str(dest), "--output", "json").stdout)
+    assert (shown["kind"], shown["content"]["jobId"]) == ("success", "job_1")
     (dest / "_SUCCESS").write_bytes(b"")
     assert "classic committer" in run("show", str(dest)).stdout
-
-
-def no_such_destination(dest: Path, write_job) -> list[str]:
-    dest.mkdir()
-    return [str(dest / "missing")]
-
-
-def no_such_job(dest: Path, write_job) -> list[str]:
-    write_job({0: {"a": "x"}})
-    return [str(dest), "--job-id", "job_7"]
-
-
-def no_such_attempt(dest: Path, write_job) -> list[str]:
-    write_job({0: {"a": "x"}})
-    return [str(dest), "--attempt", "3"]
-
-
-def two_jobs(dest: Path, write_job) -> list[str]:
-    write_job({0: {"a": "x"}}, job_id="job_1")
-    write_job({0: {"a": "x"}}, job_id="job_2")
-    return [str(dest)]
-
-
-def no_manifests(dest: Path, write_job) -> list[str]:
-    write_job({})
-    return [str(dest)]
-
-
-def truncated_manifest(dest: Path, write_job) -> list[str]:
-    path = Path(write_job({0: {"a": "x"}}).manifest("task_1_m_000000"))
-    path.write_bytes(path.read_bytes()[:100])
-    return [str(dest)]
-
-
-def foreign_manifest(dest: Path, write_job) -> list[str]:
-    path = Path(write_job({0: {"a": "x"}}).manifest("task_1_m_000000"))
-    path.write_bytes(path.read_bytes().replace(b'"jobId":"job_1"', b'"jobId":"job_9"'))
-    return [str(dest)]
-
-
-def destination_is_a_file(dest: Path, write_job) -> list[str]:
-    dest.mkdir()
-    (dest / "f").write_text("x")
-    return [str(dest / "f")]
-
-
-def s3(dest: Path, write_job) -> list[str]:
-    dest.mkdir()
-    return ["s3a://bucket/table"]
-
-
-@pytest.mark.parametrize(
-    ("prepare", "exit_code", "text"),
-    [
-        (no_such_destination, 1, "/missing: does not exist"),
-        (no_such_job, 1, "holds no job job_7"),
-        (no_such_attempt, 1, "has no attempt 3, only [0]"),
-        (two_jobs, 2, "holds 2 jobs (job_1, job_2); name one with --job-id"),
-        (no_manifests, 1, "holds no task manifest"),
-        (truncated_manifest, 1, "task_1_m_000000-manifest.json: is truncated"),
-        (foreign_manifest, 1, "task_1_m_000000-manifest.json: is of job job_9"),
-        (destination_is_a_file, 1, "/f: is a file"),
-        (s3, 1, "S3 has no rename"),
-    ],
-)
-def test_bad_input_is_one_clear_line_and_changes_nothing(
-    dest: Path, write_job, prepare, exit_code: int, text: str
-):
-    arguments = prepare(dest, write_job)
-    before = snapshot(dest)
-    result = run("commit", *arguments, "--assume-complete")
-    assert result.exit_code == exit_code
-    errors = [line for line in result.stderr.splitlines() if line.startswith("ray-committer:")]
-    assert len(errors) == 1
-    assert text in errors[0]
-    assert "Traceback" not in result.output
-    assert snapshot(dest) == before
 
 
 @pytest.mark.parametrize(
@@ -215,44 +132,6 @@ def test_wrong_usage_exits_with_2(dest: Path, write_job, arguments: list[str]):
     write_job({0: {"a": "x"}})
     assert run("commit", str(dest), *arguments).exit_code == 2
     assert run("commit", str(dest), "--expect-tasks", "1", "--assume-complete").exit_code == 2
-
-
-@pytest.fixture
-def open_dest() -> Iterator[Path]:
-    """A destination that any user may look into, unlike pytest's own directories."""
-    root = Path(tempfile.mkdtemp(prefix="ray-committer-test-"))
-    root.chmod(0o755)
-    yield root / "table"
-    shutil.rmtree(root)
-
-
-def test_no_permission_is_one_clear_line_and_changes_nothing(open_dest: Path, request):
-    ray_committer.setup_job(str(open_dest), "job_1")
-    with ray_committer.task_attempt(str(open_dest), "job_1", 0) as attempt:
-        Path(attempt.path("a")).write_text("x")
-    before = snapshot(open_dest)
-    directories = [path for path in (open_dest, *open_dest.rglob("*")) if path.is_dir()]
-    for path in directories:
-        path.chmod(0o555)
-    request.getfixturevalue("unprivileged")
-    result = run("commit", str(open_dest), "--assume-complete")
-    assert result.exit_code == 1
-    assert "Permission denied" in result.stderr
-    assert "no file was moved" in result.stderr
-    if os.getuid() == 0:
-        os.seteuid(0)
-    for path in directories:
-        path.chmod(0o755)
-    assert snapshot(open_dest) == before
-
-
-def test_an_unreadable_destination_is_one_clear_line(open_dest: Path, request):
-    ray_committer.setup_job(str(open_dest), "job_1")
-    (open_dest / "_temporary").chmod(0)
-    request.getfixturevalue("unprivileged")
-    result = run("commit", str(open_dest), "--assume-complete")
-    assert result.exit_code == 1
-    assert "no permission" in result.stderr
 
 
 def test_a_durable_commit_is_one_by_a_flag(write_job, dest: Path, tree):
@@ -292,16 +171,6 @@ def test_doctor_of_a_refused_store_is_one_line_and_exits_with_1():
     assert json.loads(run("doctor", "s3a://bucket/table", "--json").stdout)["failed"] is True
 
 
-def test_doctor_of_a_directory_that_may_not_be_written_says_what_to_grant(open_dest: Path, request):
-    open_dest.mkdir()
-    open_dest.chmod(0o555)
-    request.getfixturevalue("unprivileged")
-    result = run("doctor", str(open_dest))
-    assert result.exit_code == 1
-    assert "Permission denied" in result.stdout
-    assert "-> grant reading, writing, renaming and deleting" in result.stdout
-
-
 def test_doctor_as_a_person_runs_it(dest: Path):
     command = [sys.executable, "-m", "ray_committer.cli", "doctor", str(dest), "--executor", "threads"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -309,11 +178,8 @@ def test_doctor_as_a_person_runs_it(dest: Path):
     assert "not used: it was not asked for" in result.stdout
 
 
-def test_version_and_help():
+def test_version():
     assert run("--version").stdout.strip().endswith(__version__)
-    for command in ("commit", "status", "show", "abort", "doctor"):
-        assert command in run("--help").stdout
-        assert "Usage" in run(command, "--help").stdout
 
 
 def test_ctrl_c_cancels_in_order_and_the_same_command_finishes(write_job, dest: Path, tree):
@@ -328,7 +194,7 @@ def test_ctrl_c_cancels_in_order_and_the_same_command_finishes(write_job, dest: 
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 3
-    assert "was cancelled; run the same command to finish it" in rest
+    assert "the commit of job job_1 was cancelled\n  -> run the same command to finish it" in rest
     assert "Traceback" not in rest
     assert 0 < len(tree()) < 20_000
     time.sleep(0.2)

@@ -1,0 +1,88 @@
+"""Errors as a person at night needs them: one line what, one line what to do, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import NoReturn
+
+import click
+from click.core import ParameterSource
+
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+
+UNEXPECTED = "this is a fault of ray-committer: run it again with -vv and report what that prints"
+_STOPPED = ("stopped at once", "everything was kept; run the same command to finish")
+_CHANGING = ("commit", "abort", "vacuum")
+
+
+def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> NoReturn:
+    """Say what is wrong and what to do on standard error, and end the process."""
+    if with_traceback:
+        traceback.print_exception(error)
+    what, advice = what_and_advice(error, command)
+    click.echo(f"ray-committer: {_one_line(what)}", err=True)
+    click.echo(f"  -> {_one_line(advice)}", err=True)
+    sys.exit(exit_code(error, command))
+
+
+def what_and_advice(error: BaseException, command: str | None = None) -> tuple[str, str]:
+    """What is wrong, and what to do: an error's text says both, a semicolon between, or its class."""
+    if isinstance(error, RayCommitterError):
+        what, _, advice = str(error).partition("; ")
+        return what, advice or error.advice
+    if isinstance(error, click.UsageError):
+        name = f"ray-committer {command} --help" if command else "ray-committer --help"
+        return _usage(error), f"`{name}` says what there is"
+    if isinstance(error, KeyboardInterrupt):
+        return _STOPPED
+    if isinstance(error, OSError):
+        return _store_failure(error)
+    return f"{type(error).__name__}: {error}", UNEXPECTED
+
+
+def exit_code(error: BaseException, command: str | None) -> int:
+    """R11: nothing visible was changed (1), unless a command that changes something cannot know (3)."""
+    if isinstance(error, RayCommitterError | click.UsageError):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return CommitStateUnknownError.exit_code
+    if isinstance(error, OSError):
+        return RayCommitterError.exit_code
+    return (CommitStateUnknownError if command in _CHANGING else RayCommitterError).exit_code
+
+
+def _one_line(text: str) -> str:
+    """Ray's and clients' errors have several, and so may names of files."""
+    return " ".join(text.splitlines())
+
+
+def _store_failure(error: OSError) -> tuple[str, str]:
+    where, what = error.filename, error.strerror or str(error) or type(error).__name__
+    if isinstance(error, PermissionError):
+        return f"{where}: no permission ({what})", "grant it and run the same command"
+    if isinstance(error, NotADirectoryError):
+        return f"{where}: is not a directory", "name the directory that the job wrote to"
+    shown = what if where is None else f"{where}: {what}"
+    return shown, "mend that and run the same command"
+
+
+def _usage(error: click.UsageError) -> str:
+    """Click's sentences as ours are; a bad value is that of an option, or of its variable."""
+    if isinstance(error, click.NoSuchOption):
+        return f"no such option {error.option_name}"
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+        return f"{_given(error)}: {error.message}".rstrip(".")
+    text = error.format_message().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _given(error: click.BadParameter) -> str:
+    """What gave the value."""
+    if error.param is None or error.ctx is None:
+        return str(error.param_hint)
+    source = error.ctx.get_parameter_source(error.param.name or "")
+    variable = error.param.envvar
+    if source is ParameterSource.ENVIRONMENT and isinstance(variable, str):
+        return variable
+    return error.param.opts[0]

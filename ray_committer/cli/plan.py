@@ -1,0 +1,66 @@
+"""What ``ray-committer commit --dry-run`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from ray_committer import api
+from ray_committer.cli.print import count_text, size_text
+from ray_committer.protocol.paths import is_inside
+from ray_committer.report.amounts import seconds_text
+
+_STATES = {
+    "running": "would move",
+    "recorded": "has begun, and would move what is left of",
+    "committed": "is committed, and would only be cleaned up, with",
+}
+
+
+def plan_value(plan: api.JobPlan, requests_per_second: float | None) -> dict[str, Any]:
+    """The plan as one JSON value, with an estimate if there is a rate."""
+    rate = requests_per_second
+    return {
+        **asdict(plan),
+        "requests_per_second": rate,
+        "seconds": round(plan.seconds_at(rate), 1) if rate else None,
+    }
+
+
+def plan_lines(plan: api.JobPlan, requests_per_second: float | None) -> Iterator[str]:
+    """The plan in sentences; paths as they are below the destination."""
+    yield f"job {plan.job_id} (attempt {plan.job_attempt}, {plan.state}): {plan.destination}"
+    files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
+    yield f"  {_STATES[plan.state]} {files}, of {count_text(plan.manifests, 'task')}"
+    if plan.replaced:
+        yield f"  would remove {count_text(plan.replaced, 'old file')}"
+    if plan.first_directories:
+        directories = "directory" if plan.directories == 1 else "directories"
+        named = _first(plan.first_directories, plan.directories)
+        yield f"  into {plan.directories:,} leaf {directories}{named}"
+        yield from (f"    {_below(path, plan.destination)}" for path in plan.first_directories)
+    if plan.first_renames:
+        yield f"  by these renames{_first(plan.first_renames, plan.files)}"
+    for one in plan.first_renames:
+        yield f"    {_below(one.source, plan.destination)} ({size_text(one.size)})"
+        yield f"      -> {_below(one.destination, plan.destination)}"
+    yield f"  {_estimate(plan, requests_per_second)}"
+    yield "  nothing was changed"
+
+
+def _estimate(plan: api.JobPlan, rate: float | None) -> str:
+    requests = count_text(plan.requests, "request", about=True)
+    if rate is None:
+        return f"{requests}; --max-requests-per-second N tells how long they take"
+    return f"{requests}; {seconds_text(plan.seconds_at(rate))} at {rate:,.0f} a second"
+
+
+def _first(shown: tuple[object, ...], total: int) -> str:
+    return f", the first {len(shown)}" if len(shown) < total else ""
+
+
+def _below(path: str, destination: str) -> str:
+    if path == destination:
+        return "."
+    return path[len(destination) :].lstrip("/") if is_inside(path, destination) else path

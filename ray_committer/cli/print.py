@@ -1,0 +1,58 @@
+"""How results are written to standard output: lines that are not broken in two, or one JSON value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from ray_committer.report.amounts import bytes_text, seconds_text
+
+_DAY = 86_400.0
+
+
+def print_result(output: str, value: Any, lines: Iterable[Text | str]) -> None:
+    """The result of a command as ``--output`` asks for it."""
+    if output == "json":
+        print_json(value)
+    else:
+        print_lines(lines)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value; dataclasses are objects."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_lines(lines: Iterable[Text | str]) -> None:
+    """Lines with colours where a terminal has them and NO_COLOR is not set."""
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    for line in lines:
+        console.print(line)
+
+
+def count_text(number: int | None, what: str, *, about: bool = False) -> str:
+    """``1 file``, ``12,000 files``, ``about 12,000 files``; an unknown number is said to be so."""
+    if number is None:
+        return f"an unknown number of {what}s"
+    return f"{'about ' if about else ''}{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def size_text(number: int | None, *, about: bool = False) -> str:
+    """Bytes in the unit that fits; nothing if they are not known."""
+    if number is None:
+        return "unknown size"
+    return f"{'about ' if about else ''}{'1 byte' if number == 1 else bytes_text(number)}"
+
+
+def age_text(seconds: float | None) -> str:
+    """How long ago something last changed."""
+    if seconds is None:
+        return "the store does not tell when it last changed"
+    if seconds < 2 * _DAY:
+        return f"last changed {seconds_text(seconds)} ago"
+    return f"last changed {seconds // _DAY:,.0f} days ago"

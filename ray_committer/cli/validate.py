@@ -1,0 +1,53 @@
+"""``ray-committer validate``: is what a job committed still there, as it was written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ray_committer import api
+from ray_committer.cli import options as shared
+from ray_committer.cli.command import Command
+from ray_committer.cli.print import count_text, print_result
+
+
+@click.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@shared.job_id_option
+@shared.attempt_option
+@shared.settings(shared.REQUESTS)
+@shared.storage_option
+@shared.output_option
+def validate(
+    destination: str,
+    job_id: str | None,
+    attempt: int | None,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
+    """Compare what is at DEST with what its job says must be there.
+
+    That is each file of its manifests while they are there, as after a commit with --no-cleanup; else
+    the names in its _SUCCESS, which are at most 100 and without sizes. Exit code 5: something differs.
+    """
+    found = api.validate_job(
+        destination,
+        job_id,
+        options=shared.commit_options(job_attempt=attempt),
+        storage_options=dict(storage_options),
+    )
+    print_result(output, found, _lines(found))
+
+
+def _lines(found: api.Validation) -> list[str]:
+    job = f"{found.destination}: job {found.job_id}"
+    if found.is_complete:
+        return [f"{job}: {count_text(found.compared, 'file')} compared with its manifests; none differs"]
+    named = f"the {count_text(found.compared, 'file')} that _SUCCESS names"
+    return [
+        f"{job}: {named} {'is' if found.compared == 1 else 'are'} there",
+        f"  of {count_text(found.files, 'file')} in all; sizes and other files were not compared, since",
+        "  the manifests are gone: a commit with --no-cleanup keeps them",
+    ]

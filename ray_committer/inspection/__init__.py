@@ -1,0 +1,1 @@
+"""Look at destinations, jobs and files; nothing in here changes anything."""

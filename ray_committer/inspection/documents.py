@@ -1,0 +1,105 @@
+"""Read a ``_SUCCESS``, summary report, task manifest or commit record, ours or Hadoop's, from any store.
+
+Which of them a file is says its content, not its name: Hadoop's summary reports and ``_SUCCESS`` are one
+format, and people copy them under other names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from ray_committer.errors import JobNotFoundError
+from ray_committer.open_job import StorageOptions, open_here
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.manifest import TaskManifest, decode_manifest
+from ray_committer.protocol.paths import COMMIT_POINT, COMMIT_RECORD, MANIFEST_SUFFIX, SUCCESS, join
+from ray_committer.protocol.record import CommitRecord, decode_record
+from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.stores.registry import destination_url
+
+_DEFAULTS = CommitOptions()
+
+
+class DocumentKind(StrEnum):
+    """What a file of a job is."""
+
+    SUCCESS = "success"
+    """A ``_SUCCESS``, or a summary report, which has the same format."""
+    EMPTY_SUCCESS = "empty success"
+    """A ``_SUCCESS`` of a classic committer: it tells that some job ended, and nothing else."""
+    MANIFEST = "manifest"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file of a job: where it is, what it is, and what it says; the fields of other kinds are None.
+
+    `raw` is the JSON as it stands there.
+    """
+
+    path: str
+    kind: DocumentKind
+    raw: bytes
+    success: SuccessData | None = None
+    manifest: TaskManifest | None = None
+    record: CommitRecord | None = None
+
+    def content(self) -> Any:
+        """The JSON as Python's values; None for an empty ``_SUCCESS``."""
+        return msgspec.json.decode(self.raw) if self.raw.strip() else None
+
+
+def read_document(
+    path: str,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> Document:
+    """Read the file at `path`; of a directory, its ``_SUCCESS``.
+
+    `ManifestError` if it is none of the files that a commit writes or reads.
+    """
+    store, location = open_here(path, options, storage_options)
+    status = store.get_status(location)
+    if status is not None and status.is_directory:
+        location = join(location, SUCCESS)
+    try:
+        data = store.read(location)
+    except FileNotFoundError as e:
+        raise JobNotFoundError(_missing(destination_url(store.spec, location))) from e
+    return decode_document(data, location)
+
+
+def decode_document(data: bytes, path: str) -> Document:
+    """Tell by its content what the file at `path` is, and parse it."""
+    if not data.strip() and not path.endswith((MANIFEST_SUFFIX, COMMIT_RECORD, COMMIT_POINT)):
+        return Document(path, DocumentKind.EMPTY_SUCCESS, data)
+    fields = _fields(data)
+    if path.endswith(MANIFEST_SUFFIX) or "type" in fields:
+        return Document(path, DocumentKind.MANIFEST, data, manifest=decode_manifest(data, path))
+    if path.endswith((COMMIT_RECORD, COMMIT_POINT)) or "nonce" in fields:
+        return Document(path, DocumentKind.RECORD, data, record=decode_record(data, path))
+    return Document(path, DocumentKind.SUCCESS, data, success=decode_success(data, path))
+
+
+def _fields(data: bytes) -> set[str]:
+    """The names of a JSON object's fields; none if it is no such thing."""
+    try:
+        return set(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return set()
+
+
+def _missing(url: str) -> str:
+    directory, _, name = url.rpartition("/")
+    if name == SUCCESS:
+        return (
+            f"{url}: does not exist, so no job has ended there, or it wrote none; see with: "
+            f"ray-committer status {directory}"
+        )
+    return f"{url}: does not exist; check its spelling"

@@ -1,0 +1,160 @@
+"""What a commit would do: its directories, first renames, totals, and how many requests that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.entries import entries
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.preflight import preflight
+from ray_committer.stages.save_commit_record import load_commit_record, refuse_aborted
+from ray_committer.stages.worker import Worker
+
+FIRST = 10
+_FIXED_REQUESTS = 12
+_DEFAULTS = CommitOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRename:
+    """One file of the job: paths on the destination's store, and bytes."""
+
+    source: str
+    destination: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What a commit would do: counts, bytes, and whether an earlier run has begun it.
+
+    state: "running" if nothing has begun; "recorded" if an earlier run has, so that some of it is done
+        already; "committed" if only clean-up is left.
+    directories: leaf directories of the output; `first_directories` are the first by name.
+    replaced: old files that are removed.
+    first_renames: the first in the order of the manifests.
+    requests: to the store, about, for all that is not known to be done already.
+    """
+
+    destination: str
+    job_id: str
+    job_attempt: int
+    state: str
+    manifests: int
+    files: int
+    bytes: int
+    directories: int
+    replaced: int
+    first_directories: tuple[str, ...] = ()
+    first_renames: tuple[PlannedRename, ...] = ()
+    requests: int = 0
+
+    def seconds_at(self, requests_per_second: float) -> float:
+        """How long the requests take at that rate, if the store keeps up with it."""
+        return self.requests / requests_per_second
+
+
+def plan_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    first: int = FIRST,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> JobPlan:
+    """Load and check a job as its commit would, without changing anything.
+
+    `first` is how many directories and renames are named.
+    """
+    with open_job(
+        dest, job_id, executor="threads", options=options, storage_options=storage_options
+    ) as job:
+        state = existing_state(job)
+        if state.has_commit_point:
+            done = load_commit_record(job.context, committed=True).manifests
+            return _plan(job.context, "committed", done, requests=_FIXED_REQUESTS)
+        record = load_commit_record(job.context, committed=False) if state.has_record else None
+        return _plan_renames(job, record, first)
+
+
+def _plan_renames(job: OpenJob, record: CommitRecord | None, first: int) -> JobPlan:
+    context = job.context
+    if record is not None:
+        refuse_aborted(context, record)
+    allowed = tuple(record.allowed_roots) if record else job.allowed_roots
+    roots = (context.job.destination, *allowed)
+    loaded = load_manifests(context, record, roots, changes_nothing=True)
+    old = record or preflight(context, loaded, job.replaced_roots)
+    directories = context.executor.directories.plan()
+    return _plan(
+        context,
+        "recorded" if record else "running",
+        list(loaded.manifests),
+        directories=directories,
+        replaced=len(old.replaced),
+        first_directories=tuple(context.executor.directories.claim(first)),
+        first_renames=_first_renames(context, loaded, first),
+        requests=_requests(context, loaded, directories, len(old.replaced)),
+    )
+
+
+def _requests(context: JobContext, loaded: LoadedManifests, directories: int, replaced: int) -> int:
+    """Renames, reads and clean-up of each task, directories, and what a commit makes once."""
+    tasks, store = len(loaded.manifests), context.store.capabilities
+    made = directories if store.has_directories else 0
+    validates = context.options.validate
+    if validates is None:
+        validates = store.listing_is_cheap
+    return loaded.files + 2 * tasks + made + replaced + directories * validates + _FIXED_REQUESTS
+
+
+def _first_renames(
+    context: JobContext, loaded: LoadedManifests, first: int
+) -> tuple[PlannedRename, ...]:
+    found: list[PlannedRename] = []
+    for ref in loaded.manifests:
+        if len(found) >= first:
+            break
+        work = partial(_renames_of, limit=first - len(found))
+        for renames in context.executor.run_tasks(work, [ref]):
+            found += renames
+    return tuple(found)
+
+
+def _renames_of(worker: Worker, ref: ManifestRef, *, limit: int) -> list[PlannedRename]:
+    """Work: the first renames of one manifest."""
+    manifest = worker.recorded_manifest(ref)
+    moved = entries(manifest, worker.store.spec, 0, limit)
+    return [PlannedRename(one.source, one.dest, one.expected.size) for one in moved]
+
+
+def _plan(
+    context: JobContext,
+    state: str,
+    manifests: list[ManifestRef],
+    *,
+    directories: int = 0,
+    replaced: int = 0,
+    first_directories: tuple[str, ...] = (),
+    first_renames: tuple[PlannedRename, ...] = (),
+    requests: int,
+) -> JobPlan:
+    return JobPlan(
+        destination=context.job.destination,
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        state=state,
+        manifests=len(manifests),
+        files=sum(ref.files for ref in manifests),
+        bytes=sum(ref.bytes for ref in manifests),
+        directories=directories,
+        replaced=replaced,
+        first_directories=first_directories,
+        first_renames=first_renames,
+        requests=requests,
+    )

@@ -1,0 +1,118 @@
+"""Compare what is at a destination with what the job, or its ``_SUCCESS``, says must be there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ray_committer.errors import JobNotFoundError, ManifestError, ValidationError
+from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_here, open_job
+from ray_committer.options import CommitOptions
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.paths import SUCCESS, join
+from ray_committer.protocol.success import decode_success
+from ray_committer.stages.commands import commit_command
+from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.save_commit_record import load_commit_record
+from ray_committer.stages.validate_renamed_files import validate_renamed_files
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.registry import resolve_destination
+
+_DEFAULTS = CommitOptions()
+
+
+class Evidence(StrEnum):
+    """What the destination was compared with."""
+
+    MANIFESTS = "manifests"
+    """Every file: its size, and its etag, checksum or time where a manifest tells."""
+    SUCCESS = "_SUCCESS"
+    """The names, at most 100, in a ``_SUCCESS``; neither sizes nor the other files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What was compared: `compared` files of the job's `files` (None if it does not say how many)."""
+
+    destination: str
+    job_id: str | None
+    evidence: Evidence
+    compared: int
+    files: int | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every file of the job was compared by more than its name."""
+        return self.evidence is Evidence.MANIFESTS
+
+
+def validate_job(
+    dest: str,
+    job_id: str | None = None,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> Validation:
+    """Compare the destination with the job's manifests, or with ``_SUCCESS`` once they are gone.
+
+    `ValidationError` names what differs, or says that the job is not committed yet. Manifests are there
+    until the clean-up, so after a commit without one (`CommitOptions.cleanup`).
+    """
+    store, destination = open_here(dest, options, storage_options)
+    try:
+        with open_job(
+            dest, job_id, executor="threads", options=options, storage_options=storage_options
+        ) as job:
+            state = existing_state(job)
+            if state.has_commit_point and state.has_manifests:
+                return _by_manifests(job)
+            if state.has_record:
+                raise ValidationError(
+                    f"{job.context.job.directory}: the commit of this job has not ended; finish it "
+                    f"with: {commit_command(job.context.store.spec, job.context.job)}"
+                )
+            if not state.has_commit_point:
+                raise ValidationError(
+                    f"{job.context.job.directory}: this job is not committed; commit it first"
+                )
+    except JobNotFoundError:
+        pass
+    return _by_success(store, destination, job_id)
+
+
+def _by_manifests(job: OpenJob) -> Validation:
+    context = job.context
+    record = load_commit_record(context, committed=True)
+    load_manifests(context, record, (context.job.destination, *record.allowed_roots))
+    compared = validate_renamed_files(context, record.manifests)
+    return Validation(
+        context.job.destination, context.job.job_id, Evidence.MANIFESTS, compared, record.files
+    )
+
+
+def _by_success(store: StoreOperations, destination: str, job_id: str | None) -> Validation:
+    path = join(destination, SUCCESS)
+    try:
+        data = store.read(path)
+    except (FileNotFoundError, NotADirectoryError) as e:
+        raise JobNotFoundError(
+            f"{destination}: has neither the job nor a _SUCCESS, so there is nothing to compare; check "
+            f"the destination's spelling"
+        ) from e
+    success = decode_success(data, path)
+    if success is None:
+        raise ManifestError(
+            f"{path}: is the empty one of a classic committer, which names no file; compare the "
+            f"destination with what the job was to write"
+        )
+    if job_id not in (None, success.job_id):
+        raise JobNotFoundError(
+            f"{path}: is of job {success.job_id}, not of {job_id}, of which nothing is left; a later "
+            f"job may have written there"
+        )
+    paths = [resolve_destination(uri)[1] for uri in success.filenames or ()]
+    if missing := [path for path in paths if store.get_status(path) is None]:
+        raise ValidationError(f"{missing[0]}: is named by {path} and missing; look for who removed it")
+    counters = success.iostatistics.counters if success.iostatistics else {}
+    files = counters.get(names.FILES_COMMITTED)
+    return Validation(destination, success.job_id, Evidence.SUCCESS, len(paths), files)

@@ -1,0 +1,27 @@
+"""The command lines that texts tell people to run: of the job as its URL, so that they can be pasted."""
+
+from __future__ import annotations
+
+import shlex
+
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import destination_url
+
+
+def commit_command(spec: StoreSpec, job: JobAttempt) -> str:
+    """What finishes the commit of `job`."""
+    return job_command("commit", destination_url(spec, job.destination), job)
+
+
+def abort_command(spec: StoreSpec, job: JobAttempt) -> str:
+    """What finishes the abort of `job`."""
+    return job_command("abort", destination_url(spec, job.destination), job)
+
+
+def job_command(verb: str, dest: str, job: JobAttempt, *, name_attempt: bool = False) -> str:
+    """A command on one job at `dest`, quoted for a shell; the attempt has to be named beside others."""
+    words = ["ray-committer", verb, dest, "--job-id", job.job_id]
+    if name_attempt:
+        words += ["--attempt", str(job.number)]
+    return shlex.join(words)

@@ -1,0 +1,105 @@
+"""Find the remains of dead jobs: without a commit record, and nothing of them has changed for long.
+
+Nobody can see from the store whether a job's tasks still run; age is the only sign, so a job of which
+any age is unknown is kept. One with a record is never touched: what it has moved is visible already, and
+the same commit, or abort, finishes it. Removing is an abort, whose decision a commit that begins at the
+same moment cannot overlook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
+from ray_committer.stages.find_job import FoundJob, list_job_directories, read_attempt_state
+from ray_committer.stores.base import FileStatus, StoreOperations
+
+DOCTOR_PREFIX = "doctor-"
+"""Directories of ``ray-committer doctor`` begin with it; one that was killed leaves its own."""
+
+_RECORD = "its commit has begun"
+_OTHER_RECORD = "the commit of another attempt of the job has begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """A directory below ``_temporary``, what is in it, and why it is kept (None: it may go).
+
+    `attempt` is None if it is no job attempt's; the counts are None where nobody looked. `decided` is an
+    attempt of the same job whose record forbids to touch it.
+    """
+
+    job_id: str
+    directory: str
+    attempt: JobAttempt | None = None
+    decided: JobAttempt | None = None
+    files: int | None = None
+    bytes: int | None = None
+    newest_milliseconds: int | None = None
+    kept: str | None = None
+
+
+def find_remains(
+    store: StoreOperations, destination: str, *, older_than_seconds: float, now_milliseconds: int
+) -> Iterator[Remains]:
+    """Look at each job attempt, one by one; its files are all listed, unless a record forbids it."""
+    limit = now_milliseconds - round(older_than_seconds * 1000)
+    for found in list_job_directories(store, destination):
+        decided = next(
+            (one for one in found.attempts if read_attempt_state(store, one).is_decided), None
+        )
+        for attempt in found.attempts:
+            yield _attempt_remains(store, attempt, decided, limit)
+        if not found.attempts:
+            yield _other_remains(store, found, limit)
+
+
+def _attempt_remains(
+    store: StoreOperations, attempt: JobAttempt, decided: JobAttempt | None, limit: int
+) -> Remains:
+    if decided is not None:
+        reason = _RECORD if decided == attempt else _OTHER_RECORD
+        return Remains(attempt.job_id, attempt.directory, attempt, decided, kept=reason)
+    return _looked_at(store, Remains(attempt.job_id, attempt.directory, attempt), limit)
+
+
+def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remains:
+    """A directory without a job attempt: empty, the doctor's, or not of this protocol."""
+    remains = _looked_at(store, Remains(found.job_id, found.directory), limit)
+    is_own = found.job_id.startswith(DOCTOR_PREFIX) or not _list(store, found.directory)
+    if remains.kept is None and not is_own:
+        return replace(remains, kept="it is not of this protocol; a classic committer may have left it")
+    return remains
+
+
+def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
+    """Count the files, and keep what has changed since `limit`, or may have."""
+    files = store.list_files(remains.directory)
+    size = sum(file.size for file in files)
+    times = [file.modified_milliseconds for file in files]
+    newest = max((*_directory_times(store, remains), *(time for time in times if time)), default=None)
+    counted = replace(remains, files=len(files), bytes=size, newest_milliseconds=newest)
+    if newest is None or None in times:
+        return replace(counted, kept="the store does not tell how old it is")
+    if newest >= limit:
+        return replace(counted, kept="it has changed since")
+    return counted
+
+
+def _directory_times(store: StoreOperations, remains: Remains) -> list[int]:
+    """When directories have changed, where a store tells; a task that has just begun has no file yet."""
+    own = store.get_status(remains.directory)
+    inner = _list(store, remains.directory)
+    attempts = [
+        one for name in (TASKS, MANIFESTS) for one in _list(store, join(remains.directory, name))
+    ]
+    found = [own, *(one for one in (*inner, *attempts) if one.is_directory)]
+    return [one.modified_milliseconds for one in found if one and one.modified_milliseconds is not None]
+
+
+def _list(store: StoreOperations, directory: str) -> list[FileStatus]:
+    try:
+        return store.list_status(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,24 @@
+"""Run ``ray-committer`` in this process, as at a terminal of 80 columns that has no colours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from ray_committer.cli.main import main
+
+TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1"}
+HADOOP = Path(__file__).parents[1] / "data" / "hadoop"
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    return CliRunner(env={**TERMINAL, **environment}).invoke(main, arguments, prog_name="ray-committer")
+
+
+def snapshot(root: Path) -> dict[str, bytes | None]:
+    """All that is below a directory: the content of files, None for directories."""
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in root.rglob("*")
+    }

@@ -1,0 +1,487 @@
+"""Bad input, and bad places: what is said of it, word for word, the exit code, and that nothing changed.
+
+Each is two lines on standard error, what is wrong and what to do.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer.cli import status as status_module
+from tests.cli.commands import run, snapshot
+
+READERS = ["status", "show"]
+JOB_COMMANDS = ["commit", "validate", "abort"]
+
+
+def nothing(dest: Path, write_job) -> None:
+    dest.mkdir()
+
+
+def one_job(dest: Path, write_job) -> None:
+    write_job({0: {"a": "x"}})
+
+
+def two_jobs(dest: Path, write_job) -> None:
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"a": "x"}}, job_id="job_2")
+
+
+def two_attempts(dest: Path, write_job) -> None:
+    write_job({0: {"a": "x"}})
+    shutil.copytree(dest / "_temporary/job_1/00", dest / "_temporary/job_1/01")
+
+
+def no_manifests(dest: Path, write_job) -> None:
+    write_job({})
+
+
+def truncated(dest: Path, write_job) -> None:
+    path = Path(write_job({0: {"a": "x"}}).manifest("task_1_m_000000"))
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def foreign(dest: Path, write_job) -> None:
+    path = Path(write_job({0: {"a": "x"}}).manifest("task_1_m_000000"))
+    path.write_bytes(path.read_bytes().replace(b'"jobId":"job_1"', b'"jobId":"job_9"'))
+
+
+def same_file_twice(dest: Path, write_job) -> None:
+    write_job({0: {"a": "x"}, 1: {"a": "y"}})
+
+
+def a_file(dest: Path, write_job) -> None:
+    dest.mkdir()
+    (dest / "f").write_text("x")
+
+
+def recorded(dest: Path, write_job) -> None:
+    one_job(dest, write_job)
+    ray_committer.record_job(str(dest))
+
+
+def data_in_the_way(dest: Path, write_job) -> None:
+    one_job(dest, write_job)
+    (dest / "a").write_text("another")
+
+
+Prepare = Callable[[Path, Callable], None]
+MANIFEST = "D/_temporary/job_1/00/manifests/task_1_m_000000-manifest.json"
+S3 = (
+    "s3a://bucket/table: cannot be committed to: S3 has no rename, so moving a file is a copy",
+    "use Hadoop's S3A committers there (fs.s3a.committer.name=magic), which need none",
+)
+SPELLING = "check the destination's spelling"
+COMMIT = ("commit", "D", "--assume-complete")
+
+BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
+    ("wrong path", nothing, ("commit", "D/x"), 1, "D/x: does not exist", SPELLING),
+    ("wrong path", nothing, ("abort", "D/x"), 1, "D/x: does not exist", SPELLING),
+    ("wrong path", nothing, ("status", "D/x"), 1, "D/x: does not exist", SPELLING),
+    ("wrong path", nothing, ("vacuum", "D/x"), 1, "D/x: does not exist", SPELLING),
+    (
+        "wrong path",
+        nothing,
+        ("validate", "D/x"),
+        1,
+        "D/x: has neither the job nor a _SUCCESS, so there is nothing to compare",
+        SPELLING,
+    ),
+    ("wrong path", nothing, ("show", "D/x"), 1, "D/x: does not exist", "check its spelling"),
+    (
+        "a file",
+        a_file,
+        ("commit", "D/f"),
+        1,
+        "D/f: is a file",
+        "name the directory that the job wrote to",
+    ),
+    (
+        "a file",
+        a_file,
+        ("vacuum", "D/f"),
+        1,
+        "D/f: is a file",
+        "name the directory that the job wrote to",
+    ),
+    (
+        "a file",
+        a_file,
+        ("show", "D/f"),
+        1,
+        "D/f: is no job success marker: JSON is malformed: invalid character (byte 0)",
+        "mend or remove the file, or run its task again",
+    ),
+    (
+        "no such job",
+        two_jobs,
+        (*COMMIT, "--job-id", "job_7"),
+        1,
+        "D/_temporary: holds no job job_7",
+        "its jobs are job_1, job_2",
+    ),
+    (
+        "no job",
+        nothing,
+        COMMIT,
+        1,
+        "D/_temporary: holds no job to commit",
+        "if there was one, it has ended, or another job's clean-up has deleted it",
+    ),
+    (
+        "no such attempt",
+        one_job,
+        (*COMMIT, "--attempt", "3"),
+        1,
+        "D/_temporary/job_1: has no attempt 3, only [0]",
+        "`ray-committer status DEST` lists the jobs that are there",
+    ),
+    *(
+        (
+            "two jobs",
+            two_jobs,
+            (command, "D"),
+            2,
+            "D/_temporary: holds 2 jobs (job_1, job_2)",
+            "name one with --job-id",
+        )
+        for command in JOB_COMMANDS
+    ),
+    (
+        "two attempts",
+        two_attempts,
+        COMMIT,
+        2,
+        "D/_temporary/job_1: has the attempts [0, 1]",
+        "name one with --attempt",
+    ),
+    (
+        "no manifests",
+        no_manifests,
+        COMMIT,
+        1,
+        "D/_temporary/job_1/00/manifests: holds no task manifest",
+        "a job without output still has one a task, so its tasks did not commit through this protocol",
+    ),
+    (
+        "a truncated manifest",
+        truncated,
+        COMMIT,
+        1,
+        f"{MANIFEST}: is truncated or no JSON (Input data was truncated)",
+        "run the task again",
+    ),
+    (
+        "a truncated manifest",
+        truncated,
+        ("show", MANIFEST),
+        1,
+        f"{MANIFEST}: is truncated or no JSON (Input data was truncated)",
+        "run the task again",
+    ),
+    (
+        "another job's manifest",
+        foreign,
+        COMMIT,
+        1,
+        f"{MANIFEST}: is of job job_9, not of job_1",
+        "move it away",
+    ),
+    (
+        "one file twice",
+        same_file_twice,
+        ("commit", "D", "--dry-run"),
+        1,
+        "D/a: would be written more than once, by task_1_m_000000-manifest.json and "
+        "task_1_m_000001-manifest.json",
+        "let tasks use names of their own",
+    ),
+    (
+        "too few tasks",
+        one_job,
+        ("commit", "D", "--expect-tasks", "2"),
+        1,
+        "D/_temporary/job_1/00/manifests: 2 tasks succeeded but 1 manifests are here",
+        "another job's clean-up may have deleted the others, or tasks are still running",
+    ),
+    (
+        "an abort too late",
+        recorded,
+        ("abort", "D"),
+        4,
+        "D/_temporary/job_1/00: the commit of this job has begun, so it can no longer be aborted",
+        "finish it with: ray-committer commit D --job-id job_1",
+    ),
+    *(("S3", nothing, (command, "s3a://bucket/table"), 1, *S3) for command in (*JOB_COMMANDS, *READERS)),
+    ("S3", nothing, ("vacuum", "s3a://bucket/table"), 1, *S3),
+    ("S3", nothing, ("spark-conf", "s3a://bucket/table"), 1, *S3),
+    (
+        "no Ray",
+        one_job,
+        (*COMMIT, "--executor", "ray"),
+        1,
+        "RAY_ADDRESS=127.0.0.1:1: no Ray cluster answers there ([Errno 111] Connection refused)",
+        "start that cluster, name another in RAY_ADDRESS, or commit with --executor threads",
+    ),
+    (
+        "Ray Client",
+        one_job,
+        (*COMMIT, "--executor", "ray", "RAY_ADDRESS=ray://head:10001"),
+        1,
+        "RAY_ADDRESS=ray://head:10001 is an address of Ray Client, from which no commit can be run",
+        "run this program on a node of the cluster with ray.init(address='auto'), or by `ray job "
+        "submit`, or commit without Ray (executor='threads', or commit='deferred' and `ray-committer "
+        "commit` in the cluster)",
+    ),
+    (
+        "bad option value",
+        one_job,
+        (*COMMIT, "--threads", "many"),
+        2,
+        "--threads: 'many' must be a whole number",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "bad option value",
+        one_job,
+        (*COMMIT, "--workers", "0"),
+        2,
+        "--workers: '0' must be at least 1",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "bad option value",
+        one_job,
+        ("vacuum", "D", "--older-than", "a week"),
+        2,
+        "--older-than: 'a week' must be a time as 10s, 500ms, 5m, 1h or 7d, in seconds without a unit",
+        "`ray-committer vacuum --help` says what there is",
+    ),
+    (
+        "bad option value",
+        one_job,
+        ("vacuum", "D", "--older-than", "5m"),
+        2,
+        "--older-than: '5m' must be at least 3600 seconds",
+        "`ray-committer vacuum --help` says what there is",
+    ),
+    (
+        "bad option value",
+        one_job,
+        (*COMMIT, "--executor", "mapreduce"),
+        2,
+        "--executor: 'mapreduce' is not one of 'auto', 'threads', 'inline', 'ray'",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "a storage option that may be a secret",
+        one_job,
+        (*COMMIT, "-o", "account_key:s3cret"),
+        2,
+        "-o: it must be KEY=VALUE (it is not shown, since it may be a secret)",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "bad variable",
+        one_job,
+        (*COMMIT, "RAY_COMMITTER_RETRY_SECONDS=soon"),
+        2,
+        "RAY_COMMITTER_RETRY_SECONDS: 'soon' must be a time as 10s, 500ms, 5m, 1h or 7d, in seconds "
+        "without a unit",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "bad variable",
+        one_job,
+        (*COMMIT, "RAY_COMMITTER_DURABLE=yes"),
+        2,
+        "RAY_COMMITTER_DURABLE: 'yes' must be true or false",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "unknown variable",
+        one_job,
+        (*COMMIT, "RAY_COMMITTER_WORKER=3"),
+        2,
+        "RAY_COMMITTER_WORKER: is no option",
+        "did you mean workers?",
+    ),
+    (
+        "unknown option",
+        one_job,
+        (*COMMIT, "--fast"),
+        2,
+        "no such option --fast",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "contradiction",
+        one_job,
+        (*COMMIT, "--expect-tasks", "1"),
+        2,
+        "--expect-tasks and --assume-complete exclude each other",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "contradiction",
+        one_job,
+        (*COMMIT, "--replace", "D/p=1"),
+        2,
+        "--replace needs --mode overwrite",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "no destination",
+        one_job,
+        ("commit",),
+        2,
+        "missing argument 'DEST'",
+        "`ray-committer commit --help` says what there is",
+    ),
+    (
+        "no such command",
+        one_job,
+        ("merge", "D"),
+        2,
+        "no such command 'merge'",
+        "`ray-committer --help` says what there is",
+    ),
+    (
+        "data at the destination",
+        data_in_the_way,
+        (*COMMIT, "--mode", "error"),
+        4,
+        "D: holds data already (a)",
+        "nothing was changed",
+    ),
+]
+
+
+def check(result, exit_code: int, what: str, advice: str) -> None:
+    assert result.stderr.splitlines()[-2:] == [f"ray-committer: {what}", f"  -> {advice}"]
+    assert result.exit_code == exit_code
+    assert "Traceback" not in result.output
+    assert "s3cret" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "exit_code", "what", "advice"),
+    [row[1:] for row in BAD],
+    ids=[f"{row[0]}: {' '.join(row[2])}" for row in BAD],
+)
+def test_bad_input_is_two_clear_lines_and_changes_nothing(
+    dest: Path,
+    write_job,
+    prepare: Prepare,
+    arguments: tuple[str, ...],
+    exit_code: int,
+    what: str,
+    advice: str,
+):
+    prepare(dest, write_job)
+    before = snapshot(dest)
+    environment = {"RAY_ADDRESS": "127.0.0.1:1"}
+    environment |= dict(one.split("=", 1) for one in arguments if one.startswith("RAY_"))
+    given = [
+        str(dest) + one[1:] if one == "D" or one.startswith("D/") else one
+        for one in arguments
+        if not one.startswith("RAY_")
+    ]
+    result = run(*given, **environment)
+    here = str(dest)
+    what = what.replace("D/", f"{here}/").replace("D:", f"{here}:")
+    check(result, exit_code, what, advice.replace(" D ", f" {here} "))
+    assert snapshot(dest) == before
+
+
+def test_a_read_only_destination_is_two_clear_lines_and_changes_nothing(open_dest: Path, request):
+    ray_committer.setup_job(str(open_dest), "job_1")
+    with ray_committer.task_attempt(str(open_dest), "job_1", 0) as attempt:
+        Path(attempt.path("a")).write_text("x")
+    before = snapshot(open_dest)
+    for path in [path for path in (open_dest, *open_dest.rglob("*")) if path.is_dir()]:
+        path.chmod(0o555)
+    request.getfixturevalue("unprivileged")
+    result = run("commit", str(open_dest), "--assume-complete")
+    what = result.stderr[result.stderr.rindex("ray-committer: ") :].splitlines()[0]
+    assert what.startswith(f"ray-committer: {open_dest}/_temporary/job_1/00/_COMMIT.json.")
+    assert what.endswith(": Permission denied")
+    check(
+        result,
+        1,
+        what.removeprefix("ray-committer: "),
+        "no file was moved: mend that and run the same command",
+    )
+    aborted = run("abort", str(open_dest))
+    assert aborted.exit_code == 3
+    assert "the job may be half aborted, run the same command again" in aborted.stderr
+    assert snapshot(open_dest) == before
+
+
+@pytest.mark.parametrize("command", ["commit", "abort", "validate"])
+def test_a_destination_that_may_not_be_read_is_two_clear_lines(open_dest: Path, request, command: str):
+    ray_committer.setup_job(str(open_dest), "job_1")
+    (open_dest / "_temporary").chmod(0)
+    request.getfixturevalue("unprivileged")
+    what = f"{open_dest}/_temporary: no permission (Permission denied)"
+    check(run(command, str(open_dest)), 1, what, "grant it and run the same command")
+
+
+@pytest.mark.parametrize("command", ["status", "vacuum"])
+def test_jobs_that_may_not_be_listed_are_two_clear_lines(open_dest: Path, request, command: str):
+    ray_committer.setup_job(str(open_dest), "job_1")
+    (open_dest / "_temporary").chmod(0)
+    request.getfixturevalue("unprivileged")
+    what = f"{open_dest}/_temporary: no permission (Permission denied)"
+    check(run(command, str(open_dest)), 1, what, "grant it and run the same command")
+
+
+def test_doctor_of_a_directory_that_may_not_be_written_says_what_to_grant(open_dest: Path, request):
+    open_dest.mkdir()
+    assert run("doctor", str(open_dest)).exit_code == 0  # and all is imported that only root may read
+    open_dest.chmod(0o555)
+    request.getfixturevalue("unprivileged")
+    result = run("doctor", str(open_dest))
+    assert result.exit_code == 1
+    assert "Permission denied" in result.stdout
+    assert "-> grant reading, writing, renaming and deleting" in result.stdout
+
+
+def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_for(
+    dest: Path, monkeypatch
+):
+    def fail(*_args, **_options) -> None:
+        raise ZeroDivisionError("of a bug")
+
+    monkeypatch.setattr(status_module.api, "list_jobs", fail)
+    monkeypatch.setattr(status_module.api, "abort_job", fail)
+    advice = "this is a fault of ray-committer: run it again with -vv and report what that prints"
+    check(run("status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
+    check(run("-v", "status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
+    check(run("abort", str(dest)), 3, "ZeroDivisionError: of a bug", advice)  # it may have begun
+    told = run("-vv", "status", str(dest)).stderr
+    assert "Traceback" in told
+    assert told.endswith(f"ray-committer: ZeroDivisionError: of a bug\n  -> {advice}\n")
+
+
+def test_an_error_of_several_lines_is_told_in_one(dest: Path, monkeypatch):
+    def fail(*_args, **_options) -> None:
+        raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it; mend the cluster")
+
+    monkeypatch.setattr(status_module.api, "list_jobs", fail)
+    check(run("status", str(dest)), 3, "Ray failed:   a trace of it", "mend the cluster")
+
+
+def test_each_error_says_what_to_do():
+    """An error without a semicolon takes the advice of its class, so each class has one."""
+    found = [ray_committer.errors.RayCommitterError]
+    for one in found:
+        found += one.__subclasses__()
+        assert one.advice
+        assert one.advice[0].islower() or one.advice[0] == "`"
+    assert len(found) > 15

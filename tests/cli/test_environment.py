@@ -1,0 +1,206 @@
+"""Every option has one variable, which means the same everywhere; colours and completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.cli import options as shared
+from ray_committer.cli.main import main
+from ray_committer.options import COMMAND_LINE, TEXTS
+from tests.cli.commands import run
+
+COMMANDS = {name: command for name, command in main.commands.items() if name != "spark-job"}
+COMMAND = [sys.executable, "-m", "ray_committer.cli"]
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    return [one for one in command.params if isinstance(one, click.Option) and not one.is_eager]
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_every_option_has_a_variable_without_the_commands_name_and_help_shows_it(name: str):
+    command = COMMANDS[name] if name else main
+    text = " ".join(run(*([name] if name else []), "--help", COLUMNS="200").stdout.split())
+    for option in options_of(command):
+        assert option.envvar == f"RAY_COMMITTER_{option.name.upper()}"
+        assert f"env var: {option.envvar}" in text
+
+
+def test_what_is_no_option_of_a_commit_is_known_to_be_the_command_lines():
+    named = {option.name for command in (main, *COMMANDS.values()) for option in options_of(command)}
+    assert named - TEXTS.keys() <= COMMAND_LINE
+    assert not COMMAND_LINE & TEXTS.keys()
+    environment = {f"RAY_COMMITTER_{name.upper()}": "x" for name in COMMAND_LINE}
+    assert CommitOptions.from_env(environment) == CommitOptions()
+
+
+def test_a_commit_has_an_option_for_every_setting_but_that_of_tasks():
+    named = {option.name for option in options_of(COMMANDS["commit"])}
+    assert TEXTS.keys() - named == {"manifest_save_attempts"}
+
+
+@pytest.mark.parametrize("name", shared.EVERY_SETTING)
+def test_a_setting_is_read_alike_from_the_command_line_the_environment_and_spark(name: str):
+    texts = {"summary_directory": "/s", "shard_files": "auto", "lease_seconds": "1m"}
+    text = texts.get(name, "true" if name in shared.FLAGS else "3")
+    key = f"RAY_COMMITTER_{name.upper()}"
+    expected = CommitOptions.from_env({key: text})
+    assert expected == CommitOptions.from_spark_conf({f"spark.ray_committer.{name}": text})
+    spelled = f"--{name.replace('_', '-')}"
+    arguments = [spelled] if name in shared.FLAGS else [spelled, text]
+    assert given_options([*arguments]) == expected
+    assert given_options([], **{key: text}) == expected
+
+
+def given_options(arguments: list[str], **environment: str) -> CommitOptions:
+    """What a command makes of its arguments."""
+    found: list[CommitOptions] = []
+
+    @click.command()
+    @shared.settings(shared.EVERY_SETTING)
+    def probe(**_settings: object) -> None:
+        found.append(shared.commit_options())
+
+    from click.testing import CliRunner
+
+    from ray_committer.cli.command import name_environment
+
+    name_environment(probe)
+    result = CliRunner(env=environment).invoke(probe, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return found[0]
+
+
+def test_the_command_line_wins_over_the_environment():
+    assert given_options(["--threads", "5"], RAY_COMMITTER_THREADS="7").threads == 5
+    assert given_options(["--no-cleanup"], RAY_COMMITTER_CLEANUP="true").cleanup is False
+
+
+def test_what_is_not_decided_can_be_said_in_the_environment():
+    assert given_options([], RAY_COMMITTER_VALIDATE="auto").validate is None
+    assert given_options([], RAY_COMMITTER_VALIDATE="false").validate is False
+
+
+def test_variables_that_a_commit_has_no_option_for_count_too():
+    assert given_options([], RAY_COMMITTER_MANIFEST_SAVE_ATTEMPTS="9").manifest_save_attempts == 9
+
+
+def test_a_commit_follows_its_variables(write_job, dest: Path):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"b": "x"}}, job_id="job_2")
+    variables = {"JOB_ID": "job_2", "ASSUME_COMPLETE": "1", "OUTPUT": "json", "MARK_SUCCESS": "false"}
+    variables |= {"EXECUTOR": "inline", "CLEANUP": "false"}
+    result = run(
+        "commit", str(dest), **{f"RAY_COMMITTER_{key}": value for key, value in variables.items()}
+    )
+    report = json.loads(result.stdout)
+    assert (report["job_id"], report["executor"], report["outcome"]) == ("job_2", "inline", "committed")
+    assert not (dest / "_SUCCESS").exists()
+    assert ray_committer.list_jobs(str(dest))[1].state == "committed"
+
+
+def test_storage_options_are_taken_apart_as_a_shell_does_it():
+    option = next(one for one in options_of(COMMANDS["status"]) if one.name == "storage_options")
+    with click.Context(COMMANDS["status"]) as context:
+        text = option.type.split_envvar_value("a=1 'b=two words' c=x=y")
+        assert option.type_cast_value(context, text) == (("a", "1"), ("b", "two words"), ("c", "x=y"))
+
+
+def test_storage_options_of_the_environment_reach_the_store():
+    result = run("status", "memory://t/table", RAY_COMMITTER_STORAGE_OPTIONS="allow_generic=true")
+    assert result.stderr.startswith("ray-committer: /table: does not exist\n")
+
+
+def on_terminal(arguments: list[str], **environment: str) -> str:
+    """What a command prints where a person sits."""
+    ours, theirs = pty.openpty()
+    clean = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env={**clean, "TERM": "xterm", **environment},
+    )
+    os.close(theirs)
+    read = b""
+    try:
+        while data := os.read(ours, 4096):
+            read += data
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0
+    return read.decode()
+
+
+def test_colours_are_for_terminals_and_for_those_who_want_them(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    red = "\x1b[31m"
+    assert red in on_terminal(["status", str(dest)])
+    assert red not in on_terminal(["status", str(dest)], NO_COLOR="1")
+    assert "\x1b" not in run("status", str(dest), NO_COLOR="").stdout
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_reader_that_has_gone_is_not_told_of_as_an_error(dest: Path, output: str):
+    dest.mkdir()
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        command = [*COMMAND, "status", str(dest), "--output", output]
+        result = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, check=False)
+    assert (result.returncode, result.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("ray-committer ", {"commit", "status", "vacuum", "spark-conf"}),
+        ("ray-committer va", {"vacuum", "validate"}),
+        ("ray-committer commit /t --max", {"--max-requests-per-second"}),
+        ("ray-committer commit /t --executor ", {"auto", "threads", "ray"}),
+    ],
+)
+def test_a_shell_completes_commands_options_and_choices(words: str, expected: set[str]):
+    environment = {
+        **os.environ,
+        "_RAY_COMMITTER_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    code = "from ray_committer.cli.main import main; main(prog_name='ray-committer')"
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    found = {line.partition(",")[2] for line in result.stdout.splitlines()}
+    assert expected <= found, result.stderr
+
+
+def test_v_logs_our_own_and_not_what_libraries_say(dest: Path, write_job):
+    write_job({0: {"a": "x"}})
+    code = (
+        "import logging\n"
+        "from ray_committer.cli import status\n"
+        "from ray_committer.cli.main import main\n"
+        "listed = status.api.list_jobs\n"
+        "def speak(*args, **options):\n"
+        "    logging.getLogger('azure.core').info('x-ms-secret: s3cret')\n"
+        "    logging.getLogger('ray_committer.x').debug('ours')\n"
+        "    return listed(*args, **options)\n"
+        "status.api.list_jobs = speak\n"
+        f"main(['-vv', 'status', {str(dest)!r}])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "ours" in result.stderr
+    assert "s3cret" not in result.stderr + result.stdout

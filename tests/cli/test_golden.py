@@ -1,0 +1,213 @@
+"""What each command prints, byte by byte, at 80 columns, with its exit code.
+
+``RAY_COMMITTER_TEST_GOLDEN=write python -m pytest tests/cli/test_golden.py`` writes the files anew; look
+at what `git diff` says then. Times, rates, hosts and random ids are replaced, since each run has others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.cli.main import main
+from tests.cli.commands import HADOOP, run
+
+GOLDEN = Path(__file__).parent / "golden"
+WRITES = os.environ.get("RAY_COMMITTER_TEST_GOLDEN") == "write"
+
+Prepare = Callable[[Path, Callable, Callable], None]
+
+
+def nothing(dest: Path, write_job, make_old) -> None:
+    dest.mkdir()
+
+
+def two_tasks(dest: Path, write_job, make_old) -> None:
+    write_job({0: {"p=1/a": "x", "p=2/b": "yy"}, 1: {"p=2/c": "zzz"}})
+
+
+def committed(dest: Path, write_job, make_old) -> None:
+    two_tasks(dest, write_job, make_old)
+    ray_committer.commit_job(str(dest), executor="inline")
+
+
+def kept(dest: Path, write_job, make_old) -> None:
+    two_tasks(dest, write_job, make_old)
+    ray_committer.commit_job(str(dest), executor="inline", options=CommitOptions(cleanup=False))
+    make_old(dest / "_temporary", 2.5)
+
+
+def edited(dest: Path, write_job, make_old) -> None:
+    kept(dest, write_job, make_old)
+    (dest / "p=1" / "a").write_text("longer")
+    (dest / "p=2" / "c").unlink()
+
+
+def recorded(dest: Path, write_job, make_old) -> None:
+    two_tasks(dest, write_job, make_old)
+    ray_committer.record_job(str(dest), executor="threads")
+
+
+def four_jobs(dest: Path, write_job, make_old) -> None:
+    """One that nobody has decided, one whose commit has begun, one dead, one without a manifest."""
+    write_job({0: {"a": "x"}, 1: {"b": "yy", "c": "zzz"}}, job_id="job_1")
+    write_job({0: {"d": "x"}, 1: {}}, job_id="job_2")
+    ray_committer.record_job(str(dest), "job_2", executor="threads")
+    write_job({0: {"e": "x" * 2_000_000}}, job_id="job_3")
+    write_job({}, job_id="job_4")
+    for number, days in enumerate((0.5, 1.2, 30, 8), 1):
+        make_old(dest / "_temporary" / f"job_{number}", days)
+
+
+def hadoops_success(dest: Path, write_job, make_old) -> None:
+    dest.mkdir()
+    shutil.copy(HADOOP / "success" / "job_202401011200_0007.json", dest / "_SUCCESS")
+
+
+def classic_success(dest: Path, write_job, make_old) -> None:
+    dest.mkdir()
+    (dest / "_SUCCESS").touch()
+
+
+CASES: dict[str, tuple[Prepare, list[str]]] = {
+    "commit": (two_tasks, ["commit", "DEST", "--expect-tasks", "2"]),
+    "commit_json": (two_tasks, ["commit", "DEST", "--assume-complete", "--output", "json"]),
+    "commit_again": (committed, ["commit", "DEST"]),
+    "commit_undecided": (two_tasks, ["commit", "DEST"]),
+    "commit_dry": (two_tasks, ["commit", "DEST", "--dry-run"]),
+    "commit_dry_rate": (
+        two_tasks,
+        ["commit", "DEST", "--dry-run", "--first", "1", "--max-requests-per-second", "0.1e1"],
+    ),
+    "commit_dry_json": (
+        two_tasks,
+        ["commit", "DEST", "--dry-run", "--max-requests-per-second", "10", "--output", "json"],
+    ),
+    "commit_dry_recorded": (recorded, ["commit", "DEST", "--dry-run", "--first", "0"]),
+    "commit_dry_committed": (kept, ["commit", "DEST", "--dry-run"]),
+    "status": (four_jobs, ["status", "DEST"]),
+    "status_exact": (four_jobs, ["status", "DEST", "--exact"]),
+    "status_json": (four_jobs, ["status", "DEST", "--output", "json"]),
+    "status_committed": (kept, ["status", "DEST"]),
+    "status_nothing": (nothing, ["status", "DEST"]),
+    "show_success": (committed, ["show", "DEST"]),
+    "show_manifest": (
+        two_tasks,
+        ["show", "DEST/_temporary/job_1/00/manifests/task_1_m_000000-manifest.json"],
+    ),
+    "show_record": (recorded, ["show", "DEST/_temporary/job_1/00/_COMMIT.json"]),
+    "show_hadoops_success": (hadoops_success, ["show", "DEST"]),
+    "show_hadoops_failure": (nothing, ["show", "HADOOP/reports/summary-job_202401011200_0009.json"]),
+    "show_hadoops_manifest": (
+        nothing,
+        ["show", "HADOOP/manifests/job_202401011200_0007/task_202401011200_0007_m_000002-manifest.json"],
+    ),
+    "show_classic": (classic_success, ["show", "DEST"]),
+    "show_classic_json": (classic_success, ["show", "DEST", "--output", "json"]),
+    "show_nothing": (nothing, ["show", "DEST"]),
+    "validate": (kept, ["validate", "DEST"]),
+    "validate_json": (kept, ["validate", "DEST", "--output", "json"]),
+    "validate_success": (committed, ["validate", "DEST"]),
+    "validate_edited": (edited, ["validate", "DEST"]),
+    "validate_recorded": (recorded, ["validate", "DEST"]),
+    "validate_classic": (classic_success, ["validate", "DEST"]),
+    "abort": (two_tasks, ["abort", "DEST"]),
+    "abort_json": (two_tasks, ["abort", "DEST", "--job-id", "job_1", "--output", "json"]),
+    "abort_dry": (two_tasks, ["abort", "DEST", "--dry-run"]),
+    "abort_dry_json": (two_tasks, ["abort", "DEST", "--dry-run", "--output", "json"]),
+    "abort_recorded": (recorded, ["abort", "DEST", "--dry-run"]),
+    "vacuum": (four_jobs, ["vacuum", "DEST"]),
+    "vacuum_dry": (four_jobs, ["vacuum", "DEST", "--dry-run", "--older-than", "10d"]),
+    "vacuum_json": (four_jobs, ["vacuum", "DEST", "--output", "json"]),
+    "doctor_refused": (nothing, ["doctor", "s3a://bucket/table"]),
+    "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
+    "spark_conf_jobs": (
+        nothing,
+        ["spark-conf", "gs://b/t", "--jobs-address", "http://head:8265", "--format", "conf"],
+    ),
+    "spark_conf_pyspark": (
+        nothing,
+        ["spark-conf", "hdfs://n/t", "--driver", "pyspark", "--executor", "ray", "--output", "json"],
+    ),
+    "help": (nothing, ["--help"]),
+    **{f"help_{name}": (nothing, [name, "--help"]) for name in main.commands if name != "spark-job"},
+}
+REPLACED = [
+    (r"[^ \"=]*/ray-committer\.jar", "/JAR"),
+    (r"\d+\.\d{3} s\b", "0.000 s"),
+    (r"moved now at [\d,]+ a second", "moved now at 0 a second"),
+    (r'("(?:job_stage_|committer_commit)\w+"|"renames_per_second"|"age_seconds"): [\d.e-]+', r"\1: 0.0"),
+    (r'"requests": \d+,\n  "throttled"', '"requests": 0,\n  "throttled"'),
+    (r"( on )\S+, 20[\d:.TZ-]+(\[Etc/UTC\])?", r"\1HOST, TIME"),
+    (r"nonce: \S+", "nonce: NONCE"),
+    (r"begun 20[\d:-]+ [\d:]+ UTC", "begun TIME UTC"),
+]
+
+
+def shown(result, dest: Path) -> str:
+    progress, said, error = result.stderr.partition("ray-committer: ")
+    if not progress.startswith("  committer_commit_job"):  # how a commit goes on is not shown here
+        said = progress + said
+    text = f"exit code {result.exit_code}\n--- standard output\n{result.stdout}"
+    text += f"--- standard error\n{said}{error}"
+    text = text.replace(str(dest), "/table").replace(str(HADOOP), "/hadoop")
+    for pattern, replacement in REPLACED:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+@pytest.fixture
+def dest() -> Iterator[Path]:
+    """A destination whose name is always as long, since the sizes of manifests depend on it."""
+    root = Path(tempfile.mkdtemp(prefix="rc-", dir="/tmp"))
+    yield root / "table"
+    shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_command_prints_what_its_golden_file_says(name: str, dest: Path, write_job, make_old):
+    prepare, arguments = CASES[name]
+    prepare(dest, write_job, make_old)
+    arguments = [
+        one.replace("DEST", str(dest)).replace("HADOOP", str(HADOOP))
+        if "/" in one or one == "DEST"
+        else one
+        for one in arguments
+    ]
+    found = shown(run(*arguments), dest)
+    golden = GOLDEN / f"{name}.txt"
+    if WRITES:
+        GOLDEN.mkdir(exist_ok=True)
+        golden.write_text(found)
+    assert found == golden.read_text()
+
+
+def test_every_golden_file_is_of_a_command():
+    assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
+
+
+def test_no_sentence_is_wider_than_80_columns():
+    """But for names, which nobody can break: lines with a path, an id or a URL in them."""
+    wide = [
+        (path.stem, line)
+        for path in GOLDEN.glob("*.txt")
+        for line in path.read_text().splitlines()
+        if len(line) > 80 and not re.search(r"/|job_|_json|attempt_|--conf", line + path.stem)
+        if not path.stem.startswith("commit") or "dry" in path.stem  # reports have tests of their own
+    ]
+    assert wide == []
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "json" in CASES[name][1]])
+def test_json_is_one_value_on_standard_output(name: str):
+    output = (GOLDEN / f"{name}.txt").read_text().partition("--- standard output\n")[2]
+    json.loads(output.partition("--- standard error\n")[0])

@@ -1,0 +1,170 @@
+"""Listing jobs costs a few requests each, and what is an estimate says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, open_job
+from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests that are made, by their names."""
+    made: list[str] = []
+    opened = open_job.open_store
+    watch = lambda call: made.append(call.operation)  # noqa: E731
+    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=watch))
+    return made
+
+
+def one(dest: Path, **how) -> ray_committer.JobSummary:
+    (job,) = ray_committer.list_jobs(str(dest), **how)
+    return job
+
+
+def tasks(number: int) -> dict[int, dict[str, str]]:
+    """One more file, and one more byte a file, for each task."""
+    return {task: {f"t{task}-{file}": "x" * task for file in range(task + 1)} for task in range(number)}
+
+
+@pytest.mark.parametrize("number", [1, 40])
+def test_a_job_costs_five_requests_however_many_tasks_it_has(
+    write_job, dest: Path, calls: list[str], number: int
+):
+    write_job(tasks(number))
+    calls.clear()
+    assert one(dest).manifests == number
+    assert sorted(calls) == ["get_status", *["list_status"] * 4, "read"]
+
+
+def test_files_and_bytes_are_estimated_by_the_largest_manifest(write_job, dest: Path):
+    job = write_job(tasks(40))
+    found = one(dest)
+    assert found.is_estimate
+    assert found.files == pytest.approx(820, rel=0.2)
+    largest = max(Path(job.manifests).iterdir(), key=lambda path: path.stat().st_size)
+    assert len(decode_manifest(largest.read_bytes(), "m").files) == 40
+
+
+def test_exactly_is_every_manifest(write_job, dest: Path, calls: list[str]):
+    write_job(tasks(40))
+    calls.clear()
+    found = one(dest, exact=True)
+    assert (found.files, found.bytes) == (820, sum(task * (task + 1) for task in range(40)))
+    assert not found.is_estimate
+    assert calls.count("read") == 41
+
+
+def test_a_single_manifest_is_no_estimate(write_job, dest: Path):
+    write_job({0: {"a": "xyz"}})
+    assert (one(dest).files, one(dest).bytes, one(dest).is_estimate) == (1, 3, False)
+
+
+def test_a_record_knows_files_and_bytes_without_a_look_at_manifests(write_job, dest: Path, calls):
+    write_job(tasks(40))
+    ray_committer.record_job(str(dest))
+    calls.clear()
+    found = one(dest)
+    assert (found.state, found.files, found.is_estimate, found.left) == ("recorded", 820, False, None)
+    assert calls.count("read") == 1
+
+
+def crash(monkeypatch, dest: Path, after_renames: int, **options) -> None:
+    """Commit inline, and die before one more file is moved."""
+    opened, moved = open_job.open_store, []
+
+    def stop(call: StoreCall) -> None:
+        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+            moved.append(call)
+            if len(moved) > after_renames:
+                raise SimulatedCrash(call)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+        with pytest.raises(SimulatedCrash):
+            ray_committer.commit_job(str(dest), executor="inline", **options)
+
+
+def test_exactly_counts_what_an_interrupted_commit_has_still_to_move(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x", "b": "x"}, 1: {"c": "x", "d": "x", "e": "x"}})
+    crash(monkeypatch, dest, after_renames=2)
+    found = one(dest, exact=True)
+    assert (found.state, found.files, found.left) == ("recorded", 5, 3)
+    assert found.command == f"ray-committer commit {dest} --job-id job_1"
+    assert one(dest).left is None
+    ray_committer.commit_job(str(dest))
+    assert ray_committer.list_jobs(str(dest)) == []
+
+
+def test_files_of_failed_attempts_are_not_left_to_be_moved(write_job, dest: Path, monkeypatch):
+    job = write_job({0: {"a": "x"}, 1: {"b": "x"}})
+    failed = Path(job.task_attempt("attempt_1_m_000001_7"))
+    failed.mkdir()
+    (failed / "b").write_text("x")
+    (Path(job.task_attempt("attempt_1_m_000001_0")) / "_temporary_of_a_writer").write_text("x")
+    crash(monkeypatch, dest, after_renames=0)
+    assert one(dest, exact=True).left == 2
+
+
+def test_an_interrupted_abort_is_finished_by_an_abort(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x"}})
+    opened = open_job.open_store
+
+    def stop(call: StoreCall) -> None:
+        if call.operation == "delete_directory":
+            raise SimulatedCrash(call)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+        with pytest.raises(SimulatedCrash):
+            ray_committer.abort_job(str(dest))
+    for exact in (False, True):
+        found = one(dest, exact=exact)
+        assert found.state == "aborting"
+        assert found.command == f"ray-committer abort {dest} --job-id job_1"
+
+
+def test_a_command_names_the_attempt_where_there_are_several_and_is_quoted(tmp_path: Path):
+    dest = tmp_path / "a table"
+    for attempt in (0, 1):
+        options = CommitOptions(job_attempt=attempt)
+        ray_committer.setup_job(str(dest), "job_1", options=options)
+        with ray_committer.task_attempt(str(dest), "job_1", 0, options=options):
+            pass
+    ray_committer.record_job(str(dest), "job_1", options=options)
+    first, second = ray_committer.list_jobs(str(dest))
+    assert first.command is None
+    assert second.command == f"ray-committer commit '{dest}' --job-id job_1 --attempt 1"
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("broken", ["manifest", "record"])
+def test_a_file_that_cannot_be_read_is_a_problem_of_its_job_alone(
+    write_job, dest: Path, exact: bool, broken: str
+):
+    job = write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"b": "x"}}, job_id="job_2")
+    path = job.manifest("task_1_m_000000")
+    if broken == "record":
+        ray_committer.record_job(str(dest), "job_1")
+        path = job.commit_record
+    Path(path).write_text("{")
+    first, second = ray_committer.list_jobs(str(dest), exact=exact)
+    assert first.problem is not None
+    assert first.problem.startswith(path)
+    assert (first.files, second.files, second.problem) == (None, 1, None)
+
+
+def test_a_set_up_warns_of_a_job_whose_commit_never_ended(write_job, dest: Path, caplog):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    ray_committer.setup_job(str(dest), "job_2")
+    assert caplog.text == ""
+    ray_committer.record_job(str(dest), "job_1")
+    ray_committer.setup_job(str(dest), "job_3")
+    assert "the commit of job job_1 has begun but not ended" in caplog.text
+    assert f"ray-committer commit {dest} --job-id job_1" in caplog.text

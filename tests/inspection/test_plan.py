@@ -1,0 +1,117 @@
+"""A plan names what a commit would do, and making one changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, ConflictMode, open_job
+from ray_committer.errors import CommitAbortedError, CommitRecordExistsError
+from ray_committer.executors.inline import InlineExecutor
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import Versions
+from ray_committer.stores.guarded import GuardedStore
+from ray_committer.testing import Identity, MemoryStore, SimulatedCrash, StoreCall, WrappedStore
+from ray_committer.testing import write_job as write_to
+from ray_committer.testing.harness import all_files
+
+FILES = {0: {"p=2/b": "yy", "p=1/a": "x"}, 1: {"p=1/c": "zzz"}, 2: {}}
+
+
+def test_the_first_directories_and_renames_are_named_and_all_are_counted(write_job, dest: Path):
+    job = write_job(FILES)
+    plan = ray_committer.plan_job(str(dest), first=2)
+    assert plan.first_directories == (f"{dest}/p=1", f"{dest}/p=2")
+    assert [(one.destination, one.size) for one in plan.first_renames] == [
+        (f"{dest}/p=1/a", 1),
+        (f"{dest}/p=2/b", 2),
+    ]
+    assert plan.first_renames[0].source == f"{job.task_attempt('attempt_1_m_000000_0')}/p=1/a"
+    assert (plan.directories, plan.files, plan.bytes, plan.manifests) == (2, 3, 6, 3)
+    assert ray_committer.plan_job(str(dest), first=0).first_renames == ()
+    assert len(ray_committer.plan_job(str(dest), first=100).first_renames) == 3
+
+
+def test_old_files_that_an_overwrite_removes_are_counted(write_job, dest: Path):
+    write_job({0: {"p=1/a": "x"}})
+    (dest / "old").write_text("x")
+    plan = ray_committer.plan_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
+    assert plan.replaced == 1
+    assert (dest / "old").exists()
+
+
+@pytest.mark.parametrize("tasks", [1, 30])
+def test_the_estimate_is_near_what_the_commit_makes(write_job, dest: Path, tasks: int, monkeypatch):
+    write_job({task: {f"p={task % 5}/{task}-{n}": "x" for n in range(10)} for task in range(tasks)})
+    plan = ray_committer.plan_job(str(dest))
+    made: list[StoreCall] = []
+    opened = open_job.open_store
+    watched = lambda spec: WrappedStore(opened(spec), before=made.append)  # noqa: E731
+    monkeypatch.setattr(open_job, "open_store", watched)
+    ray_committer.commit_job(str(dest), executor="inline")
+    assert plan.requests == pytest.approx(len(made), rel=0.2)
+    assert plan.seconds_at(10) == plan.requests / 10
+
+
+def test_a_job_that_is_being_aborted_has_no_plan(write_job, dest: Path, monkeypatch):
+    write_job(FILES)
+    opened = open_job.open_store
+
+    def stop(call: StoreCall) -> None:
+        if call.operation == "delete_directory":
+            raise SimulatedCrash(call)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+        with pytest.raises(SimulatedCrash):
+            ray_committer.abort_job(str(dest))
+    with pytest.raises(CommitAbortedError, match="ray-committer abort"):
+        ray_committer.plan_job(str(dest))
+    assert ray_committer.plan_abort(str(dest)).files == 3
+
+
+def test_an_abort_that_would_be_refused_has_no_plan(write_job, dest: Path):
+    write_job(FILES)
+    plan = ray_committer.plan_abort(str(dest))
+    assert (plan.job_id, plan.files, plan.bytes) == ("job_1", 3, 6)
+    ray_committer.record_job(str(dest))
+    with pytest.raises(CommitRecordExistsError, match="finish it with"):
+        ray_committer.plan_abort(str(dest))
+
+
+VERSIONED = [
+    one for one in Identity if MemoryStore(identity=one).capabilities.versions is Versions.LISTED
+]
+
+
+@pytest.mark.parametrize("identity", VERSIONED)
+def test_a_plan_saves_nothing_on_a_store_with_versions(identity: Identity, monkeypatch):
+    store = MemoryStore(identity=identity)
+    write_to(store, new_job_attempt("/table", "job_1", 0), {0: {"a": b"x"}})
+    monkeypatch.setattr(open_job, "open_store", lambda spec: store)
+    before = all_files(store, "/table")
+    options = {"allow_generic": "true"}
+    assert ray_committer.plan_job("memory://test/table", storage_options=options).files == 1
+    assert all_files(store, "/table") == before
+
+
+@pytest.mark.parametrize("identity", VERSIONED)
+def test_a_look_saves_nothing_on_a_store_with_versions(identity: Identity):
+    store, job = MemoryStore(identity=identity), new_job_attempt("/table", "job_1", 0)
+    write_to(store, job, {0: {"a": b"x"}})
+    executor = InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    context = JobContext(GuardedStore(store, executor.permits), job, CommitOptions(), executor)
+    before = all_files(store, "/table")
+    assert load_manifests(context, None, ("/table",), changes_nothing=True).files == 1
+    assert all_files(store, "/table") == before
+    load_manifests(context, None, ("/table",))
+    assert all_files(store, "/table") != before
+
+
+def test_there_is_such_a_store():
+    assert VERSIONED

@@ -1,0 +1,239 @@
+"""Vacuum removes what is dead and nothing else: no record, and no sign of life for long."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, open_job
+from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stages.vacuum_jobs import find_remains
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
+from ray_committer.testing import write_job as write_to
+
+DAY = 86_400.0
+AGED = CommitOptions(validate=False)
+"""The tests change when files were written, which a validation finds."""
+
+
+def make_old(directory: Path, days: float = 8) -> None:
+    then = time.time() - days * DAY
+    for path in (directory, *directory.rglob("*")):
+        os.utime(path, (then, then))
+
+
+def one(jobs: list[ray_committer.VacuumedJob]) -> ray_committer.VacuumedJob:
+    (job,) = jobs
+    return job
+
+
+def test_a_job_that_has_not_changed_for_long_is_removed_and_nothing_stays(write_job, dest: Path, tree):
+    write_job({0: {"a": "x" * 10}})
+    (dest / "data").write_text("of others")
+    make_old(dest / "_temporary")
+    removed = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (removed.job_id, removed.removed, removed.reason, removed.files) == ("job_1", True, None, 2)
+    assert removed.age_seconds == pytest.approx(8 * DAY, abs=60)
+    assert not (dest / "_temporary").exists()
+    assert tree() == {"data": "of others"}
+
+
+SIGNS: dict[str, Callable[[Path], Path]] = {
+    "a file that a task writes": lambda job: job / "tasks" / "attempt_1_m_000000_0" / "p=1" / "a",
+    "a manifest": lambda job: job / "manifests" / "task_1_m_000000-manifest.json",
+    "a task attempt that has just begun": lambda job: job / "tasks" / "attempt_1_m_000000_0",
+    "a task attempt that was removed": lambda job: job / "tasks",
+    "the set-up": lambda job: job,
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_job_with_any_sign_of_life_is_kept(write_job, dest: Path, sign: str):
+    job = write_job({0: {"p=1/a": "x"}})
+    make_old(dest / "_temporary")
+    now = time.time()
+    os.utime(SIGNS[sign](Path(job.directory)), (now, now))
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.reason, kept.command) == (False, "it has changed since", None)
+    ray_committer.commit_job(str(dest), options=AGED)
+    assert (dest / "p=1" / "a").exists()
+
+
+def test_a_job_that_has_just_been_set_up_is_kept_before_it_has_a_file(dest: Path):
+    ray_committer.setup_job(str(dest), "job_1")
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.files, kept.reason) == (False, 0, "it has changed since")
+    make_old(dest / "_temporary")
+    assert one(ray_committer.vacuum_jobs(str(dest))).removed
+
+
+def test_the_limit_is_what_was_asked_for(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    make_old(dest / "_temporary", days=2)
+    assert not one(ray_committer.vacuum_jobs(str(dest), older_than_seconds=3 * DAY)).removed
+    assert one(ray_committer.vacuum_jobs(str(dest), older_than_seconds=DAY)).removed
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 60, 3599])
+def test_less_than_an_hour_is_refused(write_job, dest: Path, seconds: float):
+    write_job({0: {"a": "x"}})
+    make_old(dest / "_temporary")
+    with pytest.raises(SettingsError, match="at least 3600"):
+        ray_committer.vacuum_jobs(str(dest), older_than_seconds=seconds)
+    assert (dest / "_temporary").exists()
+
+
+def test_a_dry_run_says_the_same_and_removes_nothing(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    make_old(dest / "_temporary")
+    planned = one(ray_committer.vacuum_jobs(str(dest), dry_run=True))
+    assert planned.removed
+    assert ray_committer.list_jobs(str(dest))[0].manifests == 1
+    done = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (done.directory, done.files, done.bytes) == (planned.directory, planned.files, planned.bytes)
+
+
+def test_a_job_with_a_record_is_never_touched_and_its_command_finishes_it(write_job, dest: Path, tree):
+    write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    make_old(dest / "_temporary", days=1000)
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.reason) == (False, "its commit has begun")
+    assert kept.command == f"ray-committer commit {dest} --job-id job_1"
+    ray_committer.commit_job(str(dest), options=AGED)
+    assert tree() == {"a": "x"}
+
+
+def test_a_committed_job_is_for_its_own_clean_up(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    ray_committer.commit_job(str(dest), options=CommitOptions(cleanup=False))
+    make_old(dest / "_temporary", days=1000)
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.command) == (False, f"ray-committer commit {dest} --job-id job_1")
+
+
+def test_an_abort_that_was_interrupted_is_for_an_abort(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x"}})
+    interrupt(monkeypatch, "delete_directory")
+    with pytest.raises(KeyboardInterrupt):
+        ray_committer.abort_job(str(dest))
+    monkeypatch.undo()
+    make_old(dest / "_temporary")
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.command) == (False, f"ray-committer abort {dest} --job-id job_1")
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    opened = open_job.open_store
+
+    def stop(call: StoreCall) -> None:
+        if call.operation == operation:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+
+
+def test_an_old_attempt_of_a_job_that_is_being_committed_is_kept(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    ray_committer.setup_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
+    options = CommitOptions(job_attempt=1)
+    with ray_committer.task_attempt(str(dest), "job_1", 0, options=options):
+        pass
+    ray_committer.record_job(str(dest), "job_1", options=options)
+    make_old(dest / "_temporary")
+    first, second = ray_committer.vacuum_jobs(str(dest))
+    assert (first.removed, first.reason) == (False, "the commit of another attempt of the job has begun")
+    assert first.command == f"ray-committer commit {dest} --job-id job_1 --attempt 1"
+    assert (second.removed, second.reason) == (False, "its commit has begun")
+
+
+def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, monkeypatch, tree):
+    write_job({0: {"a": "x"}})
+    make_old(dest / "_temporary")
+    opened = open_job.open_store
+    began: list[StoreCall] = []
+
+    def commit(call: StoreCall) -> None:
+        if call.operation == "write" and "_COMMIT.json" in call.paths[0] and not began:
+            began.append(call)
+            monkeypatch.undo()
+            ray_committer.record_job(str(dest))
+
+    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=commit))
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.reason) == (False, "its commit began just now")
+    ray_committer.commit_job(str(dest), options=AGED)
+    assert tree() == {"a": "x"}
+
+
+def test_a_vacuum_that_begins_first_stops_the_commit(write_job, dest: Path, monkeypatch, tree):
+    write_job({0: {"a": "x"}})
+    make_old(dest / "_temporary")
+    interrupt(monkeypatch, "delete_directory")
+    with pytest.raises(KeyboardInterrupt):
+        ray_committer.vacuum_jobs(str(dest))
+    monkeypatch.undo()
+    with pytest.raises(CommitAbortedError, match="ray-committer abort"):
+        ray_committer.commit_job(str(dest))
+    assert tree() == {}
+
+
+def test_what_a_task_wrote_that_woke_after_the_clean_up_is_removed(write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.commit_job(str(dest))
+    late = Path(job.directory) / "tasks" / "attempt_1_m_000001_0" / "p=1"
+    late.mkdir(parents=True)
+    (late / "b").write_text("late")
+    assert not one(ray_committer.vacuum_jobs(str(dest))).removed
+    make_old(dest / "_temporary")
+    assert one(ray_committer.vacuum_jobs(str(dest))).removed
+    assert not (dest / "_temporary").exists()
+
+
+def test_a_classic_committers_directories_are_not_ours_to_remove(dest: Path):
+    task = dest / "_temporary" / "0" / "_temporary" / "attempt_1_m_000000_0"
+    task.mkdir(parents=True)
+    (task / "part-0").write_text("x")
+    make_old(dest / "_temporary", days=400)
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.job_id, kept.job_attempt, kept.removed) == ("0", None, False)
+    assert kept.reason == "it is not of this protocol; a classic committer may have left it"
+    assert (task / "part-0").exists()
+
+
+def test_what_the_doctor_and_empty_jobs_left_is_removed(dest: Path):
+    (dest / "_temporary" / "doctor-1" / "x").mkdir(parents=True)
+    (dest / "_temporary" / "doctor-1" / "x" / "proof").write_text("x")
+    (dest / "_temporary" / "job_1").mkdir()
+    make_old(dest / "_temporary")
+    assert [job.removed for job in ray_committer.vacuum_jobs(str(dest))] == [True, True]
+    assert not any((dest / "_temporary").iterdir())
+
+
+def test_a_wrong_destination_is_an_error_and_a_quiet_one_is_not(dest: Path):
+    with pytest.raises(JobNotFoundError, match="does not exist"):
+        ray_committer.vacuum_jobs(str(dest))
+    dest.mkdir()
+    assert ray_committer.vacuum_jobs(str(dest)) == []
+
+
+@pytest.mark.parametrize("real_directories", [True, False])
+def test_any_store_tells_how_old_a_job_is_by_its_files(real_directories: bool):
+    hours = iter(range(1000))
+    store = MemoryStore(real_directories=real_directories, clock=lambda: next(hours) * 3_600_000)
+    write_to(store, new_job_attempt("/table", "job_1", 0), {0: {"a": b"x"}})
+    now = next(hours) * 3_600_000
+
+    def kept(older_than_hours: float) -> str | None:
+        limit = {"older_than_seconds": older_than_hours * 3600, "now_milliseconds": now}
+        (found,) = find_remains(store, "/table", **limit)
+        return found.kept
+
+    assert kept(older_than_hours=0.5) is None
+    assert kept(older_than_hours=1000) == "it has changed since"
