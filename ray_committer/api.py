@@ -41,6 +41,9 @@ from ray_committer.protocol.paths import (
     new_job_attempt,
 )
 from ray_committer.protocol.record import ConflictMode, ManifestRef
+from ray_committer.protocol.uri import Location, format_uri
+from ray_committer.report.command import repeat_command
+from ray_committer.report.recording import Recording
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import find_job
@@ -114,16 +117,17 @@ def commit_job(
     `job_id` the destination must hold exactly one job. `on_report` is given the report even of a run
     that fails; `cancel` stops the commit from another thread.
     """
+    recording = Recording()
     with open_job(
         dest,
         job_id,
         executor=executor,
         options=options,
         storage_options=storage_options,
-        on_event=on_event,
+        on_event=recording.before(on_event),
         cancel=cancel,
     ) as job:
-        return _run_commit(job, record_only=False, on_report=on_report)
+        return _run_commit(job, recording, record_only=False, on_report=on_report)
 
 
 def record_job(
@@ -139,15 +143,16 @@ def record_job(
 
     From then on the job cannot be aborted, and its outcome is fixed.
     """
+    recording = Recording()
     with open_job(
         dest,
         job_id,
         executor=executor,
         options=options,
         storage_options=storage_options,
-        on_event=on_event,
+        on_event=recording.before(on_event),
     ) as job:
-        return _run_commit(job, record_only=True, on_report=lambda _: None)
+        return _run_commit(job, recording, record_only=True, on_report=lambda _: None)
 
 
 def plan_job(
@@ -296,12 +301,16 @@ def _nonce() -> str:
 
 
 def _run_commit(
-    job: OpenJob, *, record_only: bool, on_report: Callable[[CommitReport], None]
+    job: OpenJob,
+    recording: Recording,
+    *,
+    record_only: bool,
+    on_report: Callable[[CommitReport], None],
 ) -> CommitReport:
     reports: list[CommitReport] = []
 
     def reported(report: CommitReport) -> None:
-        reports.append(msgspec.structs.replace(report, executor_reason=job.choice.reason))
+        reports.append(recording.complete(_with_circumstances(report, job)))
         on_report(reports[0])
 
     commit_job_stage.commit_job(
@@ -314,6 +323,18 @@ def _run_commit(
         on_report=reported,
     )
     return reports[0]
+
+
+def _with_circumstances(report: CommitReport, job: OpenJob) -> CommitReport:
+    """The report with why it ran where it did, and with what runs it again."""
+    spec = job.context.store.spec
+    url = format_uri(Location(spec.scheme, spec.authority, report.destination))
+    return msgspec.structs.replace(
+        report,
+        executor_reason=job.choice.reason,
+        command=repeat_command(report, url, job.context.options),
+        storage_options=sorted(spec.storage_options),
+    )
 
 
 def _plan(

@@ -82,6 +82,7 @@ def open_job(
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)
     guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
+    choice.executor.listen(on_event)
     context = JobContext(guarded, job, options, choice.executor, on_event, cancelled=token)
     try:
         yield OpenJob(

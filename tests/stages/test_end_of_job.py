@@ -260,7 +260,7 @@ def test_a_summary_report_is_written_whatever_happened(store, write_job, dest, t
     [
         (StageStarted(names.LOAD_MANIFESTS), names.LOAD_MANIFESTS, False),
         (StageStarted(names.RENAME_FILES), names.RENAME_FILES, True),
-        (FilesRenamed(8, 30), names.RENAME_FILES, True),
+        (FilesRenamed(8, 30, bytes_done=8, bytes_total=30), names.RENAME_FILES, True),
     ],
 )
 def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event, stage, begun: bool):
