@@ -21,7 +21,7 @@ SHOWN = 3
 
 _PROOFS = {
     Proof.SAME_FILE.value: "by the file's identity (one file under two names)",
-    Proof.ETAG.value: "by its etag, which a rename keeps",
+    Proof.ETAG.value: "by etag, which a rename keeps",
     Proof.MODIFICATION_TIME.value: "by modification time and size, which a rename keeps",
     Proof.SIZE_ONLY.value: "by size only, which proves little",
 }
@@ -146,7 +146,8 @@ def _stragglers(report: CommitReport) -> Iterator[str]:
             f"ended about {_seconds(one.cost)} earlier."
         )
     if len(found) > SHOWN:
-        yield f"{len(found) - SHOWN:,} more workers were as slow."
+        number = len(found) - SHOWN
+        yield f"{number:,} more {'worker was' if number == 1 else 'workers were'} slow, too."
 
 
 def _recovered(report: CommitReport) -> Iterator[str]:

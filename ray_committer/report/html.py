@@ -83,8 +83,8 @@ def _details(report: CommitReport) -> str:
     told = []
     if report.manifests:
         told.append(
-            f"{report.manifests:,} task manifests, {report.directories:,} leaf directories, "
-            f"{report.bytes:,} bytes"
+            f"{report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task "
+            f"manifests, into {report.directories:,} leaf directories"
         )
     if report.executor_reason:
         told.append(f"on {report.executor}: {report.executor_reason}")

@@ -59,7 +59,7 @@ def report_of_success(data: SuccessData, path: str, *, destination: str = "") ->
         stages=stages,
         error=diagnostics.get("exception"),
         source=_source(data, path),
-        untold=list(_untold(data, statistics)),
+        untold=list(_untold(data, statistics, stages)),
     )
     return msgspec.structs.replace(report, findings=findings(report))
 
@@ -85,13 +85,13 @@ def _source(data: SuccessData, path: str) -> str:
     return f"{path} ({committer}{where}{when})"
 
 
-def _untold(data: SuccessData, statistics: IOStatistics) -> Iterator[str]:
+def _untold(data: SuccessData, statistics: IOStatistics, stages: list[StageRow]) -> Iterator[str]:
     if data.iostatistics is None:
         yield "how many files and bytes there were, and how long it took"
         return
     if names.FILES_COMMITTED not in statistics.counters:
         yield "how many files and bytes the job had"
-    if f"{names.COMMIT_JOB}.mean" not in statistics.meanstatistics and data.success:
+    if data.success and names.COMMIT_JOB not in {row.stage for row in stages}:
         yield "the time after it was written, so the clean-up and the end of the commit are missing"
     yield "when each stage began: the bars are put one after the other"
     yield "what each worker did, the rate over time, when the store throttled, and lost workers"

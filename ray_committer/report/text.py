@@ -12,6 +12,7 @@ from ray_committer.report.numbers import VERDICTS, six_numbers
 
 WIDTH = 80
 _BAR = 28
+_COLUMN = 20
 _SHOWN_NOTICES = 20
 
 
@@ -55,19 +56,20 @@ def _number_lines(report: CommitReport) -> list[str]:
     """Two rows of three numbers, each under its label."""
     numbers = six_numbers(report)
     cells = [(one.label, f"{one.value} ({one.detail})" if one.detail else one.value) for one in numbers]
-    lines = []
-    for row in (cells[:3], cells[3:]):
-        lines.append("  " + "".join(f"{label:<26}" for label, _ in row).rstrip())
-        lines.append("  " + "".join(f"{value:<26}" for _, value in row).rstrip())
-    return lines
+    rows = [line for three in (cells[:3], cells[3:]) for line in zip(*three, strict=True)]
+    widths = [max(_COLUMN, *map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def _detail_lines(report: CommitReport) -> list[str]:
     details = []
     if report.manifests:
         details.append(
-            f"{report.manifests:,} task manifests, {report.directories:,} leaf directories, "
-            f"{report.bytes:,} bytes"
+            f"{report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task "
+            f"manifests, into {report.directories:,} leaf directories"
         )
     if report.executor_reason and report.outcome is not Outcome.RECORDED:
         details.append(f"{report.moved:,} moved now, on {report.executor}: {report.executor_reason}")

@@ -52,7 +52,7 @@ def test_every_file_is_moved_exactly_once(executor, write_job, dest: Path, tree)
     assert tree() == contents(tasks)
     assert not (dest / "_temporary").exists()
     renamed = [event for event in events if isinstance(event, FilesRenamed)]
-    assert renamed[-1] == FilesRenamed(720, 720)
+    assert renamed[-1] == FilesRenamed(720, 720, bytes_done=2880, bytes_total=2880)
     assert len(renamed) > 10  # progress comes shard by shard
     assert all(event.error is None for event in events if isinstance(event, StageEnded))
 

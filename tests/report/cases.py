@@ -91,7 +91,7 @@ def hard(workers: int = 200) -> CommitReport:
         stage_seconds=dict(_STAGES),
         notices=[
             "this store's rename is not known to be safe; <a href='https://example.com'>why</a>",
-            "the coordinating actor of this commit was lost and runs again; the manifests are loaded again",
+            "the coordinating actor of this commit was lost; the manifests are loaded again",
         ],
         error=f"{UGLY}/part-00017: [Errno 13] no permission; grant it and run the same command",
         stages=stages,
@@ -119,7 +119,13 @@ def with_findings(report: CommitReport) -> CommitReport:
 
 
 def worker(
-    number: int, files: int, busy: float, *, node: str = "10.4.2.13", last: float = 69.0, retries: int = 0
+    number: int,
+    files: int,
+    busy: float,
+    *,
+    node: str = "10.4.2.13",
+    last: float = 69.0,
+    retries: int = 0,
 ) -> WorkerRow:
     return WorkerRow(
         worker=f"worker {number}",
