@@ -12,6 +12,7 @@ from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
+from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.progress import Progress
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.executors.choose import ExecutorName
@@ -30,6 +31,7 @@ from ray_committer.report.text import report_json, report_lines
 )
 @click.option("--durable", is_flag=True, help="Let a power cut after the commit take nothing back.")
 @click.option("--dry-run", is_flag=True, help="Load and check the job, change nothing.")
+@html_option
 @shared.storage_option
 @shared.output_option
 def commit(
@@ -41,6 +43,7 @@ def commit(
     executor: ExecutorName,
     durable: bool,
     dry_run: bool,
+    html_file: str | None,
     storage: tuple[str, ...],
     output: str,
 ) -> None:
@@ -72,7 +75,7 @@ def commit(
             storage_options=storage_options,
             on_event=Progress().event,
             cancel=token,
-            on_report=lambda report: _print_report(_with_catalog(report), output),
+            on_report=lambda report: _print_report(_with_catalog(report), output, html_file),
         )
 
 
@@ -87,7 +90,8 @@ def _with_catalog(report: CommitReport) -> CommitReport:
     return msgspec.structs.replace(report, notices=[*report.notices, text])
 
 
-def _print_report(report: CommitReport, output: str) -> None:
+def _print_report(report: CommitReport, output: str, html_file: str | None) -> None:
+    write_html(report, html_file)
     if output == "json":
         click.echo(report_json(report))
         return

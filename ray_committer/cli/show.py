@@ -8,9 +8,11 @@ import click
 import msgspec
 
 from ray_committer.cli import options as shared
+from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.errors import ManifestError
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.report.old_job import report_of_success
 from ray_committer.stores.registry import open_store, resolve_destination
 
 _SHOWN_FILES = 10
@@ -18,10 +20,14 @@ _SHOWN_FILES = 10
 
 @click.command()
 @click.argument("path", metavar="PATH")
+@html_option
 @shared.storage_option
 @shared.output_option
-def show(path: str, storage: tuple[str, ...], output: str) -> None:
-    """Show the _SUCCESS file, report or task manifest at PATH; of a directory, its _SUCCESS."""
+def show(path: str, html_file: str | None, storage: tuple[str, ...], output: str) -> None:
+    """Show the _SUCCESS file, report or task manifest at PATH; of a directory, its _SUCCESS.
+
+    With --html the report of the job is written, as far as such a file tells it.
+    """
     spec, location = resolve_destination(path, shared.storage_options(storage))
     store = open_store(spec)
     status = store.get_status(location)
@@ -37,6 +43,15 @@ def show(path: str, storage: tuple[str, ...], output: str) -> None:
         click.echo(_manifest_text(decode_manifest(data, location)))
     else:
         click.echo(_success_text(decode_success(data, location), location))
+    if html_file is not None:
+        _write_page(data, location, html_file)
+
+
+def _write_page(data: bytes, location: str, html_file: str) -> None:
+    success = None if location.endswith("-manifest.json") else decode_success(data, location)
+    if success is None:
+        raise ManifestError(f"{location}: tells nothing of a commit that a report could show")
+    write_html(report_of_success(success, location), html_file)
 
 
 def _success_text(success: SuccessData | None, path: str) -> str:

@@ -11,7 +11,7 @@ from html import escape
 from ray_committer.commit_report import CommitReport, StageRow
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.findings import stage_name
-from ray_committer.report.numbers import human_seconds
+from ray_committer.report.numbers import short_seconds
 
 _ROW = 38
 _HEIGHT = 130
@@ -33,7 +33,7 @@ def timeline(report: CommitReport) -> str:
     height = len(rows) * _ROW
     return (
         f'<svg role="img" aria-label="Stages" height="{height}">{"".join(parts)}</svg>'
-        f'<p class="soft">0 to {human_seconds(end)}</p>'
+        f'<p class="soft">0 to {short_seconds(end)}</p>'
     )
 
 
@@ -61,8 +61,8 @@ def rate_chart(report: CommitReport) -> str:
         f'preserveAspectRatio="none"><path class="rate" vector-effect="non-scaling-stroke" '
         f'd="{_curve(points, percent, top)}"/></svg>'
         f'{"".join(marks)}<line class="axis" x1="0" x2="100%" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
-        f'<text class="soft" y="{_HEIGHT + 18}">{human_seconds(begin)}</text>'
-        f'<text class="soft" x="100%" y="{_HEIGHT + 18}" text-anchor="end">{human_seconds(end)}</text>'
+        f'<text class="soft" y="{_HEIGHT + 18}">{short_seconds(begin)}</text>'
+        f'<text class="soft" x="100%" y="{_HEIGHT + 18}" text-anchor="end">{short_seconds(end)}</text>'
         f"</svg>{_legend(report)}"
     )
 
@@ -78,7 +78,7 @@ def _begins(rows: Sequence[StageRow]) -> list[float]:
 def _stage(row: StageRow, y: int, left: float, width: float) -> str:
     kind = "bar failed" if row.error else "bar"
     name = escape(stage_name(row.stage)[:40])
-    told = f"{human_seconds(row.seconds)}{', failed' if row.error else ''}"
+    told = f"{short_seconds(row.seconds)}{', failed' if row.error else ''}"
     return (
         f'<text y="{y + 14}">{name}</text>'
         f'<text class="soft" x="100%" y="{y + 14}" text-anchor="end">{told}</text>'
@@ -134,5 +134,5 @@ def _legend(report: CommitReport) -> str:
         told.append("dashed: a worker was lost")
     seconds = report.stage_seconds.get(RENAME_FILES)
     if seconds:
-        told.insert(0, f"on average {report.renames_per_second:,.0f} for {human_seconds(seconds)}")
+        told.insert(0, f"on average {report.renames_per_second:,.0f} for {short_seconds(seconds)}")
     return f'<p class="soft">{"; ".join(told)}</p>' if told else ""

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from html import escape
 
 from ray_committer.commit_report import CommitReport, Outcome, WorkerRow
+from ray_committer.report.amounts import bytes_text
 from ray_committer.report.charts import rate_chart, timeline
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
-from ray_committer.report.numbers import VERDICTS, human_bytes, human_seconds, six_numbers
+from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers
 from ray_committer.version import __version__
 
 MOST_ROWS = 200
@@ -130,8 +131,8 @@ def _worker(row: WorkerRow, best: float, is_slow: bool) -> str:
         f"<tr{' class=slow' if is_slow else ''}><td>{_text(row.worker, _NAME)}{tag}"
         f"<small>{_text(row.node, _NAME)}, {row.process}</small></td>"
         f'<td class="meter">{row.files_per_second:,.0f}<i style="width:{width:.0f}%"></i></td>'
-        f'<td>{row.files:,}</td><td class="wide">{human_bytes(row.bytes)}</td>'
-        f'<td class="wide">{row.shards:,}</td><td>{human_seconds(row.busy)}</td>'
+        f'<td>{row.files:,}</td><td class="wide">{bytes_text(row.bytes)}</td>'
+        f'<td class="wide">{row.shards:,}</td><td>{short_seconds(row.busy)}</td>'
         f'<td>{row.retries:,}</td><td class="wide">{row.throttled:,}</td></tr>'
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.report.amounts import bytes_text, seconds_text
 
 VERDICTS = {
     Outcome.COMMITTED: "is committed",
@@ -13,8 +14,6 @@ VERDICTS = {
     Outcome.FAILED: "is NOT committed",
 }
 UNKNOWN = "-"
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ def six_numbers(report: CommitReport) -> list[Number]:
     proved = sum(report.proved.values())
     return [
         Number("files", f"{report.files:,}", f"{proved:,} proved" if proved else ""),
-        Number("bytes", human_bytes(report.bytes)),
-        Number("time", human_seconds(report.seconds) if report.seconds else UNKNOWN),
+        Number("bytes", bytes_text(report.bytes)),
+        Number("time", short_seconds(report.seconds) if report.seconds else UNKNOWN),
         Number("renames a second", _rate(report)),
         Number("workers", f"{report.workers:,}" if report.workers else UNKNOWN, _where(report)),
         Number(
@@ -43,23 +42,11 @@ def six_numbers(report: CommitReport) -> list[Number]:
     ]
 
 
-def human_bytes(number: int) -> str:
-    """Bytes in the unit that leaves at most four digits."""
-    value, unit = float(number), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{number:,} {_UNITS[0]}" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
-
-
-def human_seconds(seconds: float) -> str:
-    """Seconds, or minutes and hours once those are easier to grasp."""
-    if seconds < 10:
+def short_seconds(seconds: float) -> str:
+    """Seconds with as many digits as matter, or minutes and hours once those are easier to grasp."""
+    if seconds < 9.995:
         return f"{seconds:.2f} s"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes, left = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {left:02} s"
+    return f"{seconds:.1f} s" if seconds < 90 else seconds_text(seconds)
 
 
 def _rate(report: CommitReport) -> str:

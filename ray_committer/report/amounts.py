@@ -1,0 +1,25 @@
+"""Seconds, bytes and counts in the words that a person reads."""
+
+from __future__ import annotations
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+def bytes_text(number: int) -> str:
+    """Powers of 1,000, as disks and stores are sold: ``999 bytes``, ``1.2 kB``, ``34 GB``."""
+    value, unit = float(number), 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    digits = 1 if unit and value < 9.95 else 0
+    return f"{value:,.{digits}f} {_UNITS[unit]}"
+
+
+def seconds_text(seconds: float) -> str:
+    """The two greatest units: ``40 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    whole = round(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60:,} h {minutes % 60} min"
