@@ -51,7 +51,7 @@ def report_fragment(report: CommitReport) -> str:
         _list("Notes", report.notices),
         _list("What the file does not tell", report.untold),
         _section("Run it again", _command(report)),
-        f'<p class="soft">ray-committer {escape(__version__)}</p>',
+        f'<footer class="soft">ray-committer {escape(__version__)}</footer>',
     ]
     return f'<style>{STYLE}</style><article class="rc">{"".join(parts)}</article>'
 
@@ -61,8 +61,9 @@ def _verdict(report: CommitReport) -> str:
     lines = [
         f"<h1>{'&#10007;' if failed else '&#10003;'} Job {_text(report.job_id, _NAME)} "
         f"{_text(VERDICTS[report.outcome], _NAME)}</h1>",
-        f"<p>{_text(report.destination, _LONG)}</p>",
     ]
+    if report.destination:
+        lines.append(f"<p>{_text(report.destination, _LONG)}</p>")
     if report.source:
         lines.append(f'<p class="soft">As told by {_text(report.source, _LONG)}</p>')
     if report.resumed:

@@ -24,6 +24,7 @@ STYLE = """
 .rc h1{font-size:1.25rem; line-height:1.3; margin:0; font-weight:650}
 .rc h2{font-size:1rem; margin:2rem 0 .6rem; font-weight:650}
 .rc p{margin:.35rem 0}
+.rc footer{margin:2rem 0 .5rem; font-size:.8rem}
 .rc .soft{color:var(--soft)}
 .rc .verdict{
   border-left:.35rem solid var(--good); background:var(--good-paper); padding:.9rem 1rem;

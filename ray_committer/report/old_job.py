@@ -12,6 +12,7 @@ import msgspec
 from ray_committer.commit_report import CommitReport, Outcome, StageRow
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.paths import SUCCESS
 from ray_committer.protocol.success import COMMITTER_NAME, SuccessData
 from ray_committer.report.findings import findings
 
@@ -34,8 +35,12 @@ _ORDER = (
 _RECOVERED = "a proof that the file does not name"
 
 
-def report_of_success(data: SuccessData, path: str, *, destination: str = "") -> CommitReport:
-    """The report that the content of a ``_SUCCESS`` file or summary report at `path` amounts to."""
+def report_of_success(data: SuccessData, path: str) -> CommitReport:
+    """The report that the content of a ``_SUCCESS`` file or summary report at `path` amounts to.
+
+    A summary report does not say which destination it is of; a ``_SUCCESS`` says it by where it is.
+    """
+    directory, _, name = path.rpartition("/")
     statistics = data.iostatistics or IOStatistics()
     counters = statistics.counters
     stages = list(_stages(statistics))
@@ -43,7 +48,7 @@ def report_of_success(data: SuccessData, path: str, *, destination: str = "") ->
     recovered = counters.get(names.RENAME_RECOVERED, 0)
     diagnostics = data.diagnostics or {}
     report = CommitReport(
-        destination=destination or path.removesuffix("/_SUCCESS"),
+        destination=directory if name == SUCCESS else "",
         job_id=data.job_id or "of unknown id",
         outcome=Outcome.COMMITTED if data.success else Outcome.FAILED,
         executor=diagnostics.get("executor", ""),
@@ -59,7 +64,7 @@ def report_of_success(data: SuccessData, path: str, *, destination: str = "") ->
         stages=stages,
         error=diagnostics.get("exception"),
         source=_source(data, path),
-        untold=list(_untold(data, statistics, stages)),
+        untold=list(_untold(data, name, statistics, stages)),
     )
     return msgspec.structs.replace(report, findings=findings(report))
 
@@ -85,7 +90,11 @@ def _source(data: SuccessData, path: str) -> str:
     return f"{path} ({committer}{where}{when})"
 
 
-def _untold(data: SuccessData, statistics: IOStatistics, stages: list[StageRow]) -> Iterator[str]:
+def _untold(
+    data: SuccessData, name: str, statistics: IOStatistics, stages: list[StageRow]
+) -> Iterator[str]:
+    if name != SUCCESS:
+        yield "the destination that the job wrote to"
     if data.iostatistics is None:
         yield "how many files and bytes there were, and how long it took"
         return

@@ -21,12 +21,13 @@ def report_lines(report: CommitReport) -> list[str]:
 
     Verdict, six numbers, findings, stages, notes and the command that runs the commit again.
     """
-    lines = [f"job {report.job_id} {VERDICTS[report.outcome]}: {report.destination}"]
+    where = f": {report.destination}" if report.destination else ""
+    lines = [f"job {report.job_id} {VERDICTS[report.outcome]}{where}"]
     if report.source:
         lines += _wrapped(f"as told by {report.source}")
     if report.resumed:
         lines.append("  an earlier run had begun this commit; it was continued")
-    if report.files or report.manifests:
+    if report.files or report.manifests or report.source:
         lines += ["", *_number_lines(report), *_detail_lines(report)]
     if report.findings:
         lines += ["", *(line for text in report.findings for line in _wrapped(text, mark="* "))]

@@ -33,6 +33,7 @@ def test_hadoops_files_become_reports(path: Path):
     assert report.outcome is (Outcome.FAILED if failed else Outcome.COMMITTED)
     assert report.source.startswith(f"{path} (ManifestCommitter on driver-host, 2026-")
     assert all(row.began is None for row in report.stages)
+    assert ("the destination that the job wrote to" in report.untold) == (report.destination == "")
     assert (report.workers, report.worker_rows, report.throttled_spans) == (0, [], [])
     page, text = report_html(report), "\n".join(report_lines(report))
     for shown in (page, text):
@@ -91,6 +92,7 @@ def test_our_own_file_tells_more(write_job, dest: Path):
 
 def test_a_file_without_statistics_says_that_it_knows_nothing():
     report = report_of_success(SuccessData(name="n", timestamp=0), "/t/_SUCCESS")
+    assert report.destination == "/t"
     assert report.untold == ["how many files and bytes there were, and how long it took"]
     assert "job of unknown id is committed: /t" in report_lines(report)[0]
     assert "how many files and bytes" in report_html(report)
