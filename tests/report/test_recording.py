@@ -25,6 +25,8 @@ from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.ratelimit import RateLimit
+from ray_committer.protocol.success import decode_success
+from ray_committer.report.old_job import report_of_success
 from ray_committer.report.recording import MOST_LOST, MOST_ROWS, MOST_SAMPLES, Recording
 from ray_committer.stages.busy import BusyTimes
 from ray_committer.stages.commit_job import commit_job
@@ -180,7 +182,7 @@ def committed(store: StoreOperations) -> CommitReport:
     context = JobContext(
         GuardedStore(store, executor.permits),
         job,
-        CommitOptions(shard_files=10),
+        CommitOptions(shard_files=10, summary_directory="/bucket/reports"),
         executor,
         recording.event,
     )
@@ -209,6 +211,9 @@ def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
     assert report.findings[0].startswith("The store throttled from ")
     assert "refused 5 requests; the limiter went from 2,000 down to" in report.findings[0]
     assert sum(row.throttled for row in report.worker_rows) == 5
+    summary = decode_success(store.read("/bucket/reports/summary-job_1.json"), "summary")
+    assert summary is not None
+    assert report_of_success(summary, "summary").throttled == 5  # not once more for the limit
 
 
 def test_renames_that_had_to_be_repeated_are_counted_where_they_happened():
