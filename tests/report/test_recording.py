@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import platform
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -13,19 +16,22 @@ from ray_committer import CancelToken, CommitOptions, CommitReport, Outcome
 from ray_committer.errors import CommitCancelledError
 from ray_committer.events import (
     Event,
+    EventSink,
     FilesRenamed,
+    Notice,
     ShardRenamed,
     ShardRequeued,
     StageEnded,
     StageStarted,
     Throttled,
     WorkerLost,
+    ignore,
 )
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.ratelimit import RateLimit
 from ray_committer.protocol.success import decode_success
+from ray_committer.ratelimit import RateLimit
 from ray_committer.report.old_job import report_of_success
 from ray_committer.report.recording import MOST_LOST, MOST_ROWS, MOST_SAMPLES, Recording
 from ray_committer.stages.busy import BusyTimes
@@ -174,8 +180,8 @@ def test_the_report_of_a_second_run_says_what_was_proved_and_how(write_job, dest
     assert success["iostatistics"]["counters"]["commit_file_rename_recovered"] == 10
 
 
-def committed(store: StoreOperations) -> CommitReport:
-    """The report of a commit on a store object, recorded as the API does."""
+def committed(store: StoreOperations, listen: EventSink = ignore) -> CommitReport:
+    """The report of a commit on a store object by four threads, recorded as the API does."""
     job = new_job_attempt("/bucket/table", "job_1", 0)
     executor = ThreadsExecutor(lambda: Worker(store, job, in_driver=True), RateLimit(2000), threads=4)
     recording = Recording()
@@ -184,7 +190,7 @@ def committed(store: StoreOperations) -> CommitReport:
         job,
         CommitOptions(shard_files=10, summary_directory="/bucket/reports"),
         executor,
-        recording.event,
+        recording.before(listen),
     )
     try:
         report = commit_job(context, read_attempt_state(context.store, job), nonce="n")
@@ -202,7 +208,8 @@ def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
             refused[0] += 1
             throttle(0, 10**9)(call)
 
-    report = committed(WrappedStore(store, before=refuse))
+    events: list[Event] = []
+    report = committed(WrappedStore(store, before=refuse), events.append)
     assert report.outcome is Outcome.COMMITTED
     (span,) = report.throttled_spans
     assert span.refused == report.throttled == 5
@@ -211,9 +218,30 @@ def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
     assert report.findings[0].startswith("The store throttled from ")
     assert "refused 5 requests; the limiter went from 2,000 down to" in report.findings[0]
     assert sum(row.throttled for row in report.worker_rows) == 5
+    told = [type(event) for event in events if isinstance(event, Throttled | Notice)]
+    assert told[-1] is Notice
+    ended = [isinstance(event, StageEnded) and event.stage == names.RENAME_FILES for event in events]
+    assert any(isinstance(event, Throttled) for event in events[: ended.index(True)])  # while it lasts
     summary = decode_success(store.read("/bucket/reports/summary-job_1.json"), "summary")
     assert summary is not None
     assert report_of_success(summary, "summary").throttled == 5  # not once more for the limit
+
+
+def test_a_slow_thread_is_a_straggler_of_a_real_commit():
+    store, slow = MemoryStore(), list[str]()
+    write_job(store, new_job_attempt("/bucket/table", "job_1", 0), TASKS)
+
+    def wait(call: StoreCall) -> None:
+        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+            name = threading.current_thread().name
+            slow.append(name)
+            time.sleep(0.2 if name == slow[0] else 0.002)
+
+    report = committed(WrappedStore(store, before=wait))
+    name = f"thread {slow[0].removeprefix('ray-committer_')}"
+    assert report.worker_rows[0].worker == name
+    assert report.findings[0].startswith(f"{name.capitalize()} on {platform.node()} ran at 0.")
+    assert report.findings[0].endswith("s earlier.")
 
 
 def test_renames_that_had_to_be_repeated_are_counted_where_they_happened():
