@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import msgspec
-
 from ray_committer.cancellation import CancelToken
 from ray_committer.checkup.examine import examine, refused
 from ray_committer.checkup.lines import Diagnosis
@@ -41,8 +39,6 @@ from ray_committer.protocol.paths import (
     new_job_attempt,
 )
 from ray_committer.protocol.record import ConflictMode, ManifestRef
-from ray_committer.protocol.uri import Location, format_uri
-from ray_committer.report.command import repeat_command
 from ray_committer.report.recording import Recording
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
@@ -310,7 +306,7 @@ def _run_commit(
     reports: list[CommitReport] = []
 
     def reported(report: CommitReport) -> None:
-        reports.append(recording.complete(_with_circumstances(report, job)))
+        reports.append(recording.complete(job.describe(report)))
         on_report(reports[0])
 
     commit_job_stage.commit_job(
@@ -323,18 +319,6 @@ def _run_commit(
         on_report=reported,
     )
     return reports[0]
-
-
-def _with_circumstances(report: CommitReport, job: OpenJob) -> CommitReport:
-    """The report with why it ran where it did, and with what runs it again."""
-    spec = job.context.store.spec
-    url = format_uri(Location(spec.scheme, spec.authority, report.destination))
-    return msgspec.structs.replace(
-        report,
-        executor_reason=job.choice.reason,
-        command=repeat_command(report, url, job.context.options),
-        storage_options=sorted(spec.storage_options),
-    )
 
 
 def _plan(
