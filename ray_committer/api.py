@@ -13,8 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import msgspec
-
 from ray_committer.cancellation import CancelToken
 from ray_committer.checkup.examine import examine, refused
 from ray_committer.checkup.lines import Diagnosis
@@ -32,6 +30,7 @@ from ray_committer.open_job import OpenJob, StorageOptions, open_here, open_job,
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.recording import Recording
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import find_job
@@ -101,16 +100,17 @@ def commit_job(
     `job_id` the destination must hold exactly one job. `on_report` is given the report even of a run
     that fails; `cancel` stops the commit from another thread.
     """
+    recording = Recording()
     with open_job(
         dest,
         job_id,
         executor=executor,
         options=options,
         storage_options=storage_options,
-        on_event=on_event,
+        on_event=recording.before(on_event),
         cancel=cancel,
     ) as job:
-        return _run_commit(job, record_only=False, on_report=on_report)
+        return _run_commit(job, recording, record_only=False, on_report=on_report)
 
 
 def record_job(
@@ -126,15 +126,16 @@ def record_job(
 
     From then on the job cannot be aborted, and its outcome is fixed.
     """
+    recording = Recording()
     with open_job(
         dest,
         job_id,
         executor=executor,
         options=options,
         storage_options=storage_options,
-        on_event=on_event,
+        on_event=recording.before(on_event),
     ) as job:
-        return _run_commit(job, record_only=True, on_report=lambda _: None)
+        return _run_commit(job, recording, record_only=True, on_report=lambda _: None)
 
 
 def setup_job(
@@ -216,12 +217,16 @@ def _nonce() -> str:
 
 
 def _run_commit(
-    job: OpenJob, *, record_only: bool, on_report: Callable[[CommitReport], None]
+    job: OpenJob,
+    recording: Recording,
+    *,
+    record_only: bool,
+    on_report: Callable[[CommitReport], None],
 ) -> CommitReport:
     reports: list[CommitReport] = []
 
     def reported(report: CommitReport) -> None:
-        reports.append(msgspec.structs.replace(report, executor_reason=job.choice.reason))
+        reports.append(recording.complete(job.describe(report)))
         on_report(reports[0])
 
     commit_job_stage.commit_job(

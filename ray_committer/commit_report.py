@@ -16,13 +16,74 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class StageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage: when it began, in seconds since the commit did (None: not known), its time and error."""
+
+    stage: str
+    began: float | None = None
+    seconds: float
+    error: str | None = None
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What one worker renamed. `busy` seconds count once, however many shards it had at a time;
+    `last` is when its last shard ended, in seconds since the commit began."""
+
+    worker: str
+    node: str
+    process: int
+    shards: int = 0
+    files: int = 0
+    bytes: int = 0
+    busy: float = 0.0
+    last: float = 0.0
+    retries: int = 0
+    throttled: int = 0
+    lost: bool = False
+
+    @property
+    def files_per_second(self) -> float:
+        """Files in place per second that it was busy; 0 if it was not."""
+        return self.files / self.busy if self.busy else 0.0
+
+
+class ThrottledRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which the store throttled, in seconds since the commit began; rates in requests a
+    second: `before`, at the `lowest`, and at the `end` of the commit. `recovered` is None for never."""
+
+    began: float
+    last: float
+    refused: int
+    before: float
+    lowest: float
+    end: float
+    recovered: float | None = None
+
+
+class LostWorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that died or was cut off, and when, in seconds since the commit began."""
+
+    worker: str
+    node: str
+    process: int
+    seconds: float
+    cause: str
+
+
 class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a commit: files, bytes and directories as counts, durations in seconds.
 
     `files` are those of the whole job, of which this run moved `moved` and proved `proved` (by kind
     of proof) to have been moved before. `resumed` tells that an earlier run had begun the commit.
     `throttled` of its `requests` to the store were refused because there were too many; `lowest_rate` is
-    what the commit then went down to, in requests a second.
+    what the commit then went down to, in requests a second. `retries` were made again since no answer
+    came. `command` runs the commit again, with the values of these `storage_options`.
+
+    `stages`, `files_at` (pairs of seconds since the begin and files in place), `worker_rows` (slowest
+    first), `throttled_spans` and `lost_workers` are what the events told, at most a few hundred of each;
+    `dropped` says how many of which were left out. `findings` say in sentences what a person should
+    know of them. `source` and `untold` are of a report that was read from an old job's file: which, and
+    what that does not tell.
     """
 
     destination: str
@@ -44,12 +105,32 @@ class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 0
     throttled: int = 0
     lowest_rate: float | None = None
+    retries: int = 0
+    seconds: float = 0.0
     stage_seconds: dict[str, float] = {}
     notices: list[str] = []
     error: str | None = None
+    findings: list[str] = []
+    stages: list[StageRow] = []
+    files_at: list[tuple[float, int]] = []
+    worker_rows: list[WorkerRow] = []
+    throttled_spans: list[ThrottledRow] = []
+    lost_workers: list[LostWorkerRow] = []
+    shards_requeued: int = 0
+    dropped: dict[str, int] = {}
+    command: str = ""
+    storage_options: list[str] = []
+    source: str = ""
+    untold: list[str] = []
 
     @property
     def renames_per_second(self) -> float:
         """Files moved per second of the rename stage; 0 if none were."""
         seconds = self.stage_seconds.get("job_stage_rename_files", 0.0)
         return self.moved / seconds if seconds else 0.0
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it."""
+        from ray_committer.report.html import report_fragment  # only where a notebook asks for it
+
+        return report_fragment(self)

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from ray_committer.cancellation import CancelToken
+from ray_committer.commit_report import CommitReport
 from ray_committer.errors import CommitAbortedError, JobNotFoundError, PathError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
@@ -18,12 +21,13 @@ from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.ratelimit import RateLimit
+from ray_committer.report.command import repeat_command
 from ray_committer.stages import find_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker, WorkerSpec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.stores.registry import destination_url, open_store, resolve_destination
 
 StorageOptions = Mapping[str, Any]
 
@@ -37,6 +41,17 @@ class OpenJob:
     choice: Choice
     replaced_roots: tuple[str, ...]
     allowed_roots: tuple[str, ...]
+
+    def describe(self, report: CommitReport) -> CommitReport:
+        """The report with why the commit ran where it did, and with what runs it again."""
+        spec = self.context.store.spec
+        url = destination_url(spec, report.destination)
+        return msgspec.structs.replace(
+            report,
+            executor_reason=self.choice.reason,
+            command=repeat_command(report, url, self.context.options),
+            storage_options=sorted(spec.storage_options),
+        )
 
 
 @contextmanager
@@ -83,6 +98,7 @@ def open_job(
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)
     guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
+    choice.executor.listen(on_event)
     context = JobContext(guarded, job, options, choice.executor, on_event, cancelled=token)
     try:
         yield OpenJob(

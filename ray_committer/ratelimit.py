@@ -26,6 +26,8 @@ DECREASE_AGAIN = 0.5  # if the last decrease did not help
 DECREASE_SECONDS = 1.0
 FAST_INCREASE = 0.25  # of the rate, a second
 SLOW_INCREASE = 0.01  # near the rate that the store did not bear
+SPAN_GAP_SECONDS = 10.0  # without throttling, before more of it is another span
+MOST_SPANS = 100
 HIGHEST_RATE = 100_000.0  # where no limit was asked for; more than any store bears
 
 
@@ -42,10 +44,27 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class ThrottledSpan:
+    """A time in which a store throttled, by how many seconds ago it began and was last seen.
+
+    `refused` requests; the rate was `before`, `lowest` at its lowest, and `before` again so many seconds
+    ago, or not yet (None).
+    """
+
+    began_seconds_ago: float
+    last_seconds_ago: float
+    refused: int
+    before: float
+    lowest: float
+    recovered_seconds_ago: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class LimitStatistics:
     """What a limit did: requests made and throttled, and its rates in requests a second.
 
     `limit` is what was asked for, `lowest` and `last` what throttling made of it; None is no limit.
+    `spans` are the times of throttling, in order; the last of very many is several in one.
     """
 
     requests: int = 0
@@ -53,6 +72,29 @@ class LimitStatistics:
     limit: float | None = None
     lowest: float | None = None
     last: float | None = None
+    spans: tuple[ThrottledSpan, ...] = ()
+
+
+@dataclass(slots=True)
+class _Span:
+    """A `ThrottledSpan` that may go on, by this process's clock."""
+
+    began: float
+    last: float
+    before: float
+    lowest: float
+    refused: int = 0
+    recovered: float | None = None
+
+    def note_rate(self, rate: float, now: float) -> None:
+        if self.recovered is None and rate >= self.before:
+            self.recovered = now
+
+    def seen_from(self, now: float) -> ThrottledSpan:
+        recovered = None if self.recovered is None else now - self.recovered
+        return ThrottledSpan(
+            now - self.began, now - self.last, self.refused, self.before, self.lowest, recovered
+        )
 
 
 class LimitAuthority(Protocol):
@@ -93,6 +135,7 @@ class RateLimit:
         self._decreased = self._increased = float("-inf")
         self._requests = self._throttled = 0
         self._lowest: float | None = None
+        self._spans: list[_Span] = []
 
     def grant(self, holder: str, used: int) -> Grant:
         with self._lock:
@@ -118,6 +161,7 @@ class RateLimit:
                 self._rate = min(max(measured, FIRST_GUESS), HIGHEST_RATE)
             self._note_use(holder, used, now)
             self._throttled += 1
+            self._note_span(now, self._rate, retry_after_seconds or 0.0)
             given_up = self._unused.pop(holder, 0) / self._rate  # else a storm would idle for all of it
             pause = BATCH_SECONDS if retry_after_seconds is None else retry_after_seconds
             self._free_from = max(self._free_from - given_up, now + pause)
@@ -133,8 +177,10 @@ class RateLimit:
 
     def statistics(self) -> LimitStatistics:
         with self._lock:
+            now = self._clock()
+            spans = tuple(span.seen_from(now) for span in self._spans)
             return LimitStatistics(
-                self._requests, self._throttled, self._limit, self._lowest, self._rate
+                self._requests, self._throttled, self._limit, self._lowest, self._rate, spans
             )
 
     def _note_use(self, holder: str, used: int, now: float) -> None:
@@ -153,6 +199,7 @@ class RateLimit:
         self._refused_rate = self._rate or FIRST_GUESS
         self._rate = max(1.0, self._refused_rate * (DECREASE_AGAIN if soon else DECREASE))
         self._lowest = min(self._rate, self._lowest or self._rate)
+        self._spans[-1].lowest = min(self._rate, self._spans[-1].lowest)
         self._decreased = self._increased = now
 
     def _increase(self, now: float) -> None:
@@ -163,3 +210,14 @@ class RateLimit:
         self._rate *= 1 + seconds * (SLOW_INCREASE if near else FAST_INCREASE)
         self._rate = min(self._rate, self._limit or HIGHEST_RATE)
         self._increased = now
+        self._spans[-1].note_rate(self._rate, now)
+
+    def _note_span(self, now: float, rate: float, retry_after_seconds: float) -> None:
+        """Count a refusal to the span that goes on, or begin one."""
+        gap = SPAN_GAP_SECONDS + retry_after_seconds
+        last = self._spans[-1] if self._spans else None
+        if last is None or (now - last.last > gap and len(self._spans) < MOST_SPANS):
+            last = _Span(began=now, last=now, before=rate, lowest=rate)
+            self._spans.append(last)
+        last.last, last.recovered = now, None
+        last.refused += 1

@@ -333,6 +333,11 @@ def test_an_expelled_holder_gets_nothing_and_counts_no_more():
     assert size(limit, "here") == 85
 
 
+def numbers(limit: RateLimit) -> tuple[float | None, ...]:
+    found = limit.statistics()
+    return found.requests, found.throttled, found.limit, found.lowest, found.last
+
+
 def test_statistics_tell_what_happened():
     clock = Clock()
     limit = RateLimit(100, clock=clock)
@@ -341,19 +346,65 @@ def test_statistics_tell_what_happened():
     limit.grant("b", 4)
     assert limit.statistics().requests == 7
     limit.throttled("a", 5, 0.5)
-    assert limit.statistics() == LimitStatistics(12, 1, 100, 85, 85)
+    assert numbers(limit) == (12, 1, 100, 85, 85)
     for clock.now in range(1, 60):
         limit.grant("a", 0)
     limit.throttled("a", 0, None)
-    assert limit.statistics() == LimitStatistics(12, 2, 100, 85, 85)
+    assert numbers(limit) == (12, 2, 100, 85, 85)
     clock.now = 60.0
     limit.throttled("a", 0, None)
     assert limit.statistics().lowest == 42.5
     for clock.now in range(61, 120):
         limit.grant("a", 0)
     limit.throttled("a", 0, None)
-    assert limit.statistics() == LimitStatistics(12, 4, 100, 42.5, 85)
+    assert numbers(limit) == (12, 4, 100, 42.5, 85)
     assert RateLimit().statistics() == LimitStatistics()
+
+
+def test_a_span_of_throttling_says_from_when_to_when_and_how_far_down():
+    clock = Clock()
+    limit = RateLimit(100, clock=clock)
+    for clock.now in (10.0, 12.5, 16.0):
+        limit.throttled("a", 0, None)
+    clock.now = 17.0
+    limit.grant("a", 0)
+    (span,) = limit.statistics().spans
+    assert (span.began_seconds_ago, span.last_seconds_ago, span.refused) == (7.0, 1.0, 3)
+    assert (span.before, span.lowest) == (100, pytest.approx(100 * 0.85 * 0.5 * 0.85))
+    assert span.recovered_seconds_ago is None
+    while limit.statistics().last != 100:
+        clock.now += 1
+        limit.grant("a", 0)
+    (span,) = limit.statistics().spans
+    assert span.recovered_seconds_ago == 0.0
+    assert span.last_seconds_ago > 3
+
+
+def test_throttling_after_a_quiet_time_is_another_span_and_they_are_never_very_many():
+    clock = Clock()
+    limit = RateLimit(100, clock=clock)
+    for clock.now in (0.0, 9.0, 30.0):
+        limit.throttled("a", 0, None)
+    assert [span.refused for span in limit.statistics().spans] == [2, 1]
+    for number in range(300):
+        clock.now = 100.0 + 30 * number
+        limit.throttled("a", 0, None)
+    spans = limit.statistics().spans
+    assert len(spans) == 100
+    assert sum(span.refused for span in spans) == limit.statistics().throttled == 303
+    assert spans[-1].last_seconds_ago == 0.0
+
+
+def test_a_span_that_another_follows_keeps_the_rate_that_it_began_with():
+    clock = Clock()
+    limit = RateLimit(clock=clock)
+    limit.grant("a", 0)
+    clock.now = 1.0
+    limit.throttled("a", 2000, 5.0)
+    clock.now = 8.0  # within the time that the store asked for and the gap
+    limit.throttled("a", 0, None)
+    (span,) = limit.statistics().spans
+    assert (span.before, span.refused) == (2000.0, 2)
 
 
 @pytest.mark.parametrize(("used", "wait"), [(0, 1.0), (60, 1.6), (100, 2.0), (1000, 2.0)])

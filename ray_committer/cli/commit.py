@@ -13,6 +13,7 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
+from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
 from ray_committer.cli.plan import plan_lines, plan_value
 from ray_committer.cli.print import print_result
@@ -65,6 +66,7 @@ from ray_committer.report.text import report_json, report_lines
     help="How many directories and renames a dry run names.",
 )
 @click.option("--events", metavar="FILE", help="Append what happens to FILE, as JSON lines.")
+@html_option
 @shared.settings(shared.EVERY_SETTING)
 @shared.storage_option
 @shared.output_option
@@ -74,6 +76,7 @@ def commit(
     dry_run: bool,
     first: int,
     events: str | None,
+    html_file: str | None,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
     **facts: Any,
@@ -109,7 +112,7 @@ def commit(
             storage_options=dict(storage_options),
             on_event=on_event,
             cancel=token,
-            on_report=lambda report: _print_report(_with_catalog(report), output),
+            on_report=lambda report: _print_report(_with_catalog(report), output, html_file),
         )
 
 
@@ -151,7 +154,8 @@ def _with_catalog(report: CommitReport) -> CommitReport:
     return msgspec.structs.replace(report, notices=[*report.notices, text])
 
 
-def _print_report(report: CommitReport, output: str) -> None:
+def _print_report(report: CommitReport, output: str, html_file: str | None) -> None:
+    write_html(report, html_file)
     if output == "json":
         click.echo(report_json(report))
         return

@@ -12,12 +12,15 @@ from rich.text import Text
 from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
+from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.errors import ManifestError
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import MAX_FILENAMES, SuccessData
+from ray_committer.report.old_job import report_of_success
 
 _SHOWN_FILES = 10
 _EMPTY = (
@@ -28,20 +31,32 @@ _EMPTY = (
 
 @click.command(cls=Command)
 @click.argument("path", metavar="PATH")
+@html_option
 @shared.settings(("retry_seconds",))
 @shared.storage_option
 @shared.output_option
-def show(path: str, storage_options: tuple[tuple[str, str], ...], output: str, **_settings: Any) -> None:
+def show(
+    path: str,
+    html_file: str | None,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
     """Show the _SUCCESS file, summary report, task manifest or commit record at PATH.
 
     Of a directory its _SUCCESS is shown. Hadoop's manifest committer writes the same files, so they are
-    shown whoever wrote them. JSON is the file's own, below its path and kind.
+    shown whoever wrote them. JSON is the file's own, below its path and kind. With --html the report of
+    the job is written, as far as such a file tells it.
     """
     found = api.read_document(
         path, options=shared.commit_options(), storage_options=dict(storage_options)
     )
     value = {"path": found.path, "kind": found.kind, "content": found.content()}
     print_result(output, value, _lines(found))
+    if html_file is not None:
+        if found.success is None:
+            raise ManifestError(f"{found.path}: tells nothing of a commit that a report could show")
+        write_html(report_of_success(found.success, found.path), html_file)
 
 
 def _lines(found: api.Document) -> Iterator[Text | str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ray_committer.directories import Directories
+from ray_committer.events import EventSink
 from ray_committer.permits import Permits
 from ray_committer.ratelimit import LimitStatistics
 
@@ -19,6 +20,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[..., Result]
 OpenResources = Callable[[], Any]
+THREAD_PREFIX = "ray-committer"
+"""How threads that do work in this process are named, with ``_`` and a number."""
 Parked = Any
 """A result that stays where it was made: in an executor's hands, not to be looked into."""
 
@@ -32,6 +35,15 @@ class Supplied(Generic[Item]):
 
     item: Item
     parked: tuple[Parked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where work runs: the worker's name, its node's address, and its process id."""
+
+    worker: str
+    node: str
+    process: int
 
 
 class WorkExecutor(Protocol):
@@ -48,6 +60,9 @@ class WorkExecutor(Protocol):
     directories: Directories
     permits: Permits
     """For the requests that the driver makes itself."""
+
+    def listen(self, sink: EventSink) -> None:
+        """Tell `sink` which workers started and which were lost."""
 
     def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         """Run short, stateless work."""

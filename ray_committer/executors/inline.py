@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ray_committer.directories import Directories, DirectoryCoordinator
+from ray_committer.events import EventSink
 from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work, call
 from ray_committer.permits import Permits
 from ray_committer.ratelimit import LimitStatistics, RateLimit
@@ -23,6 +24,9 @@ class InlineExecutor:
         self.permits = Permits(self._limit, "here", is_here=True)
         self._resources = open_resources()
         self._resources.guard(self.permits)
+
+    def listen(self, sink: EventSink) -> None:
+        """There is nothing to tell: no worker of this process starts late or is lost."""
 
     def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         for item in items:

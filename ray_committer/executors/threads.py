@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from ray_committer.executors.base import Item, OpenResources, Result, Work, call
+from ray_committer.executors.base import THREAD_PREFIX, Item, OpenResources, Result, Work, call
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.ratelimit import RateLimit
 
@@ -21,7 +21,7 @@ class ThreadsExecutor(InlineExecutor):
     ) -> None:
         super().__init__(open_resources, limit)
         self.width = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ray-committer")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=THREAD_PREFIX)
 
     def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)

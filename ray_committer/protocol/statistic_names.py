@@ -17,6 +17,7 @@ FILES_COMMITTED = "committer_files_committed"
 BYTES_COMMITTED = "committer_bytes_committed"
 TASKS_COMPLETED = "committer_tasks_completed"
 STORE_IO_THROTTLED = "store_io_throttled"
+STORE_IO_RETRY = "store_io_retry"
 COMMIT_FILE_RENAME = "commit_file_rename"
 RENAME_RECOVERED = "commit_file_rename_recovered"
 

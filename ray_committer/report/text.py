@@ -2,59 +2,110 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import msgspec
 
 from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.report.findings import stage_name
+from ray_committer.report.numbers import VERDICTS, six_numbers
 
-_VERDICTS = {
-    Outcome.COMMITTED: "is committed",
-    Outcome.ALREADY_COMMITTED: "was already committed; nothing was left to do",
-    Outcome.RECORDED: "is recorded; finish it with `ray-committer commit`",
-    Outcome.FAILED: "is NOT committed",
-}
-_STAGE_PREFIXES = ("job_stage_", "committer_")
+WIDTH = 80
+_BAR = 28
+_COLUMN = 20
+_SHOWN_NOTICES = 20
 
 
 def report_lines(report: CommitReport) -> list[str]:
-    """The report in sentences and a line a stage, at most 105 columns but for paths."""
-    lines = [f"job {report.job_id} {_VERDICTS[report.outcome]}: {report.destination}"]
+    """The report in lines of at most 80 columns, but for paths and commands, which are left whole.
+
+    Verdict, six numbers, findings, stages, notes and the command that runs the commit again.
+    """
+    where = f": {report.destination}" if report.destination else ""
+    lines = [f"job {report.job_id} {VERDICTS[report.outcome]}{where}"]
+    if report.source:
+        lines += _wrapped(f"as told by {report.source}")
     if report.resumed:
         lines.append("  an earlier run had begun this commit; it was continued")
-    if report.manifests:
-        lines.append(
-            f"  {report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task "
-            f"manifests, into {report.directories:,} leaf directories"
-        )
-    if report.files and report.outcome is not Outcome.RECORDED:
-        lines.append(
-            f"  {report.moved:,} moved now at {report.renames_per_second:,.0f} a second on "
-            f"{report.executor} ({report.workers} workers; {report.executor_reason})"
-        )
-    for proof, number in sorted(report.proved.items()):
-        lines.append(f"  {number:,} had been moved before, proved by {proof}")
-    if report.replaced:
-        lines.append(f"  {report.replaced:,} replaced files removed")
-    if report.validated:
-        lines.append(f"  {report.validated:,} files compared with their manifests")
-    lines.extend(_stage_lines(report))
-    lines.extend(f"  note: {notice}" for notice in report.notices)
+    if report.files or report.manifests or report.source:
+        lines += ["", *_number_lines(report), *_detail_lines(report)]
+    if report.findings:
+        lines += ["", *(line for text in report.findings for line in _wrapped(text, mark="* "))]
+    if report.stages or report.stage_seconds:
+        lines += ["", *_stage_lines(report)]
+    notes = [f"note: {notice}" for notice in report.notices[:_SHOWN_NOTICES]]
+    if len(report.notices) > _SHOWN_NOTICES:
+        notes.append(f"note: and {len(report.notices) - _SHOWN_NOTICES:,} more, in the JSON report")
+    notes += [f"not told there: {text}" for text in report.untold]
+    if notes:
+        lines += ["", *(line for note in notes for line in _wrapped(note))]
     if report.error:
-        lines.append(f"  {report.error}")
-    return lines
+        lines += ["", f"  {report.error}"]
+    return [*lines, *_command_lines(report)]
 
 
 def report_json(report: CommitReport) -> str:
     """The report as one JSON object."""
     fields = msgspec.to_builtins(report)
     fields["renames_per_second"] = round(report.renames_per_second, 1)
+    for row, fields_of_row in zip(report.worker_rows, fields["worker_rows"], strict=True):
+        fields_of_row["files_per_second"] = round(row.files_per_second, 1)
     return msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
 
 
+def _number_lines(report: CommitReport) -> list[str]:
+    """Two rows of three numbers, each under its label."""
+    numbers = six_numbers(report)
+    cells = [(one.label, f"{one.value} ({one.detail})" if one.detail else one.value) for one in numbers]
+    rows = [line for three in (cells[:3], cells[3:]) for line in zip(*three, strict=True)]
+    widths = [max(_COLUMN, *map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _detail_lines(report: CommitReport) -> list[str]:
+    details = []
+    if report.manifests:
+        details.append(
+            f"{report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task "
+            f"manifests, into {report.directories:,} leaf directories"
+        )
+    if report.executor_reason and report.outcome is not Outcome.RECORDED:
+        details.append(f"{report.moved:,} moved now, on {report.executor}: {report.executor_reason}")
+    if report.replaced:
+        details.append(f"{report.replaced:,} replaced files removed")
+    if report.validated:
+        details.append(f"{report.validated:,} files compared with their manifests")
+    return [line for text in details for line in _wrapped(text)]
+
+
 def _stage_lines(report: CommitReport) -> list[str]:
+    longest = max(report.stage_seconds.values(), default=0.0) or 1.0
     lines = []
     for stage, seconds in report.stage_seconds.items():
-        name = stage
-        for prefix in _STAGE_PREFIXES:
-            name = name.removeprefix(prefix)
-        lines.append(f"    {name:<26}{seconds:>9.3f} s")
+        bar = "#" * round(_BAR * seconds / longest)
+        lines.append(f"  {stage_name(stage):<26}{seconds:>10.3f} s  {bar}".rstrip())
     return lines
+
+
+def _command_lines(report: CommitReport) -> list[str]:
+    if not report.command:
+        return []
+    lines = ["", f"  run it again: {report.command}"]
+    if report.storage_options:
+        lines += _wrapped(f"with your values of -o {', -o '.join(report.storage_options)}")
+    return lines
+
+
+def _wrapped(text: str, *, mark: str = "") -> list[str]:
+    """The text within 80 columns, but for words that are longer."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"  {mark}",
+        subsequent_indent="  " + " " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -24,7 +24,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.stages.cleanup_job import cleanup_job, remove_empty_parents
-from ray_committer.stages.commit_progress import CommitProgress, commit_report, note_limit
+from ray_committer.stages.commit_progress import CommitProgress, commit_report
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
@@ -41,6 +41,7 @@ from ray_committer.stages.save_commit_record import (
 )
 from ray_committer.stages.save_success_file import save_success_file, save_summary_report
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_manifests, sync_replaced
+from ray_committer.stages.throttling import note_limit
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stages.worker import Worker
 
@@ -186,6 +187,8 @@ def _publish(
             with_coordinator(context, lambda: sync_destinations(context), record, roots)
     context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
     context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
+    if recovered := progress.renamed.proved.total():
+        context.journal.add(count(names.RENAME_RECOVERED, recovered))
     if _validates(context):
         with context.stage(names.VALIDATE):
             progress.validated = with_coordinator(

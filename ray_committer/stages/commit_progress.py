@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ray_committer.commit_report import CommitReport, Outcome
-from ray_committer.errors import RayCommitterError
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.ratelimit import LimitStatistics
 from ray_committer.stages.context import JobContext
@@ -30,21 +28,6 @@ class CommitProgress:
     def is_decided(self) -> bool:
         """A commit record exists."""
         return self.resumed or self.record is not None
-
-
-def note_limit(context: JobContext) -> LimitStatistics:
-    """What the store bore, which a person should read if it was not all that was asked of it."""
-    try:
-        limit = context.executor.limit_statistics()
-    except RayCommitterError:  # whoever knew has gone, and with it the commit
-        return LimitStatistics()
-    if limit.throttled and limit.lowest is not None:
-        context.journal.add(count(names.STORE_IO_THROTTLED, limit.throttled))
-        context.notice(
-            f"the store throttled {limit.throttled:,} of {limit.requests:,} requests; the commit went "
-            f"down to {limit.lowest:,.0f} a second and ended at {limit.last or 0:,.0f}"
-        )
-    return limit
 
 
 def commit_report(
@@ -71,6 +54,7 @@ def commit_report(
         requests=limit.requests,
         throttled=limit.throttled,
         lowest_rate=limit.lowest,
+        retries=context.journal.statistics.counters.get(names.STORE_IO_RETRY, 0),
         stage_seconds=dict(context.journal.seconds),
         notices=list(context.journal.notices),
         error=str(failure) if failure else None,

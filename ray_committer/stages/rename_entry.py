@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Callable
 
 from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import (
@@ -25,11 +26,17 @@ _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was
 
 
 def rename_entry(
-    store: StoreOperations, entry: Entry, attempts: int, old: ReplacedFile | None = None
+    store: StoreOperations,
+    entry: Entry,
+    attempts: int,
+    old: ReplacedFile | None = None,
+    *,
+    on_retry: Callable[[], None] = lambda: None,
 ) -> Proof | None:
     """Rename one file; None if it was moved now, else the proof that it had been moved before.
 
-    `old` is the recorded file that may be replaced by this one. `CommitConflictError` if another
+    `old` is the recorded file that may be replaced by this one; `on_retry` is told of each further
+    rename. `CommitConflictError` if another
     file is at the destination, `CommitStateUnknownError` if the file is lost, cannot be moved, or
     the store does not tell.
     """
@@ -51,6 +58,7 @@ def rename_entry(
                 raise _error(entry, judgement, e) from e
             if attempt == attempts:
                 raise _error(entry, Judgement(Verdict.NOT_DONE), cause) from cause
+            on_retry()
             time.sleep(backoff_seconds(attempt))
     raise AssertionError("the last attempt returns or raises")
 

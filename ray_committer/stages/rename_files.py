@@ -16,10 +16,10 @@ from functools import partial
 import msgspec
 
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError
-from ray_committer.events import FilesRenamed
-from ray_committer.executors.base import Supplied
+from ray_committer.events import FilesRenamed, ShardRenamed
+from ray_committer.executors.base import Place, Supplied
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate
+from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
 from ray_committer.protocol.plan import EntryRange, Shard, plan_shards, shard_size
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
@@ -30,6 +30,7 @@ from ray_committer.stages.entries import Entry
 from ray_committer.stages.identities import recorded_entries
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.rename_entry import rename_entry
+from ray_committer.stages.throttling import ThrottlingWatch
 from ray_committer.stages.worker import Worker
 
 
@@ -60,6 +61,23 @@ class ShardResult:
     seconds_a_file: float
     statistics: IOStatistics
     failure: RayCommitterError | None
+    place: Place
+    busy_seconds: float
+
+    def as_event(self) -> ShardRenamed:
+        repeated = self.statistics.counters
+        return ShardRenamed(
+            worker=self.place.worker,
+            node=self.place.node,
+            process=self.place.process,
+            seconds=self.busy_seconds,
+            moved=self.moved,
+            bytes=self.bytes,
+            proved={proof.value: number for proof, number in self.proved.items()},
+            retries=repeated.get(names.STORE_IO_RETRY, 0),
+            throttled=repeated.get(names.STORE_IO_THROTTLED, 0),
+            error=str(self.failure) if self.failure else None,
+        )
 
 
 class _Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +96,7 @@ def rename_files(
     started; those in progress end, then that error is raised.
     """
     failures: list[RayCommitterError] = []
+    throttling = ThrottlingWatch(context)
     size = _ShardSize(context, record.files)
     work = partial(
         _rename_shard,
@@ -92,7 +111,9 @@ def rename_files(
         context.journal.add(result.statistics)
         if result.failure is not None:
             failures.append(result.failure)
+        context.emit(result.as_event())
         context.emit(FilesRenamed(renamed.files, record.files, renamed.bytes, record.bytes))
+        throttling.look(result.statistics)
     context.check_cancelled()
     if failures:
         raise failures[0]
@@ -159,6 +180,9 @@ def _rename_shard(
 ) -> ShardResult:
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
     failed: list[tuple[RayCommitterError, float]] = []
+    again: list[None] = []  # an element a rename that was repeated; appending is safe for threads
+    place = worker.where()
+    worker.busy.begin(place.worker, time.monotonic())
 
     def rename(item: tuple[int, Entry]) -> _Outcome | None:
         if failed or worker.cancelled.is_set():
@@ -166,14 +190,19 @@ def _rename_shard(
         index, entry = item
         started = time.monotonic()
         try:
-            proof = rename_entry(worker.store, entry, attempts, overwritten.get(entry.dest))
+            old = overwritten.get(entry.dest)
+            retried = partial(again.append, None)
+            proof = rename_entry(worker.store, entry, attempts, old, on_retry=retried)
         except RayCommitterError as e:
             failed.append((e, time.monotonic() - started))
             return None
         return _Outcome(entry, index, time.monotonic() - started, proof)
 
-    shard_entries = _entries(worker, shard, unpack(packed))
-    outcomes = [one for one in worker.map(rename, shard_entries) if one is not None]
+    try:
+        shard_entries = _entries(worker, shard, unpack(packed))
+        outcomes = [one for one in worker.map(rename, shard_entries) if one is not None]
+    finally:
+        busy_seconds = worker.busy.end(place.worker, time.monotonic())
     located = (_uri(worker, one.entry.dest) for one in outcomes[: shard.sample])
     seconds = [one.seconds for one in outcomes]
     return ShardResult(
@@ -183,18 +212,23 @@ def _rename_shard(
         done_by_manifest=dict(Counter(one.index for one in outcomes)),
         sample=list(located),
         seconds_a_file=sum(seconds) / max(1, len(seconds)),
-        statistics=aggregate(_statistics(seconds, [one for _, one in failed]), worker.take_statistics()),
+        statistics=aggregate(
+            _statistics(seconds, [one for _, one in failed], len(again)), worker.take_statistics()
+        ),
         failure=failed[0][0] if failed else None,
+        place=place,
+        busy_seconds=busy_seconds,
     )
 
 
-def _statistics(done: list[float], failed: list[float]) -> IOStatistics:
+def _statistics(done: list[float], failed: list[float], retries: int) -> IOStatistics:
     durations = Durations()
     for seconds in done:
         durations.add(names.COMMIT_FILE_RENAME, seconds)
     for seconds in failed:
         durations.add(names.COMMIT_FILE_RENAME, seconds, failed=True)
-    return durations.statistics()
+    found = durations.statistics()
+    return aggregate(found, count(names.STORE_IO_RETRY, retries)) if retries else found
 
 
 def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:

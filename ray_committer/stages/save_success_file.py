@@ -59,7 +59,7 @@ def _success_data(
     success: bool,
     stage: str,
 ) -> SuccessData:
-    diagnostics = {"executor": context.executor.name}
+    diagnostics = {"executor": context.executor.name, "workers": str(context.executor.width)}
     if record is not None:
         diagnostics["nonce"] = record.nonce
     return new_success_data(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,11 +12,13 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from ray_committer.errors import ManifestChangedError, ManifestError
+from ray_committer.executors.base import THREAD_PREFIX, Place
 from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.busy import BusyTimes
 from ray_committer.stages.crew import Crew
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
@@ -63,6 +67,8 @@ class Worker:
         self.job = job
         self.in_driver = in_driver
         self.cancelled = threading.Event()
+        self.place: Place | None = None
+        self.busy = BusyTimes()
         self._retry_seconds = retry_seconds
         self._guarded: GuardedStore | None = None
         self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
@@ -74,6 +80,10 @@ class Worker:
         """Make no more request without a permit."""
         self._permits = permits
         self.store = self._guarded = GuardedStore(self.store, permits, retry_seconds=self._retry_seconds)
+
+    def where(self) -> Place:
+        """Where this work runs: the worker that an executor calls it, or this thread of the driver."""
+        return self.place or Place(_thread_name(), platform.node(), os.getpid())
 
     def take_statistics(self) -> IOStatistics:
         """The requests of this process since the last call."""
@@ -161,6 +171,11 @@ class Worker:
                 f"{path}: is named by the commit record but gone; another job's clean-up may have "
                 f"deleted it, and what it names cannot be moved without it"
             ) from e
+
+
+def _thread_name() -> str:
+    prefix, _, number = threading.current_thread().name.rpartition("_")
+    return f"thread {number}" if prefix == THREAD_PREFIX else "the driver"
 
 
 class _Cache(Generic[T]):

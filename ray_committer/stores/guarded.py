@@ -17,7 +17,8 @@ from typing import ParamSpec, TypeVar
 from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.permits import Permits
-from ray_committer.protocol.iostatistics import Durations, IOStatistics
+from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
+from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
 from ray_committer.ratelimit import Clock
 from ray_committer.stores.base import FileStatus, StoreOperations, sync
 
@@ -49,6 +50,7 @@ class GuardedStore:
         self._clock = clock
         self._sleep = sleep
         self._noted: deque[tuple[str, float, bool]] = deque()  # used by all threads, without a lock
+        self._again: deque[str] = deque()  # why requests were made again; likewise
 
     def take_statistics(self) -> IOStatistics:
         """The requests since the last call, under Hadoop's names; they are forgotten then."""
@@ -57,7 +59,7 @@ class GuardedStore:
             while True:
                 name, seconds, failed = self._noted.popleft()
                 durations.add(name, seconds, failed=failed)
-        return durations.statistics()
+        return aggregate(durations.statistics(), self._take_again())
 
     def get_status(self, path: str) -> FileStatus | None:
         return self._call("op_get_file_status", self._store.get_status, path)
@@ -105,6 +107,7 @@ class GuardedStore:
             except StoreUnavailableError:
                 if self._clock() - started > self._retry_seconds:
                     raise
+                self._again.append(STORE_IO_RETRY)
                 self._sleep(backoff_seconds(attempt))
         raise AssertionError("unreachable")
 
@@ -119,6 +122,7 @@ class GuardedStore:
             except ThrottledError as e:
                 self._note(name, started, failed=True)
                 self._permits.throttled(e.retry_after_seconds)
+                self._again.append(STORE_IO_THROTTLED)
                 throttled_since = started if throttled_since is None else throttled_since
                 if self._clock() - throttled_since > self._retry_seconds:
                     raise
@@ -128,6 +132,13 @@ class GuardedStore:
             else:
                 self._note(name, started, failed=False)
                 return result
+
+    def _take_again(self) -> IOStatistics:
+        found = IOStatistics()
+        with suppress(IndexError):
+            while True:
+                found = aggregate(found, count(self._again.popleft(), 1))
+        return found
 
     def _note(self, name: str, started: float, *, failed: bool) -> None:
         self._noted.append((name, self._clock() - started, failed))

@@ -110,7 +110,11 @@ def test_a_throttled_request_is_told_of_and_made_again(
     assert getattr(guarded, method)(*arguments) == getattr(plain, method)(*arguments)
     assert state(memory) == state(plain)
     assert (permits.taken, permits.told) == (4, [retry_after] * 3)
-    assert guarded.take_statistics().counters == {statistic: 4, f"{statistic}.failures": 3}
+    assert guarded.take_statistics().counters == {
+        statistic: 4,
+        f"{statistic}.failures": 3,
+        "store_io_throttled": 3,
+    }
 
 
 @pytest.mark.parametrize(("seconds_each", "tries"), [(1.0, 11), (4.9, 3), (100.0, 2)])
@@ -130,7 +134,11 @@ def test_a_request_that_is_throttled_for_too_long_fails(
         guarded.read("/d/f")
     assert caught.value.filename == "/d/f"
     assert permits.taken == len(permits.told) == tries
-    assert guarded.take_statistics().counters == {"op_open": tries, "op_open.failures": tries}
+    assert guarded.take_statistics().counters == {
+        "op_open": tries,
+        "op_open.failures": tries,
+        "store_io_throttled": tries,
+    }
 
 
 def test_each_request_has_a_deadline_of_its_own(memory: MemoryStore):
@@ -185,7 +193,11 @@ def test_a_request_without_an_answer_is_made_again_if_that_is_harmless(
     assert state(memory) == state(plain)
     assert permits.taken == 4
     assert permits.told == []  # it was not throttled
-    assert guarded.take_statistics().counters == {statistic: 4, f"{statistic}.failures": 3}
+    assert guarded.take_statistics().counters == {
+        statistic: 4,
+        f"{statistic}.failures": 3,
+        "store_io_retry": 3,
+    }
     assert pauses == sorted(pauses)
     assert 0.1 <= pauses[0] <= 0.2
 

@@ -10,6 +10,7 @@ import ray
 
 from ray_committer.directories import Directories
 from ray_committer.errors import RayNotAvailableError
+from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work
 from ray_committer.executors.ray.cluster import calls, connect, disconnect, worker_nodes
 from ray_committer.executors.ray.coordinator_actor import start_coordinator
@@ -80,6 +81,7 @@ class RayExecutor:
         self._own_pool: WorkerPool | None = None
         self._shared_pool = pool.workers if pool else None
         self._job: PoolJob | None = None
+        self._sink: EventSink = ignore
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
         try:
@@ -94,6 +96,9 @@ class RayExecutor:
         self.permits = Permits(
             self._limit, f"driver-{self._key}", patience_seconds=options.lease_seconds
         )
+
+    def listen(self, sink: EventSink) -> None:
+        self._sink = sink
 
     def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         for (ref,) in self._tasks(work, items, num_returns=1):
@@ -175,7 +180,7 @@ class RayExecutor:
                 pool = self._shared_pool
                 if pool is None:
                     pool = self._own_pool = WorkerPool(self._options, self.width)
-                self._job = PoolJob(pool, self._key, self._open_resources, self._limit)
+                self._job = PoolJob(pool, self._key, self._open_resources, self._limit, self._sink)
                 self._job.start()
         return self._job
 

@@ -13,7 +13,8 @@ import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError
 
 from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
-from ray_committer.executors.base import OpenResources, Supplied, Work
+from ray_committer.events import EventSink, ShardRequeued, WorkerLost, WorkerStarted
+from ray_committer.executors.base import OpenResources, Place, Supplied, Work
 from ray_committer.executors.ray.cluster import calls
 from ray_committer.executors.ray.limit_actor import ActorLimit
 from ray_committer.executors.ray.pool import Member, WorkerPool
@@ -22,6 +23,7 @@ from ray_committer.version import __version__
 DEPTH = 2
 MAX_LOSSES = 20
 _FAILED_STARTS = 3
+_CAUSE_LENGTH = 200
 _LOST = (ActorDiedError, ActorUnavailableError)
 
 
@@ -38,18 +40,29 @@ class _Seat:
     running: int = 0
     seconds: float | None = None
     since: float = field(default_factory=time.monotonic)
+    place: Place | None = None
+
+    @property
+    def name(self) -> str:
+        return f"worker {self.member.number}"
 
 
 class PoolJob:
     """Runs the work of one commit (`key`) on the workers of `pool`."""
 
     def __init__(
-        self, pool: WorkerPool, key: str, open_resources: OpenResources, limit: ActorLimit
+        self,
+        pool: WorkerPool,
+        key: str,
+        open_resources: OpenResources,
+        limit: ActorLimit,
+        sink: EventSink,
     ) -> None:
         self._pool = pool
         self._key = key
         self._open_resources = open_resources
         self._limit = limit
+        self._sink = sink
         self._admission: list[tuple[Any, Any]] = []
         self._seats: dict[int, _Seat] = {}
         self._failed_starts = self._losses = 0
@@ -119,7 +132,12 @@ class PoolJob:
         actor = seat.member.actor
         if seat.step == 0:
             return actor.open.remote(
-                self._key, self._open_resources, self._limit, self._holder(seat), __version__
+                self._key,
+                self._open_resources,
+                self._limit,
+                self._holder(seat),
+                seat.name,
+                __version__,
             )
         return actor.run.remote(self._key, *self._admission[seat.step - 1])
 
@@ -129,7 +147,7 @@ class PoolJob:
             if seat.pending is None or seat.pending not in ready:
                 continue
             try:
-                ray.get(seat.pending)
+                found = ray.get(seat.pending)
             except _LOST as e:
                 self._failed_starts += seat.step == 0
                 if self._failed_starts > _FAILED_STARTS:
@@ -139,6 +157,9 @@ class PoolJob:
                     ) from e
                 self._lose(seat, e)
                 continue
+            if seat.step == 0:
+                seat.place = found
+                self._sink(WorkerStarted(seat.name, found.node, found.process))
             seat.pending = None
             seat.step += 1
 
@@ -187,6 +208,7 @@ class PoolJob:
         except _LOST as e:
             again.appendleft(item)
             self._lose(seat, e)
+            self._sink(ShardRequeued(seat.name))
             return ()
         except ObjectLostError:
             if not isinstance(item, Supplied):
@@ -198,7 +220,11 @@ class PoolJob:
 
     def _lose(self, seat: _Seat, cause: Exception) -> None:
         """Have a lost worker replaced; `CommitStateUnknownError` if this commit has lost too many."""
-        self._losses += self._seats.pop(seat.member.number, None) is not None
+        if self._seats.pop(seat.member.number, None) is not None:
+            self._losses += 1
+            place = seat.place or Place(seat.name, "", 0)
+            cause_line = str(cause).strip().partition("\n")[0][:_CAUSE_LENGTH]
+            self._sink(WorkerLost(place.worker, place.node, place.process, cause_line))
         if self._losses > MAX_LOSSES:
             raise CommitStateUnknownError(
                 f"{self._losses} commit workers were lost, the last with: {cause}; mend the cluster and "

@@ -13,9 +13,11 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import ray
+
 from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError, RayNotAvailableError
-from ray_committer.executors.base import OpenResources, Work
+from ray_committer.executors.base import OpenResources, Place, Work
 from ray_committer.executors.ray.metrics import WorkerMetrics
 from ray_committer.permits import Permits
 from ray_committer.ratelimit import LimitAuthority
@@ -66,16 +68,20 @@ class CommitWorker:
         open_resources: OpenResources,
         authority: LimitAuthority,
         holder: str,
+        name: str,
         version: str,
-    ) -> int:
-        """Open the resources of a commit; idempotent. Returns the process id.
+    ) -> Place:
+        """Open the resources of a commit, whose worker `name` this is; idempotent.
 
         `RayNotAvailableError` if the driver runs another `version` of this package.
         """
         _check_version(version)
         if key not in self._resources:
-            self._resources[key] = _open(open_resources, authority, holder)
-        return os.getpid()
+            resources = _open(open_resources, authority, holder)
+            resources.place = Place(name, ray.util.get_node_ip_address(), os.getpid())
+            self._resources[key] = resources
+        place: Place = self._resources[key].place
+        return place
 
     def run(self, key: str, work: Work[Any], item: Any, *parked: Any) -> tuple[float, Any]:
         """Run work on one item; the seconds that it took, and its result."""

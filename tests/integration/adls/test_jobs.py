@@ -90,7 +90,7 @@ def test_a_commit_takes_what_a_throttled_account_bears_and_loses_nothing(
     injected, dfs.faults = dict(dfs.faults.injected), Faults()
     seconds = report.stage_seconds["committer_commit_job"]
     used = injected[Fault.NONE] / (CAP * seconds)
-    print(f"{injected} in {seconds:.1f} s: {used:.0%} of the cap; {report.notices}")
+    print(f"{injected} in {seconds:.1f} s: {used:.0%} of the cap; {report.findings}")
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
     assert injected[Fault.THROTTLED] > 0
     assert used >= 0.8

@@ -96,6 +96,13 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
         at(0.45, lambda: cluster.remove_node(doomed, allow_graceful=False)),
     )
     check(report, dest, written)
+    lost = report.lost_workers
+    assert len(lost) >= 2
+    assert all(one.node and one.process and one.cause for one in lost)
+    assert report.shards_requeued >= 1
+    assert report.findings[0].startswith(f"{len(lost)} workers were lost and replaced: worker ")
+    assert sum(row.files for row in report.worker_rows) == len(written)
+    assert {row.worker for row in report.worker_rows if row.lost} <= {one.worker for one in lost}
 
 
 def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Path):

@@ -1,0 +1,30 @@
+"""The command that runs a commit again, as a person types it."""
+
+from __future__ import annotations
+
+import shlex
+
+from ray_committer.commit_report import CommitReport
+from ray_committer.options import CommitOptions
+
+
+def repeat_command(report: CommitReport, url: str, options: CommitOptions) -> str:
+    """The command for the job at `url`; of storage options, which may be secret, it says nothing."""
+    words = ["ray-committer", "commit", url, "--job-id", report.job_id]
+    if report.job_attempt:
+        words += ["--attempt", str(report.job_attempt)]
+    if not report.manifests:  # no commit record says that all tasks are done
+        words += _completeness(options)
+    if report.executor == "ray":
+        words += ["--executor", "ray"]
+    if options.durable:
+        words.append("--durable")
+    return shlex.join(words)
+
+
+def _completeness(options: CommitOptions) -> list[str]:
+    if options.committed_tasks is not None:
+        return ["--expect-tasks", str(len(options.committed_tasks))]
+    if options.expected_tasks is not None:
+        return ["--expect-tasks", str(options.expected_tasks)]
+    return ["--assume-complete"] if options.assume_complete else []

@@ -1,0 +1,185 @@
+"""What a person should know of a commit, in sentences: computed from what was recorded, nothing else.
+
+Nothing is said where nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from ray_committer.commit_report import CommitReport, Outcome, ThrottledRow, WorkerRow
+from ray_committer.protocol.recovery import Proof
+from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
+
+SLOW = 0.5
+"""A worker below this share of the median rate is a straggler, if it also cost something."""
+WORTH_SECONDS = 0.5
+WORTH_SHARE = 0.05
+SHOWN = 3
+
+_PROOFS = {
+    Proof.SAME_FILE.value: "by the file's identity (one file under two names)",
+    Proof.ETAG.value: "by etag, which a rename keeps",
+    Proof.MODIFICATION_TIME.value: "by modification time and size, which a rename keeps",
+    Proof.SIZE_ONLY.value: "by size only, which proves little",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A worker at `share` of the median rate, and the seconds that the renames took longer for it."""
+
+    row: WorkerRow
+    share: float
+    cost: float
+
+
+def findings(report: CommitReport) -> list[str]:
+    """The findings, worst first."""
+    return [
+        *_failure(report),
+        *_lost(report),
+        *_throttled(report),
+        *_stragglers(report),
+        *_recovered(report),
+        *_retries(report),
+    ]
+
+
+def stragglers(report: CommitReport) -> list[Straggler]:
+    """The workers that were much slower than the others and held the renames up, costliest first."""
+    rows = [row for row in report.worker_rows if row.busy > 0 and row.files > 0]
+    if len(rows) < 3:
+        return []
+    usual = median(row.files_per_second for row in rows)
+    slow = [row for row in rows if row.files_per_second < SLOW * usual]
+    found = [
+        Straggler(row, row.files_per_second / usual, _cost(report, rows, row, usual)) for row in slow
+    ]
+    worth = max(WORTH_SECONDS, WORTH_SHARE * report.stage_seconds.get(RENAME_FILES, 0.0))
+    found = [one for one in found if one.cost >= worth]
+    return sorted(found, key=lambda one: one.cost, reverse=True)
+
+
+def _cost(report: CommitReport, rows: list[WorkerRow], slow: WorkerRow, usual: float) -> float:
+    """How much earlier the renames had ended if `slow` had worked at the `usual` rate.
+
+    While all worked, the files of that time at the higher rate of all; then the time in which it alone
+    was still at work, less what its files of then would have cost the others.
+    """
+    began = min((at for at, _ in report.files_at), default=0.0)
+    others_ended = max(row.last for row in rows if row is not slow)
+    together = max(0.0, min(slow.last, others_ended) - began)
+    alone = max(0.0, slow.last - others_ended)
+    rate = sum(row.files_per_second for row in rows)
+    better = rate - slow.files_per_second + usual
+    return together * (1 - rate / better) + alone * (1 - slow.files_per_second / better)
+
+
+def _failure(report: CommitReport) -> Iterator[str]:
+    if report.outcome is not Outcome.FAILED:
+        return
+    failed = [row.stage for row in report.stages if row.error and row.stage != COMMIT_JOB]
+    where = f" in the stage {stage_name(failed[0])}" if failed else ""
+    done = report.moved + sum(report.proved.values())
+    if report.untold:
+        yield f"It failed{where}."
+    elif report.manifests:
+        yield (
+            f"It stopped{where} with {done:,} of {report.files:,} files in place; everything was kept, "
+            f"and the same command finishes it."
+        )
+    else:
+        yield f"It stopped{where} before anything was moved."
+
+
+def _lost(report: CommitReport) -> Iterator[str]:
+    number = len(report.lost_workers) + report.dropped.get("lost_workers", 0)
+    if not number:
+        if report.shards_requeued:
+            yield f"{_count(report.shards_requeued, 'shard')} had to be done again."
+        return
+    named = ", ".join(
+        f"{_place(one.worker, one.node)} after {one.seconds:,.1f} s"
+        for one in report.lost_workers[:SHOWN]
+    )
+    more = f" and {number - SHOWN:,} more" if number > SHOWN else ""
+    yield (
+        f"{_count(number, 'worker')} {_were(number)} lost and replaced: {named}{more}; "
+        f"{_count(report.shards_requeued, 'shard')} {_were(report.shards_requeued)} given to others."
+    )
+
+
+def _throttled(report: CommitReport) -> Iterator[str]:
+    for span in report.throttled_spans[:SHOWN]:
+        yield _span(span)
+    if len(report.throttled_spans) > SHOWN:
+        rest = report.throttled_spans[SHOWN:]
+        yield (
+            f"It throttled in {len(rest):,} more spans, until {rest[-1].last:,.1f} s, and refused "
+            f"{sum(span.refused for span in rest):,} requests there."
+        )
+    if report.throttled and not report.throttled_spans:
+        yield f"The store refused {_count(report.throttled, 'request')} because there were too many."
+
+
+def _span(span: ThrottledRow) -> str:
+    text = (
+        f"The store throttled from {span.began:,.1f} s to {span.last:,.1f} s and refused "
+        f"{_count(span.refused, 'request')}; the limiter went from {span.before:,.0f} down to "
+        f"{span.lowest:,.0f} requests a second"
+    )
+    if span.recovered is not None:
+        return f"{text} and was back {max(0.0, span.recovered - span.last):,.1f} s later."
+    return f"{text} and had come back to {span.end:,.0f} when the commit ended."
+
+
+def _stragglers(report: CommitReport) -> Iterator[str]:
+    found = stragglers(report)
+    for one in found[:SHOWN]:
+        place = _place(one.row.worker, one.row.node)
+        yield (
+            f"{place[:1].upper()}{place[1:]} ran at {one.share:.1g}x the median "
+            f"({one.row.files_per_second:,.0f} files a second); at the median the renames would have "
+            f"ended about {_seconds(one.cost)} earlier."
+        )
+    if len(found) > SHOWN:
+        number = len(found) - SHOWN
+        yield f"{number:,} more {'worker was' if number == 1 else 'workers were'} slow, too."
+
+
+def _recovered(report: CommitReport) -> Iterator[str]:
+    for proof, number in sorted(report.proved.items()):
+        if number:
+            why = "moved by an earlier run" if report.resumed else "moved, but the answer was lost"
+            how = _PROOFS.get(proof, f"by {proof}")
+            told = "" if report.source else f" ({why})"
+            yield f"{_count(number, 'rename')} {_were(number)} found done{told}, proved {how}."
+
+
+def _retries(report: CommitReport) -> Iterator[str]:
+    if report.retries:
+        yield f"{_count(report.retries, 'request')} had to be made again for want of a good answer."
+
+
+def stage_name(stage: str) -> str:
+    """A stage's name for people."""
+    return stage.removeprefix("job_stage_").removeprefix("committer_")
+
+
+def _place(worker: str, node: str) -> str:
+    return f"{worker} on {node}" if node else worker
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

@@ -1,0 +1,187 @@
+"""A commit report as one HTML file: no script, no network, below 200 KB, for light and dark.
+
+What is shown of any text is cut at a length, so that nothing a store or a cluster says makes it longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from ray_committer.commit_report import CommitReport, Outcome, WorkerRow
+from ray_committer.report.amounts import bytes_text
+from ray_committer.report.charts import rate_chart, timeline
+from ray_committer.report.findings import stragglers
+from ray_committer.report.html_style import PAGE_STYLE, STYLE
+from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers
+from ray_committer.version import __version__
+
+MOST_ROWS = 200
+_SEEN_ROWS = 20  # the others unfold
+_MOST_SENTENCES = 30
+_SENTENCE, _NAME, _LONG = 600, 120, 4000  # bytes, as they are written
+
+_HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>{style}</style>
+</head><body>
+"""
+
+
+def report_html(report: CommitReport) -> str:
+    """The report as a whole page."""
+    title = _text(f"job {report.job_id} {VERDICTS[report.outcome]}", _NAME)
+    return f"{_HEAD.format(title=title, style=PAGE_STYLE)}{report_fragment(report)}\n</body></html>\n"
+
+
+def report_fragment(report: CommitReport) -> str:
+    """The report with its style, to stand in another page, as in a notebook."""
+    parts = [
+        _verdict(report),
+        _numbers(report),
+        _list("Findings", report.findings or ([] if report.source else ["Nothing unusual happened."])),
+        _section("Stages", timeline(report)),
+        _section("Renames over time", rate_chart(report)),
+        _section("Workers, slowest first", _workers(report)),
+        _section("Proved renames", _proofs(report)),
+        _list("Notes", report.notices),
+        _list("What the file does not tell", report.untold),
+        _section("Run it again", _command(report)),
+        f'<footer class="soft">ray-committer {escape(__version__)}</footer>',
+    ]
+    return f'<style>{STYLE}</style><article class="rc">{"".join(parts)}</article>'
+
+
+def _verdict(report: CommitReport) -> str:
+    failed = report.outcome is Outcome.FAILED
+    lines = [
+        f"<h1>{'&#10007;' if failed else '&#10003;'} Job {_text(report.job_id, _NAME)} "
+        f"{_text(VERDICTS[report.outcome], _NAME)}</h1>",
+    ]
+    if report.destination:
+        lines.append(f"<p>{_text(report.destination, _LONG)}</p>")
+    if report.source:
+        lines.append(f'<p class="soft">As told by {_text(report.source, _LONG)}</p>')
+    if report.resumed:
+        lines.append("<p>An earlier run had begun this commit; it was continued.</p>")
+    if report.error:
+        lines.append(f'<p class="error">{_text(report.error, _LONG)}</p>')
+    return f'<header class="verdict{" failed" if failed else ""}">{"".join(lines)}</header>'
+
+
+def _numbers(report: CommitReport) -> str:
+    cards = []
+    for one in six_numbers(report):
+        detail = f"<small>{_text(one.detail, _NAME)}</small>" if one.detail else ""
+        cards.append(f"<div><dt>{one.label}</dt><dd>{one.value}{detail}</dd></div>")
+    return f"<dl>{''.join(cards)}</dl>{_details(report)}"
+
+
+def _details(report: CommitReport) -> str:
+    told = []
+    if report.manifests:
+        told.append(
+            f"{report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task "
+            f"manifests, into {report.directories:,} leaf directories"
+        )
+    if report.executor_reason:
+        told.append(f"on {report.executor}: {report.executor_reason}")
+    if report.replaced:
+        told.append(f"{report.replaced:,} replaced files removed")
+    if report.validated:
+        told.append(f"{report.validated:,} files compared with their manifests")
+    return f'<p class="soft">{_text("; ".join(told), _SENTENCE)}</p>' if told else ""
+
+
+def _workers(report: CommitReport) -> str:
+    rows = sorted(report.worker_rows, key=lambda row: row.files_per_second)
+    if not rows:
+        return ""
+    slow = {(one.row.worker, one.row.process) for one in stragglers(report)}
+    best = max(row.files_per_second for row in rows) or 1.0
+    body = [_worker(row, best, (row.worker, row.process) in slow) for row in rows[:MOST_ROWS]]
+    parts = [_worker_table(body[:_SEEN_ROWS])]
+    if rest := body[_SEEN_ROWS:]:
+        parts.append(
+            f"<details><summary>{len(rest):,} faster workers</summary>{_worker_table(rest)}</details>"
+        )
+    missing = max(0, len(rows) - MOST_ROWS) + report.dropped.get("worker_rows", 0)
+    if missing:
+        parts.append(f'<p class="soft">{missing:,} still faster workers are not in this file.</p>')
+    return "".join(parts)
+
+
+def _worker_table(body: Sequence[str]) -> str:
+    return (
+        '<table><thead><tr><th>worker</th><th>files/s</th><th>files</th><th class="wide">bytes</th>'
+        '<th class="wide">shards</th><th>busy</th><th>retries</th><th class="wide">throttled</th></tr>'
+        f"</thead><tbody>{''.join(body)}</tbody></table>"
+    )
+
+
+def _worker(row: WorkerRow, best: float, is_slow: bool) -> str:
+    tag = ' <span class="tag">lost</span>' if row.lost else ""
+    if is_slow:
+        tag += ' <span class="tag slow">slow</span>'
+    width = max(1.0, 100 * row.files_per_second / best)
+    return (
+        f"<tr{' class=slow' if is_slow else ''}><td>{_text(row.worker, _NAME)}{tag}"
+        f"<small>{_text(row.node, _NAME)}, {row.process}</small></td>"
+        f'<td class="meter">{row.files_per_second:,.0f}<i style="width:{width:.0f}%"></i></td>'
+        f'<td>{row.files:,}</td><td class="wide">{bytes_text(row.bytes)}</td>'
+        f'<td class="wide">{row.shards:,}</td><td>{short_seconds(row.busy)}</td>'
+        f'<td>{row.retries:,}</td><td class="wide">{row.throttled:,}</td></tr>'
+    )
+
+
+def _proofs(report: CommitReport) -> str:
+    rows = [
+        f"<tr><td>{_text(proof, _NAME)}</td><td>{number:,}</td></tr>"
+        for proof, number in sorted(report.proved.items())
+        if number
+    ]
+    if not rows:
+        return ""
+    return (
+        "<table><thead><tr><th>found done, and proved by</th><th>renames</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _command(report: CommitReport) -> str:
+    if not report.command:
+        return ""
+    note = ""
+    if report.storage_options:
+        named = f"-o {', -o '.join(report.storage_options)}"
+        note = f'<p class="soft">with your values of {_text(named, _SENTENCE)}</p>'
+    return f"<pre>{_text(report.command, _LONG)}</pre>{note}"
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{title}</h2>{body}</section>" if body else ""
+
+
+def _list(title: str, sentences: Sequence[str]) -> str:
+    if not sentences:
+        return ""
+    items = [f"<li>{_text(text, _SENTENCE)}</li>" for text in sentences[:_MOST_SENTENCES]]
+    if len(sentences) > _MOST_SENTENCES:
+        items.append(f"<li>and {len(sentences) - _MOST_SENTENCES:,} more, in the JSON report</li>")
+    return _section(title, f"<ul>{''.join(items)}</ul>")
+
+
+def _text(text: str, most_bytes: int) -> str:
+    """Text as HTML writes it, in at most so many bytes; what is cut ends with dots."""
+    size, kept = 0, list[str]()
+    for character in text:
+        written = escape(character).encode("utf-8", "replace").decode()
+        size += len(written.encode())
+        if size > most_bytes:
+            return f"{''.join(kept)}&hellip;"
+        kept.append(written)
+    return "".join(kept)

@@ -1,0 +1,58 @@
+"""The verdict and the six numbers of a report, as words that every kind of report shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.report.amounts import bytes_text, seconds_text
+
+VERDICTS = {
+    Outcome.COMMITTED: "is committed",
+    Outcome.ALREADY_COMMITTED: "was already committed; nothing was left to do",
+    Outcome.RECORDED: "is recorded; finish it with `ray-committer commit`",
+    Outcome.FAILED: "is NOT committed",
+}
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number with its unit, what it is of, and a detail of it."""
+
+    label: str
+    value: str
+    detail: str = ""
+
+
+def six_numbers(report: CommitReport) -> list[Number]:
+    """Files, bytes, time, rate, workers and requests; what an old file does not tell is `UNKNOWN`."""
+    proved = sum(report.proved.values())
+    return [
+        Number("files", f"{report.files:,}", f"{proved:,} proved" if proved else ""),
+        Number("bytes", bytes_text(report.bytes)),
+        Number("time", short_seconds(report.seconds) if report.seconds else UNKNOWN),
+        Number("renames a second", _rate(report)),
+        Number("workers", f"{report.workers:,}" if report.workers else UNKNOWN, _where(report)),
+        Number(
+            "requests",
+            f"{report.requests:,}" if report.requests else UNKNOWN,
+            f"{report.throttled:,} throttled" if report.throttled else "",
+        ),
+    ]
+
+
+def short_seconds(seconds: float) -> str:
+    """Seconds with as many digits as matter, or minutes and hours once those are easier to grasp."""
+    if seconds < 9.995:
+        return f"{seconds:.2f} s"
+    return f"{seconds:.1f} s" if seconds < 90 else seconds_text(seconds)
+
+
+def _rate(report: CommitReport) -> str:
+    rate = report.renames_per_second
+    return f"{rate:,.0f}" if rate else UNKNOWN
+
+
+def _where(report: CommitReport) -> str:
+    return f"on {report.executor}" if report.executor else ""

@@ -1,0 +1,181 @@
+"""Record the events of one commit for its report, in memory that does not grow with its files.
+
+Workers and stages are few. Of what may be many a bounded number is kept, and how many were not is told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ray_committer.commit_report import (
+    CommitReport,
+    LostWorkerRow,
+    StageRow,
+    ThrottledRow,
+    WorkerRow,
+)
+from ray_committer.events import (
+    Event,
+    EventSink,
+    FilesRenamed,
+    ShardRenamed,
+    ShardRequeued,
+    StageEnded,
+    StageStarted,
+    Throttled,
+    WorkerLost,
+)
+from ray_committer.protocol.statistic_names import RENAME_FILES
+from ray_committer.report.findings import findings
+
+MOST_ROWS = 200
+MOST_SAMPLES = 240
+MOST_LOST = 50
+
+
+@dataclass(slots=True)
+class _Worker:
+    place: ShardRenamed
+    shards: int = 0
+    files: int = 0
+    bytes: int = 0
+    busy: float = 0.0
+    last: float = 0.0
+    retries: int = 0
+    throttled: int = 0
+
+
+@dataclass(slots=True)
+class _Recorded:
+    began: dict[str, float] = field(default_factory=dict)
+    stages: list[StageRow] = field(default_factory=list)
+    files_at: list[tuple[float, int]] = field(default_factory=list)
+    workers: dict[tuple[str, int], _Worker] = field(default_factory=dict)
+    throttled: dict[int, ThrottledRow] = field(default_factory=dict)
+    lost: list[LostWorkerRow] = field(default_factory=list)
+    requeued: int = 0
+
+
+class Recording:
+    """An `EventSink` for the thread that commits; the time of an event is that of its arrival."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._seen = _Recorded()
+
+    def before(self, sink: EventSink) -> EventSink:
+        """A sink that records an event and passes it on."""
+
+        def record_and_tell(event: Event) -> None:
+            self.event(event)
+            sink(event)
+
+        return record_and_tell
+
+    def event(self, event: Event) -> None:
+        """Take note of what happened."""
+        now = self._clock() - self._started
+        match event:
+            case StageStarted():
+                self._seen.began[event.stage] = now
+            case StageEnded():
+                self._note_stage(event, now)
+            case FilesRenamed():
+                self._note_files(now, event.done)
+            case ShardRenamed():
+                self._note_shard(event, now)
+            case ShardRequeued():
+                self._seen.requeued += 1
+            case WorkerLost():
+                self._note_lost(event, now)
+            case Throttled():
+                self._note_throttled(event, now)
+
+    def complete(self, report: CommitReport) -> CommitReport:
+        """The report with what was recorded, and what is to be found in that."""
+        seen = self._seen
+        lost = {(one.worker, one.process) for one in seen.lost}
+        rows = [_row(one, key in lost) for key, one in seen.workers.items()]
+        rows.sort(key=lambda row: row.files_per_second)
+        dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(seen.lost) - MOST_LOST}
+        full = msgspec.structs.replace(
+            report,
+            seconds=self._clock() - self._started,
+            stages=list(seen.stages),
+            files_at=list(seen.files_at),
+            worker_rows=rows,
+            throttled_spans=[seen.throttled[number] for number in sorted(seen.throttled)],
+            lost_workers=seen.lost[:MOST_LOST],
+            shards_requeued=seen.requeued,
+            dropped={name: number for name, number in dropped.items() if number > 0},
+        )
+        found = findings(full)  # of all workers, not only those that are shown
+        return msgspec.structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=found)
+
+    def _note_stage(self, event: StageEnded, now: float) -> None:
+        began = self._seen.began.get(event.stage, now - event.seconds)
+        row = StageRow(stage=event.stage, began=began, seconds=event.seconds, error=event.error)
+        self._seen.stages.append(row)
+
+    def _note_files(self, now: float, done: int) -> None:
+        samples = self._seen.files_at
+        if not samples:
+            samples.append((self._seen.began.get(RENAME_FILES, now), 0))
+        samples.append((now, done))
+        if len(samples) > MOST_SAMPLES:
+            del samples[1:-1:2]
+
+    def _note_shard(self, event: ShardRenamed, now: float) -> None:
+        worker = self._seen.workers.setdefault((event.worker, event.process), _Worker(event))
+        worker.shards += 1
+        worker.files += event.files
+        worker.bytes += event.bytes
+        worker.busy += event.seconds
+        worker.last = now
+        worker.retries += event.retries
+        worker.throttled += event.throttled
+
+    def _note_lost(self, event: WorkerLost, now: float) -> None:
+        self._seen.lost.append(
+            LostWorkerRow(
+                worker=event.worker,
+                node=event.node,
+                process=event.process,
+                seconds=now,
+                cause=event.cause,
+            )
+        )
+
+    def _note_throttled(self, event: Throttled, now: float) -> None:
+        known = self._seen.throttled.get(event.number)
+        recovered = event.recovered_seconds_ago
+        self._seen.throttled[event.number] = ThrottledRow(
+            began=known.began if known else now - event.began_seconds_ago,
+            last=now - event.last_seconds_ago,
+            refused=event.refused,
+            before=event.before,
+            lowest=event.lowest,
+            end=event.rate,
+            recovered=None if recovered is None else now - recovered,
+        )
+
+
+def _row(worker: _Worker, lost: bool) -> WorkerRow:
+    return WorkerRow(
+        worker=worker.place.worker,
+        node=worker.place.node,
+        process=worker.place.process,
+        shards=worker.shards,
+        files=worker.files,
+        bytes=worker.bytes,
+        busy=worker.busy,
+        last=worker.last,
+        retries=worker.retries,
+        throttled=worker.throttled,
+        lost=lost,
+    )

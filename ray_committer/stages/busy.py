@@ -1,0 +1,36 @@
+"""How long each worker of a process was busy, where one may do several shards at once."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Busy:
+    shards: int = 0
+    since: float = 0.0
+
+
+class BusyTimes:
+    """Busy seconds by worker, which shards that overlap share; safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy: dict[str, _Busy] = {}
+
+    def begin(self, worker: str, now: float) -> None:
+        """A shard begins at `now`."""
+        with self._lock:
+            busy = self._busy.setdefault(worker, _Busy())
+            if busy.shards == 0:
+                busy.since = now
+            busy.shards += 1
+
+    def end(self, worker: str, now: float) -> float:
+        """A shard ends; the seconds that the worker was busy and no other shard has told of."""
+        with self._lock:
+            busy = self._busy[worker]
+            seconds, busy.since = now - busy.since, now
+            busy.shards -= 1
+            return seconds

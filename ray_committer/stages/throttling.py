@@ -1,0 +1,73 @@
+"""What the limit of requests did, told while it does it and at the end."""
+
+from __future__ import annotations
+
+import time
+
+from ray_committer.errors import RayCommitterError
+from ray_committer.events import Notice, Throttled
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import IOStatistics, count
+from ray_committer.ratelimit import LimitStatistics, ThrottledSpan
+from ray_committer.stages.context import JobContext
+
+EVERY_SECONDS = 1.0
+
+
+class ThrottlingWatch:
+    """Asks the limit what it does when a shard was throttled, once a second at most."""
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+        self._asked = float("-inf")
+
+    def look(self, statistics: IOStatistics) -> None:
+        """Tell the listener, if these statistics of a shard say that there is something to tell."""
+        now = time.monotonic()
+        throttled = statistics.counters.get(names.STORE_IO_THROTTLED, 0)
+        if throttled and now - self._asked >= EVERY_SECONDS:
+            self._asked = now
+            _tell(self._context, _statistics(self._context), latest_only=True)
+
+
+def note_limit(context: JobContext) -> LimitStatistics:
+    """What the store bore, which a person should read if it was not all that was asked of it."""
+    limit = _statistics(context)
+    counted = context.journal.statistics.counters.get(names.STORE_IO_THROTTLED, 0)
+    if limit.throttled > counted:  # of work that is not a shard, or whose results were lost
+        context.journal.add(count(names.STORE_IO_THROTTLED, limit.throttled - counted))
+    _tell(context, limit, latest_only=False)
+    if limit.throttled and limit.lowest is not None:  # told only: the report finds its own words for it
+        context.emit(
+            Notice(
+                f"the store throttled {limit.throttled:,} of {limit.requests:,} requests; the commit "
+                f"went down to {limit.lowest:,.0f} a second and ended at {limit.last or 0:,.0f}"
+            )
+        )
+    return limit
+
+
+def _statistics(context: JobContext) -> LimitStatistics:
+    try:
+        return context.executor.limit_statistics()
+    except RayCommitterError:  # whoever knew has gone, and with it the commit
+        return LimitStatistics()
+
+
+def _tell(context: JobContext, limit: LimitStatistics, *, latest_only: bool) -> None:
+    for number, span in enumerate(limit.spans):
+        if not latest_only or number == len(limit.spans) - 1:
+            context.emit(_event(number, span, limit.last))
+
+
+def _event(number: int, span: ThrottledSpan, rate: float | None) -> Throttled:
+    return Throttled(
+        number=number,
+        began_seconds_ago=span.began_seconds_ago,
+        last_seconds_ago=span.last_seconds_ago,
+        refused=span.refused,
+        before=span.before,
+        lowest=span.lowest,
+        rate=rate if rate is not None else span.lowest,
+        recovered_seconds_ago=span.recovered_seconds_ago,
+    )

@@ -1,0 +1,126 @@
+"""The report in a terminal of 80 columns, and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from ray_committer import CommitOptions, CommitReport, Outcome
+from ray_committer.options import CommittedTask
+from ray_committer.report.command import repeat_command
+from ray_committer.report.numbers import short_seconds, six_numbers
+from ray_committer.report.text import WIDTH, report_json, report_lines
+from tests.report.cases import hard, quiet, with_findings
+
+QUIET = """\
+job job_202401011200_0007 is committed: /warehouse/table
+
+  files                 bytes                 time
+  1,000                 5.4 GB                9.20 s
+  renames a second      workers               requests
+  196                   4 (on ray)            1,092
+  1,000 files, 5,368,709,120 bytes, from 40 task manifests, into 12 leaf
+  directories
+  1,000 moved now, on ray: about 1,000 files, Ray is connected
+
+  load_manifests                 0.800 s  ####
+  rename_files                   5.100 s  ############################
+  cleanup                        0.400 s  ##
+
+  run it again: ray-committer commit gs://bucket/warehouse/table --job-id job_202401011200_0007\
+"""
+
+
+def test_a_quiet_commit_is_told_in_few_lines():
+    assert "\n".join(report_lines(quiet())) == QUIET
+
+
+def test_lines_fit_into_80_columns_but_for_paths_and_commands():
+    report = msgspec.structs.replace(
+        hard(),
+        destination="/t",
+        job_id="j",
+        error="short",
+        command="ray-committer commit /t",
+        source="/t/_SUCCESS (ManifestCommitter on a host, at a time of a day that is long ago by now)",
+        untold=["what each worker did, the rate over time, when the store throttled, and lost workers"],
+    )
+    lines = report_lines(report)
+    assert [line for line in lines if len(line) > WIDTH] == []
+    joined = " ".join(" ".join(lines).split())
+    for finding in report.findings:
+        assert f"* {finding}" in joined
+
+
+def test_a_failed_commit_says_so_first_and_how_to_go_on_last():
+    lines = report_lines(hard())
+    assert "is NOT committed" in lines[0]
+    assert any(line.startswith("  run it again: ray-committer commit ") for line in lines[-2:])
+    assert lines[-1] == "  with your values of -o account_key, -o account_name"
+
+
+def test_json_tells_everything_and_can_be_read_back():
+    report = hard()
+    told = json.loads(report_json(report))
+    assert told["worker_rows"][0]["files_per_second"] == 30.0
+    assert told["findings"] == report.findings
+    assert msgspec.json.decode(report_json(report), type=CommitReport) == report
+
+
+def test_what_is_not_known_is_not_a_zero():
+    report = CommitReport(destination="/t", job_id="j", outcome=Outcome.COMMITTED, files=3)
+    values = {one.label: one.value for one in six_numbers(report)}
+    assert values == {
+        "files": "3",
+        "bytes": "0 bytes",
+        "time": "-",
+        "renames a second": "-",
+        "workers": "-",
+        "requests": "-",
+    }
+
+
+def test_seconds_have_the_digits_that_matter():
+    assert [short_seconds(s) for s in (0.004, 9.994, 9.996, 61.04, 125.4, 7265)] == [
+        "0.00 s",
+        "9.99 s",
+        "10.0 s",
+        "61.0 s",
+        "2 min 5 s",
+        "2 h 1 min",
+    ]
+
+
+def test_many_notices_do_not_bury_the_report():
+    lines = report_lines(msgspec.structs.replace(quiet(), notices=["n"] * 1000))
+    assert len(lines) < 50
+    assert "  note: and 980 more, in the JSON report" in lines
+
+
+def test_findings_stand_between_the_numbers_and_the_stages():
+    lines = report_lines(with_findings(msgspec.structs.replace(quiet(), retries=3)))
+    assert lines.index("  * 3 requests had to be made again for want of a good answer.") < next(
+        number for number, line in enumerate(lines) if "load_manifests" in line
+    )
+
+
+def test_the_command_can_be_pasted_into_a_shell():
+    url = "gs://bucket/it's a table"
+    done = msgspec.structs.replace(quiet(), job_id="a b", job_attempt=2)
+    assert repeat_command(done, url, CommitOptions(durable=True)) == (
+        "ray-committer commit 'gs://bucket/it'\"'\"'s a table' --job-id 'a b' --attempt 2 "
+        "--executor ray --durable"
+    )
+
+
+def test_the_command_of_a_job_without_a_record_says_again_that_it_is_complete():
+    lost = CommitReport(destination="/t", job_id="j", outcome=Outcome.FAILED)
+    tasks = (CommittedTask("m", "d", None),) * 3
+    for options, words in (
+        (CommitOptions(), "--assume-complete"),
+        (CommitOptions(expected_tasks=0), "--expect-tasks 0"),
+        (CommitOptions(committed_tasks=tasks), "--expect-tasks 3"),
+    ):
+        assert repeat_command(lost, "/t", options) == f"ray-committer commit /t --job-id j {words}"
+    assert "--assume" not in repeat_command(quiet(), "/t", CommitOptions())
