@@ -66,16 +66,19 @@ def test_a_line_is_there_when_its_event_has_happened_and_a_file_is_appended_to(t
     assert [line["event"] for line in read(path)] == ["log_opened", *["notice"] * 3] * 2
 
 
-def test_lines_of_a_commit_are_few_however_many_files_it_has(dest: Path, tmp_path: Path):
+def test_lines_of_a_commit_are_two_a_shard_and_some_a_stage(dest: Path, tmp_path: Path):
     ray_committer.setup_job(str(dest), "job_1")
     with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
         for number in range(5_000):
             Path(attempt.path(f"p={number % 10}/f{number}")).touch()
     path = tmp_path / "events.jsonl"
     with event_log(path) as log:
-        ray_committer.commit_job(str(dest), executor="threads", on_event=log)
-    assert read(path)[-2]["event"] == "stage_ended"
-    assert len(read(path)) < 5_000 / 5
+        options = ray_committer.CommitOptions(shard_files=100, threads=4)
+        ray_committer.commit_job(str(dest), executor="inline", options=options, on_event=log)
+    lines = read(path)
+    assert lines[-2]["event"] == "stage_ended"
+    shards = [line for line in lines if line["event"] == "shard_renamed"]
+    assert len(lines) <= 2 * len(shards) + 50
 
 
 def all_events(kind: type[Event] = Event) -> list[type[Event]]:
