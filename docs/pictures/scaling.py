@@ -29,7 +29,9 @@ def main() -> None:
 
 def draw(result: dict) -> str:
     """The result of the benchmark as SVG: a bar for the median, a dashed line for ideal scaling."""
-    rates = {int(workers): one["median"]["renames_per_second"] for workers, one in result["workers"].items()}
+    rates = {
+        int(workers): one["median"]["renames_per_second"] for workers, one in result["workers"].items()
+    }
     alone = rates[1]
     top = 1000 * -(-int(max(rates) * alone) // 1000)
     parts = [_frame(result), *_grid(top)]
@@ -41,11 +43,14 @@ def draw(result: dict) -> str:
 def _frame(result: dict) -> str:
     versions = result["versions"]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        'role="img" '
         f'aria-label="Renames a second by number of Ray workers"><style>{STYLE}</style>\n'
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#ffffff"/>\n'
-        f'<text x="{LEFT}" y="26" class="title">Renames a second, by Ray workers of 16 requests in flight</text>\n'
-        f'<text x="{LEFT}" y="318" class="small">25 ms a request; dashed: one worker times their number. '
+        f'<text x="{LEFT}" y="26" class="title">Renames a second, by Ray workers of 16 requests in '
+        "flight</text>\n"
+        f'<text x="{LEFT}" y="318" class="small">25 ms a request; dashed: one worker times their '
+        f"number. "
         f"Commit {result['commit']}, Ray {versions['ray']}, {result['host']['cores']} cores.</text>"
     )
 

@@ -1,8 +1,8 @@
 """Record a real run on the command line as ``terminal.svg``: a commit that stops, and its second run.
 
-A job of 2,000 files is committed by ``ray-committer``; a file of somebody else stands in one of their places,
-so the commit stops and says so, and the same command then finishes it. The text is what was printed, but
-for the scratch directory's name.
+A job of 2,000 files is committed by ``ray-committer``; a file of somebody else stands in one of their
+places, so the commit stops and says so, and the same command then finishes it. The text is what was
+printed, but for the scratch directory's name.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def draw(lines: list[str]) -> str:
     width, height = 920, 18 * len(lines) + 52
     rows = "\n".join(_row(line, 44 + 18 * number) for number, line in enumerate(lines))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        'role="img" '
         'aria-label="A commit that stops, and the same command that finishes it">\n'
         f"<style>text{{font:13px {FONT};fill:#d0d7de;white-space:pre}}.command{{fill:#ffffff;"
         "font-weight:600}.code{fill:#ff938a}</style>\n"

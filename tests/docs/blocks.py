@@ -45,9 +45,7 @@ def blocks(text: str, page: str) -> Iterator[Block]:
         if opened is not None and fence and not fence["language"]:
             numbers[heading] += 1
             number = f" {numbers[heading]}" if numbers[heading] > 1 else ""
-            yield Block(
-                f"{page}: {heading}{number}", opened, textwrap.dedent("\n".join([*lines, ""]))
-            )
+            yield Block(f"{page}: {heading}{number}", opened, textwrap.dedent("\n".join([*lines, ""])))
             opened, lines = None, []
         elif opened is not None:
             lines.append(line)

@@ -1,8 +1,8 @@
 """A driver program that runs blocks of the pages on a Ray cluster of its own; run as a script.
 
-``driver_of_blocks.py ray|spark SCRATCH NAME...`` runs the blocks of these names, one after another, and prints
-a line of JSON for each: its name, what it raised, and what its tables hold then. A process of its own, since
-blocks connect to Ray, start Spark and set what holds for all of a process.
+``driver_of_blocks.py ray|spark SCRATCH NAME...`` runs the blocks of these names, one after another, and
+prints a line of JSON for each: its name, what it raised, and what its tables hold then. A process of its
+own, since blocks connect to Ray, start Spark and set what holds for all of a process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ import ray
 from ray.cluster_utils import Cluster
 
 import ray_committer
-from tests.conftest import visible_files
 from tests.docs import ways
 from tests.docs.blocks import Block, all_blocks
-from tests.docs.preparations import printed_in, write_job
+from tests.docs.preparations import data_files, printed_in, write_job
 
 SPARK_ARGUMENTS = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 ROWS = 60
@@ -34,9 +33,7 @@ Namespace = dict[str, Any]
 
 def main() -> None:
     kind, scratch, *names = sys.argv[1:]
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False}
-    )
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
     os.environ["RAY_ADDRESS"] = cluster.address
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{SPARK_ARGUMENTS} pyspark-shell"
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -53,7 +50,6 @@ def run_all(blocks: list[Block], scratch: Path, kind: str, address: str) -> None
     for block in blocks:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        os.chdir(scratch)
         error = ""
         try:
             prepare(block, scratch, namespace)
@@ -91,10 +87,7 @@ def run_text(text: str, language: str, namespace: Namespace) -> None:
 
 def look_at_tables(scratch: Path, namespace: Namespace) -> dict[str, Any]:
     """The tables that hold committed files, and how many."""
-    return {
-        table.name: sum(path.is_file() and "_temporary" not in path.parts for path in table.rglob("[!_]*"))
-        for table in scratch.iterdir()
-    }
+    return {table.name: len(data_files(table)) for table in scratch.iterdir()}
 
 
 def look_at_rows(scratch: Path, namespace: Namespace) -> dict[str, Any]:
@@ -107,7 +100,7 @@ def look_at_rows(scratch: Path, namespace: Namespace) -> dict[str, Any]:
     uninstall(spark)
     jobs = ray_committer.list_jobs(str(table))
     if jobs:
-        visible = visible_files(table)
+        visible = data_files(table)
         ray_committer.commit_job(str(table))
     found = {
         "rows": spark.read.parquet(str(table)).count(),

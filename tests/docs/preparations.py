@@ -1,4 +1,4 @@
-"""What a reader has before a block of the pages: a job at the destination, a table that is there already."""
+"""What a reader has before a block of the pages, the block with that in its text, and what it leaves."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ def printed_in(text: str, scratch: Path, **other: str) -> str:
         text = text.replace(word, value)
     assert not re.search(rf"(?<![\w/]){SHARED}\b", text)
     return text
+
+
+def data_files(table: Path) -> list[Path]:
+    """The files that a reader of the directory sees."""
+    found = (path for path in table.rglob("*") if path.is_file() and path.name[0] not in "._")
+    return [path for path in found if "_temporary" not in path.parts]
 
 
 def write_job(table: Path, job_id: str = "job_1", *, tasks: int = 3) -> None:

@@ -109,7 +109,9 @@ def test_links_of_the_readme_lead_somewhere():
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", (ROOT / "README.md").read_text()):
         path, _, anchor = target.partition("#")
         assert (ROOT / path).exists(), target
-        headings = re.findall(r"^#+ (.*)$", (ROOT / path).read_text(), flags=re.MULTILINE) if anchor else []
+        headings = (
+            re.findall(r"^#+ (.*)$", (ROOT / path).read_text(), flags=re.MULTILINE) if anchor else []
+        )
         assert not anchor or anchor in [slug(heading) for heading in headings], target
 
 

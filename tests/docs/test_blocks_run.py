@@ -27,10 +27,9 @@ MyStore = lambda _: MemoryStore()
 def path_with_command(directory: Path) -> dict[str, str]:
     """An environment in which `ray-committer` and `python` are this source tree's."""
     directory.mkdir()
-    script = directory / "ray-committer"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m ray_committer.cli "$@"\n')
-    script.chmod(0o755)
-    (directory / "python").symlink_to(sys.executable)
+    for name, arguments in (("ray-committer", "-m ray_committer.cli"), ("python", "")):
+        (directory / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n')
+        (directory / name).chmod(0o755)
     path = f"{directory}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
 

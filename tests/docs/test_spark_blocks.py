@@ -19,7 +19,13 @@ IS_SPARK_4 = int(pyspark.__version__.partition(".")[0]) >= 4
 BLOCKS = tuple(name for name in ways.SPARK if IS_SPARK_4 or name != ways.SPARK_4)
 OURS = {"error": "", "rows": 60, "committer": "ray_committer"}
 EXPECTED: Results = {
-    ways.SPARK[0]: {"error": "", "rows": 60, "marker": False, "retry_seconds": "10m", "temporary": False},
+    ways.SPARK[0]: {
+        "error": "",
+        "rows": 60,
+        "marker": False,
+        "retry_seconds": "10m",
+        "temporary": False,
+    },
     ways.SPARK[1]: {**OURS, "executor": "ray"},
     ways.SPARK[2]: {**OURS, "state": "recorded", "visible_before": 0},
     ways.SPARK[3]: {**OURS, "executor": "threads"},

@@ -1,8 +1,8 @@
 """How each fenced block of README.md and docs/ is tried, or why it cannot be tried here.
 
-A block is named by its page, its heading and, from the second under a heading on, its number. One that is in
-none of these tables fails `test_blocks.py`. A block runs as printed; only what a reader has and a test has not,
-such as a directory that all nodes mount or the address of a cluster, is put in its place.
+A block is named by its page, its heading and, from the second under a heading on, its number. One that
+is in none of these tables fails `test_blocks.py`. A block runs as printed; only what a reader has and a
+test has not, as a directory that all nodes mount or the address of a cluster, is put in its place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Blocks that are run one after another in one scratch directory, after a preparation of that name."""
+    """Blocks that are run one after another in one scratch directory, after the preparation `given`."""
 
     blocks: tuple[str, ...]
     given: str = "nothing"
@@ -64,7 +64,10 @@ OUTPUT = {
 }
 """What is printed, and the test that has the same."""
 
-PICTURES = ("docs/architecture.md: The rooms, and what may know what", "docs/architecture.md: One commit")
+PICTURES = (
+    "docs/architecture.md: The rooms, and what may know what",
+    "docs/architecture.md: One commit",
+)
 """Drawings of text; the paths in them are looked at."""
 
 INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
@@ -72,7 +75,7 @@ MINUTES = "takes minutes; the files that it names are looked for"
 ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"
 
 NOT_RUN = {
-    "README.md: Two commands": "is what CI runs, or sets up whole environments; the targets are looked for",
+    "README.md: Two commands": "is what CI runs, and sets up environments; the targets are looked for",
     "docs/index.md: Install": INSTALLS,
     "docs/python_writers.md: Writing from Python": INSTALLS,
     "docs/stores/adls.md: Azure Data Lake Storage Gen2": INSTALLS,
