@@ -20,7 +20,7 @@ demo: setup spark4
 test: setup spark4 npm
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/integration/hadoop
 	.venv-spark4/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "not one_spark" \
-		tests/integration/spark tests/integration/hadoop
+		tests/integration/spark tests/integration/hadoop tests/docs/test_spark_blocks.py
 
 check: setup docs
 	.venv/bin/ruff format --check .

@@ -91,7 +91,7 @@ def look_at_tables(scratch: Path, namespace: Namespace) -> dict[str, Any]:
 
 
 def look_at_rows(scratch: Path, namespace: Namespace) -> dict[str, Any]:
-    """What Spark reads from the table, where its commit ran, and what `_SUCCESS` says of the committer."""
+    """What Spark reads from the table, where its commit ran, and which committer `_SUCCESS` names."""
     from ray_committer.spark import session, uninstall
 
     table, spark = scratch / "table", namespace["spark"]
