@@ -1,6 +1,7 @@
 """Tests that share a cluster, a session or a server run in one process, as `xdist_group` says.
 
-pytest 9.2 and pytest-xdist 3.8 together forget the groups without a word: each process then starts its own.
+pytest 9.2 and pytest-xdist 3.8 together forget the groups without a word: each process then starts its
+own clusters.
 """
 
 from __future__ import annotations
