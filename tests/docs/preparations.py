@@ -46,8 +46,14 @@ def _a_recorded_job(scratch: Path) -> None:
     ray_committer.record_job(str(scratch / "table"))
 
 
+def _a_committed_table(scratch: Path) -> None:
+    write_job(scratch / "table")
+    ray_committer.commit_job(str(scratch / "table"))
+
+
 PREPARATIONS: dict[str, Callable[[Path], None]] = {
     "nothing": _nothing,
     "a job of three tasks": _a_job_of_three_tasks,
     "a recorded job": _a_recorded_job,
+    "a committed table": _a_committed_table,
 }

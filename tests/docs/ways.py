@@ -25,6 +25,8 @@ PLAIN = (
     Run(("docs/python_api.md: Python API",)),
     Run(("docs/python_api.md: What happens meanwhile",)),
     Run(("docs/command_line.md: Command line",), given="a job of three tasks"),
+    Run(("docs/command_line.md: Variables",), given="a job of three tasks"),
+    Run(("docs/command_line.md: Completion",), given="a committed table"),
 )
 """Python or bash, without Ray and Spark."""
 
