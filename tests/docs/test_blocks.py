@@ -56,6 +56,7 @@ def commands(name: str) -> list[list[str]]:
     text = BLOCKS[name].text
     if name in ways.SYNOPSES:
         text = re.sub(r"[\[\]|]|\.\.\.", " ", text)
+    text = re.sub(r"^export .*\n", "", text, flags=re.MULTILINE)
     return [shlex.split(line) for line in text.replace("\\\n", " ").splitlines() if line.strip()]
 
 

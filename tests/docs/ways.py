@@ -72,11 +72,19 @@ PICTURES = (
 )
 """Drawings of text; the paths in them are looked at."""
 
+ELSEWHERE = "is run as printed, or compared with what is shown, by tests/test_events_page.py"
 INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
 MINUTES = "takes minutes; the files that it names are looked for"
 ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"
 
 NOT_RUN = {
+    "docs/events.md: On the screen": ELSEWHERE,
+    "docs/events.md: On the screen 2": ELSEWHERE,
+    "docs/events.md: As JSON lines": ELSEWHERE,
+    "docs/events.md: As JSON lines 2": ELSEWHERE,
+    "docs/events.md: As OpenTelemetry spans 2": ELSEWHERE,
+    "docs/events.md: As OpenTelemetry spans 3": ELSEWHERE,
+    "docs/events.md: As OpenTelemetry spans": INSTALLS,
     "README.md: Two commands": "is what CI runs, and sets up environments; the targets are looked for",
     "docs/index.md: Install": INSTALLS,
     "docs/python_writers.md: Writing from Python": INSTALLS,
