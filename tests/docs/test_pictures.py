@@ -51,7 +51,7 @@ def steady(lines) -> list[str]:
 
     Progress, and what a report finds, depend on how fast the machine is.
     """
-    lines = (re.sub(r" #+$", "", line) for line in lines)
+    lines = (re.sub(r"\s+#+$", "", line) for line in lines)
     texts = (
         re.sub(r"[\d,.]*\d|\s+", lambda found: "0" if found[0].strip() else " ", line) for line in lines
     )
