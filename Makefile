@@ -9,7 +9,7 @@ WORKERS ?= 2
 export LC_ALL := C.UTF-8
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test check setup spark4 java npm clean
+.PHONY: demo test check docs setup spark4 java npm clean
 
 demo: setup spark4
 	rm -rf build/demo
@@ -20,13 +20,17 @@ demo: setup spark4
 test: setup spark4 npm
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/integration/hadoop
 	.venv-spark4/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "not one_spark" \
-		tests/integration/spark tests/integration/hadoop
+		tests/integration/spark tests/integration/hadoop tests/docs/test_spark_blocks.py
 
-check: setup
+check: setup docs
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
+
+# The site in build/site. A warning is an error, but not with --quiet; nothing is fetched.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
 setup: java .venv/ready
 
@@ -40,7 +44,7 @@ npm:
 
 .venv/ready: pyproject.toml $(CONSTRAINTS) hatch_build.py $(shell find ray_committer/spark/java -name '*.java')
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --constraint $(CONSTRAINTS) --editable '.[raydp,arrow,gcs,adls,hdfs,demo,test,servers,check]'
+	.venv/bin/pip install --quiet --constraint $(CONSTRAINTS) --editable '.[raydp,arrow,gcs,adls,hdfs,demo,test,servers,check,docs]'
 	touch $@
 
 .venv-spark4/ready: pyproject.toml constraints-spark4.txt hatch_build.py $(shell find ray_committer/spark/java -name '*.java')

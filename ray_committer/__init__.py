@@ -1,4 +1,25 @@
-"""Commit the output of large Spark jobs on Ray: complete, exclusive, resumable."""
+"""Commit the output of large Spark jobs on Ray: complete, exclusive, resumable.
+
+A task attempt writes below ``$dest/_temporary``; the commit of its job moves what it wrote to its place.
+Here `dest` is a new directory:
+
+>>> import ray_committer
+>>> job = ray_committer.setup_job(dest, "job_1")
+>>> with ray_committer.task_attempt(dest, job, task=0) as attempt:
+...     with attempt.open("day=1/part-0.csv") as file:
+...         written = file.write(b"EWR,IAH")
+>>> [(one.job_id, one.state) for one in ray_committer.list_jobs(dest)]
+[('job_1', 'running')]
+>>> ray_committer.plan_job(dest, job).files
+1
+>>> report = ray_committer.commit_job(dest, job)
+>>> report.outcome.value, report.moved
+('committed', 1)
+>>> compared = ray_committer.validate_job(dest, job)
+>>> other = ray_committer.setup_job(dest)
+>>> ray_committer.abort_job(dest, other)
+True
+"""
 
 from ray_committer.api import (
     AbortPlan,

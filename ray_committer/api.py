@@ -99,6 +99,12 @@ def commit_job(
     Idempotent: run again, it finishes an interrupted commit, and of a committed job it says so. Without
     `job_id` the destination must hold exactly one job. `on_report` is given the report even of a run
     that fails; `cancel` stops the commit from another thread.
+
+    >>> report = commit_job(dest, "job_1")
+    >>> report.outcome.value, report.moved
+    ('committed', 2)
+    >>> commit_job(dest, "job_1").outcome.value
+    'already committed'
     """
     recording = Recording()
     with open_job(
@@ -125,6 +131,11 @@ def record_job(
     """Check a job and write its commit record, no more: a later `commit_job` does the rest.
 
     From then on the job cannot be aborted, and its outcome is fixed.
+
+    >>> record_job(dest, "job_1").outcome.value
+    'recorded'
+    >>> commit_job(dest, "job_1").resumed
+    True
     """
     recording = Recording()
     with open_job(
@@ -179,6 +190,9 @@ def abort_job(
     """Abort a job: delete what its tasks wrote. False if nothing was there.
 
     `CommitRecordExistsError`, with nothing deleted, once its commit has begun.
+
+    >>> abort_job(dest, "job_1")
+    True
     """
     with open_job(
         dest, job_id, executor="inline", options=options, storage_options=storage_options

@@ -76,6 +76,12 @@ def task_attempt(
     end and the driver is told of one, `attempt` is None: the number is random, the attempt keeps its
     manifest beside those of others, and the driver must name in `CommitOptions.committed_tasks` the one
     that counts.
+
+    >>> with task_attempt(dest, "job_1", task=2) as attempt:
+    ...     with attempt.open("day=2/part-0.csv") as file:
+    ...         written = file.write(b"EWR,IAH")
+    >>> attempt.committed.task_attempt_id
+    'attempt_1_m_000002_0'
     """
     store, destination = open_here(dest, options, storage_options)
     job = new_job_attempt(destination, job_id, options.job_attempt or 0)

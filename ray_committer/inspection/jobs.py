@@ -64,6 +64,9 @@ def list_jobs(
     Costs up to two listings and one read a job attempt. With `exact` every manifest is read instead of
     estimated by, and of a job whose commit has begun the files are counted that it has still to move:
     a read, and then a listing, a task, `options.threads` at once.
+
+    >>> [(job.job_id, job.state, job.manifests) for job in list_jobs(dest)]
+    [('job_1', 'running', 2)]
     """
     store, destination = open_here(dest, options, storage_options)
     require_destination(store, destination)

@@ -70,6 +70,10 @@ def plan_job(
     """Load and check a job as its commit would, without changing anything.
 
     `first` is how many directories and renames are named.
+
+    >>> plan = plan_job(dest, "job_1")
+    >>> plan.files, plan.directories, plan.first_renames[0].size
+    (2, 2, 4)
     """
     with open_job(
         dest, job_id, executor="threads", options=options, storage_options=storage_options

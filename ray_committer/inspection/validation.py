@@ -57,6 +57,12 @@ def validate_job(
 
     `ValidationError` names what differs, or says that the job is not committed yet. Manifests are there
     until the clean-up, so after a commit without one (`CommitOptions.cleanup`).
+
+    >>> import ray_committer
+    >>> report = ray_committer.commit_job(dest, "job_1")
+    >>> found = validate_job(dest, "job_1")
+    >>> found.compared, found.evidence.value
+    (2, '_SUCCESS')
     """
     store, destination = open_here(dest, options, storage_options)
     try:

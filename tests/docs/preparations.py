@@ -1,0 +1,59 @@
+"""What a reader has before a block of the pages, the block with that in its text, and what it leaves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import ray_committer
+
+SHARED = "/shared"
+
+
+def printed_in(text: str, scratch: Path, **other: str) -> str:
+    """A block as printed, with a scratch directory in the place of the one that all nodes mount."""
+    for word, value in {f"{SHARED}/": f"{scratch}/", **other}.items():
+        text = text.replace(word, value)
+    assert not re.search(rf"(?<![\w/]){SHARED}\b", text)
+    return text
+
+
+def data_files(table: Path) -> list[Path]:
+    """The files that a reader of the directory sees."""
+    found = (path for path in table.rglob("*") if path.is_file() and path.name[0] not in "._")
+    return [path for path in found if "_temporary" not in path.parts]
+
+
+def write_job(table: Path, job_id: str = "job_1", *, tasks: int = 3) -> None:
+    """A job whose tasks have written a file each."""
+    ray_committer.setup_job(str(table), job_id)
+    for task in range(tasks):
+        with ray_committer.task_attempt(str(table), job_id, task) as attempt:
+            Path(attempt.path(f"day={task}/part-0.csv")).write_text("a,b\n")
+
+
+def _nothing(scratch: Path) -> None:
+    """A reader has what an empty directory has."""
+
+
+def _a_job_of_three_tasks(scratch: Path) -> None:
+    write_job(scratch / "table")
+
+
+def _a_recorded_job(scratch: Path) -> None:
+    write_job(scratch / "table")
+    ray_committer.record_job(str(scratch / "table"))
+
+
+def _a_committed_table(scratch: Path) -> None:
+    write_job(scratch / "table")
+    ray_committer.commit_job(str(scratch / "table"))
+
+
+PREPARATIONS: dict[str, Callable[[Path], None]] = {
+    "nothing": _nothing,
+    "a job of three tasks": _a_job_of_three_tasks,
+    "a recorded job": _a_recorded_job,
+    "a committed table": _a_committed_table,
+}

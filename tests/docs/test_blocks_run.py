@@ -1,0 +1,101 @@
+"""Blocks that need neither Ray nor Spark, run as printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from tests.conftest import visible_files
+from tests.docs import ways
+from tests.docs.blocks import ROOT, all_blocks
+from tests.docs.preparations import PREPARATIONS, printed_in
+
+BLOCKS = all_blocks()
+CONTRACT = """
+from ray_committer.testing import MemoryStore
+
+MyStore = lambda _: MemoryStore()
+"""
+
+
+def path_with_command(directory: Path) -> dict[str, str]:
+    """An environment in which `ray-committer` and `python` are this source tree's."""
+    directory.mkdir()
+    for name, arguments in (("ray-committer", "-m ray_committer.cli"), ("python", "")):
+        (directory / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n')
+        (directory / name).chmod(0o755)
+    path = f"{directory}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+def run_block(name: str, scratch: Path, environment: dict[str, str]) -> str:
+    """Run one block in the scratch directory; what it printed, and on standard error what failed."""
+    block = BLOCKS[name]
+    text = printed_in(block.text, scratch)
+    command = [sys.executable, "-W", "error", "-c", text]
+    if block.language != "python":
+        command = ["bash", "-euo", "pipefail", "-c", text]
+    result = subprocess.run(
+        command, cwd=scratch, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 0, f"{name}: {result.stdout}{result.stderr}"
+    return result.stdout
+
+
+@pytest.mark.parametrize("run", ways.PLAIN, ids=lambda run: run.blocks[0])
+def test_it_runs_as_printed_and_its_job_is_committed(run: ways.Run, tmp_path: Path):
+    environment = path_with_command(tmp_path / "bin")
+    scratch = tmp_path / "shared"
+    scratch.mkdir()
+    PREPARATIONS[run.given](scratch)
+    printed = [run_block(name, scratch, environment) for name in run.blocks]
+    (table,) = scratch.iterdir()
+    assert visible_files(table)
+    assert ray_committer.list_jobs(str(table)) == []
+    assert (table / "_SUCCESS").exists()
+    if "ray-committer commit" in BLOCKS[run.blocks[-1]].text:
+        assert "is committed" in printed[-1]
+
+
+def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
+    environment = path_with_command(tmp_path / "bin")
+    (tmp_path / "shared").mkdir()
+    write, commit = ways.PLAIN[2].blocks
+    run_block(write, tmp_path / "shared", environment)
+    assert visible_files(tmp_path / "shared/flights") == {}
+    printed = run_block(commit, tmp_path / "shared", environment)
+    assert visible_files(tmp_path / "shared/flights") == {
+        f"origin={task}/part-0.csv": "EWR,IAH\n" for task in range(3)
+    }
+    assert "would move 3 files" in printed
+    again = BLOCKS[commit].text.splitlines()[2]
+    result = subprocess.run(
+        ["bash", "-c", printed_in(again, tmp_path / "shared")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "already committed" in result.stdout
+
+
+def test_the_contract_is_tried_as_printed(tmp_path: Path):
+    (tmp_path / "test_mine.py").write_text(CONTRACT + BLOCKS[ways.CONTRACT].text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "."]
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert result.returncode == 0, result.stdout
+    assert int(re.findall(r"(\d+) passed", result.stdout)[0]) > 30, result.stdout

@@ -1,0 +1,108 @@
+"""Every figure of README.md and docs/ that was measured is the one in benchmarks/results."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+
+def result(name: str) -> dict[str, Any]:
+    return json.loads((ROOT / "benchmarks/results" / f"{name}.json").read_text())
+
+
+def figures() -> list[tuple[str, str]]:
+    """Page and text, made from the results."""
+    speed, peer, limit = result("ray_speed"), result("peer"), result("rate_limit")
+    workers = {n: one["median"]["renames_per_second"] for n, one in result("scaling")["workers"].items()}
+    slow = result("straggler")["bars"]["times the ideal"]["measured"]
+    bars = result("ten_million_entries")["bars"]
+    threads = speed["threads_32"]["median"]["rename_seconds"]
+    warm = speed["ray_4x64_warm"]["median"]
+    ideal = round(100 * warm["rename_of_ideal"])
+    times = speed["bars"]["renames, times one process with 32 threads"]["measured"]
+    even = [case["median"]["of_limit"] for case in limit["cases"].values()]
+    seconds = (
+        f"{speed['files']:,} files in {warm['rename_seconds']:.1f} s, "
+        f"one process with 32 threads in {threads:.0f} s"
+    )
+    peak = f"{bars['driver peak resident MB']['measured']:.0f} MB"
+    manifest = f"{bars['driver bytes a manifest']['measured']} bytes a manifest"
+    linear = f"{bars['seconds a file, all over a tenth']['measured']:.2f} of the time"
+    ours, theirs = (
+        peer["ours"]["median"]["commit_seconds"],
+        statistics.median(peer["hadoop_warm_seconds"]),
+    )
+    return [
+        ("README.md", seconds),
+        (
+            "docs/operations.md",
+            f"{speed['files']:,} files took {warm['rename_seconds']:.1f} s to rename with four workers "
+            f"of 64, "
+            f"{ideal} % of the ideal, and {threads:.0f} s in one process",
+        ),
+        ("docs/operations.md", f"{slow:.2f} times the ideal"),
+        ("docs/operations.md", f"used {100 * min(even):.0f} to {100 * max(even):.0f} % of it"),
+        ("docs/architecture.md", f"peaked at {peak}"),
+        (
+            "docs/comparison.md",
+            f"a commit of {peer['files']:,} files took {ours:.2f} s here, and {theirs:.2f} s",
+        ),
+        ("docs/comparison.md", f"renamed {times:.1f} times as many files a second"),
+        (
+            "docs/comparison.md",
+            f"made {workers['8']:,.0f} renames a second where one made {workers['1']:.0f}",
+        ),
+        (
+            "docs/design/002-ranges-not-entries.md",
+            f"peaked at {peak}, {manifest}, and a file took {linear}",
+        ),
+        ("docs/design/002-ranges-not-entries.md", f"{slow:.2f} times the ideal"),
+        (
+            "docs/design/004-leases-and-fencing.md",
+            f"found {100 * min(even):.0f} to {100 * max(even):.0f} %",
+        ),
+        *costs_of_a_rename(),
+    ]
+
+
+def costs_of_a_rename() -> list[tuple[str, str]]:
+    """The tables of processor time a rename, 32 in flight."""
+    google = result("http_renames")["levels"]["32 in flight"]["median"]
+    azure = result("adls_renames")["levels"]["32 in flight"]["median"]
+    hdfs = result("hdfs_renames")["in_flight"]["32"]["median"]
+    ms = "ms of processor a rename"
+    rows = [
+        ("Google: ours", f"{google[f'GcsStore, {ms}']:.2f}"),
+        ("gcsfs' `mv_file`", f"{google[f'gcsfs mv_file, {ms}']:.2f}"),
+        ("Google's client, `move_blob`", f"{google[f'google-cloud-storage move_blob, {ms}']:.2f}"),
+        ("Azure: ours", f"{azure[f'AdlsStore, {ms}']:.2f}"),
+        (
+            "Microsoft's asynchronous client",
+            f"{azure[f'azure-storage-file-datalake aio rename_file, {ms}']:.2f}",
+        ),
+        ("adlfs, a copy and a delete", f"{azure[f'adlfs copy and delete, {ms}']:.2f}"),
+        ("HDFS: ours over RPC", f"{hdfs['HdfsStore: ms']:.3f}"),
+        ("hdfs-native's own fsspec", f"{hdfs['hdfs_native.fsspec mv: ms']:.3f}"),
+        ("WebHDFS: ours", f"{hdfs['WebHdfsStore: ms']:.2f}"),
+        ("fsspec's `webhdfs`", f"{hdfs['fsspec webhdfs mv: ms']:.2f}"),
+    ]
+    note = "docs/design/003-lean-http.md"
+    sdk = azure[f"AdlsStore with the SDK, {ms}"]
+    return [
+        *(("docs/comparison.md", f"| {client} | {value} |") for client, value in rows),
+        *((note, f"| {client} | {value} |") for client, value in rows[:2]),
+        (note, f"| Google's `move_blob` | {rows[2][1]} |"),
+        *((note, f"| {client} | {value} |") for client, value in rows[3:5]),
+        (note, f"| ours with Microsoft's client as transport | {sdk:.2f} |"),
+    ]
+
+
+@pytest.mark.parametrize(("page", "text"), figures())
+def test_a_page_says_what_was_measured(page: str, text: str):
+    words = " ".join((ROOT / page).read_text().split())
+    assert text in words

@@ -1,0 +1,122 @@
+"""How each fenced block of README.md and docs/ is tried, or why it cannot be tried here.
+
+A block is named by its page, its heading and, from the second under a heading on, its number. One that
+is in none of these tables fails `test_blocks.py`. A block runs as printed; only what a reader has and a
+test has not, as a directory that all nodes mount or the address of a cluster, is put in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Blocks that are run one after another in one scratch directory, after the preparation `given`."""
+
+    blocks: tuple[str, ...]
+    given: str = "nothing"
+
+
+PLAIN = (
+    Run(("README.md: As a job of its own 2",), given="a recorded job"),
+    Run(("README.md: Without Spark, from any Python tasks",)),
+    Run(("docs/index.md: A first job", "docs/index.md: A first job 2")),
+    Run(("docs/python_api.md: Python API",)),
+    Run(("docs/python_api.md: What happens meanwhile",)),
+    Run(("docs/command_line.md: Command line",), given="a job of three tasks"),
+    Run(("docs/command_line.md: Variables",), given="a job of three tasks"),
+    Run(("docs/command_line.md: Completion",), given="a committed table"),
+)
+"""Python or bash, without Ray and Spark."""
+
+CONTRACT = "docs/stores/README.md: Your own store"
+"""Run by pytest, with a store of memory."""
+
+RAY = (
+    "README.md: Without Spark, from any Python tasks 2",
+    "docs/ray.md: Who does what",
+    "docs/python_writers.md: Ray Data",
+)
+"""On a Ray cluster of this machine, in one driver, in this order."""
+
+SPARK_4 = "docs/python_writers.md: Spark 4, as a data source"
+
+SPARK = (
+    "docs/spark_settings.md: Settings of a Spark job",
+    "README.md: In a Spark session that runs already",
+    "README.md: As a job of its own",
+    "docs/python_writers.md: Spark, by a function",
+    SPARK_4,
+)
+"""In one Spark session, which the first of them makes, beside a Ray cluster, in this order."""
+
+LOGGING = "docs/jvm_drivers.md: Progress, answers and errors"
+"""A part of Spark's settings for logs, with which the next is run."""
+
+CHILD = "docs/jvm_drivers.md: In a child process"
+ON_RAY = "docs/jvm_drivers.md: On a Ray cluster"
+"""Run by bash, with Spark's programs on its PATH."""
+
+SYNOPSES = ("docs/doctor.md: The doctor",)
+"""Usage, with brackets: every option that it names must be one of the command."""
+
+OUTPUT = {
+    "docs/spark.md: While it waits": "tests/report/test_heartbeat.py",
+}
+"""What is printed, and the test that has the same."""
+
+PICTURES = (
+    "docs/architecture.md: The rooms, and what may know what",
+    "docs/architecture.md: One commit",
+)
+"""Drawings of text; the paths in them are looked at."""
+
+ELSEWHERE = "is run as printed, or compared with what is shown, by tests/test_events_page.py"
+INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
+MINUTES = "takes minutes; the files that it names are looked for"
+ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"
+
+NOT_RUN = {
+    "docs/events.md: On the screen": ELSEWHERE,
+    "docs/events.md: On the screen 2": ELSEWHERE,
+    "docs/events.md: As JSON lines": ELSEWHERE,
+    "docs/events.md: As JSON lines 2": ELSEWHERE,
+    "docs/events.md: As OpenTelemetry spans 2": ELSEWHERE,
+    "docs/events.md: As OpenTelemetry spans 3": ELSEWHERE,
+    "docs/events.md: As OpenTelemetry spans": INSTALLS,
+    "README.md: Two commands": "is what CI runs, and sets up environments; the targets are looked for",
+    "docs/index.md: Install": INSTALLS,
+    "docs/python_writers.md: Writing from Python": INSTALLS,
+    "docs/stores/adls.md: Azure Data Lake Storage Gen2": INSTALLS,
+    "docs/stores/gcs.md: Google Cloud Storage": INSTALLS,
+    "docs/stores/hdfs.md: HDFS": INSTALLS,
+    "docs/ray.md: What it costs": MINUTES,
+    "docs/spark.md: Shown by": MINUTES,
+    "docs/stores/gcs.md: What is proven, and by what": MINUTES,
+    "docs/stores/hdfs.md: What is proven, and by what": MINUTES,
+    "docs/stores/README.md: At your own risk": ACCOUNT,
+    "docs/stores/adls.md: Azure Data Lake Storage Gen2 2": ACCOUNT,
+    "docs/stores/gcs.md: Google Cloud Storage 2": ACCOUNT,
+    "docs/stores/hdfs.md: HDFS 2": ACCOUNT,
+    "docs/stores/hdfs.md: What is used": ACCOUNT,
+}
+"""Cannot run here, and why."""
+
+
+def all_names() -> list[str]:
+    """Every block that is in one of the tables."""
+    plain = [name for run in PLAIN for name in run.blocks]
+    return [
+        *plain,
+        CONTRACT,
+        *RAY,
+        *SPARK,
+        LOGGING,
+        CHILD,
+        ON_RAY,
+        *SYNOPSES,
+        *OUTPUT,
+        *PICTURES,
+        *NOT_RUN,
+    ]
