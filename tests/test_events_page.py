@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.cli.progress import loaded_text
+from ray_committer.cli.lines import loaded_text
 from ray_committer.events import JobLoaded
 from ray_committer.report.amounts import counted, seconds_text
 from ray_committer.report.heartbeat import files_text, size_texts, speed_texts, standing_line

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from ray_committer.cli.progress import interrupt_lines
+from ray_committer.cli.lines import interrupt_lines
 from ray_committer.errors import CommitCancelledError
 
 

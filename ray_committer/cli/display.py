@@ -21,7 +21,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from ray_committer.cli.progress import Shown, interrupt_lines, loaded_text
+from ray_committer.cli.lines import Shown, interrupt_lines, loaded_text
 from ray_committer.events import Event, JobLoaded, StageEnded
 from ray_committer.protocol import statistic_names as names
 from ray_committer.report.amounts import counted, seconds_text

@@ -1,41 +1,15 @@
 """What a person sees of a commit while it runs, on standard error.
 
-On a terminal that is a display which is drawn anew; anywhere else, as in a scheduler's log, a line each
-ten seconds and what is worth one at once.
+On a terminal that is a display which is drawn anew; anywhere else lines.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 
-import click
-
-from ray_committer.events import Event, EventSink, JobLoaded, StageEnded, StageStarted
-from ray_committer.protocol import statistic_names as names
-from ray_committer.report.amounts import bytes_text, counted, seconds_text
-from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
-from ray_committer.report.pace import stage_name
-
-_TOLD_STAGES = (names.LOAD_MANIFESTS, names.RENAME_FILES)
-_LONG_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Where events go that are shown, and what a signal handler says that interrupts it."""
-
-    event: EventSink
-    interrupt: Callable[[str], None]
-
-
-def tell(line: str) -> None:
-    """Write a line; a reader that is gone, as a Spark driver that died, does not end the commit."""
-    with suppress(OSError):
-        click.echo(line, err=True)
+from ray_committer.cli.lines import Shown, lines
 
 
 def progress() -> AbstractContextManager[Shown]:
@@ -45,37 +19,3 @@ def progress() -> AbstractContextManager[Shown]:
     from ray_committer.cli.display import display  # only here, since it takes a while to import
 
     return display()
-
-
-@contextmanager
-def lines(*, every: float = EVERY_SECONDS) -> Iterator[Shown]:
-    """Write what is worth a line when it happens, and how far the commit is `every` so many seconds."""
-    with heartbeat("  ", _tell_stage, tell, every=every) as sink:
-        yield Shown(sink, interrupt_lines)
-
-
-def interrupt_lines(text: str) -> None:
-    """Write a line from a signal handler, which may have interrupted a write to the same stream."""
-    with suppress(OSError):
-        os.write(2, f"ray-committer: {text}\n".encode())
-
-
-def _tell_stage(event: Event) -> None:
-    """Say what begins that may take long, how much it is, and what took long."""
-    if isinstance(event, StageStarted) and event.stage in _TOLD_STAGES:
-        tell(f"  {stage_name(event.stage)}")
-    elif isinstance(event, JobLoaded):
-        tell(f"  {loaded_text(event)}")
-    elif isinstance(event, StageEnded) and _is_worth_a_line(event):
-        tell(f"  {stage_name(event.stage)} took {seconds_text(event.seconds)}")
-
-
-def _is_worth_a_line(ended: StageEnded) -> bool:
-    return ended.seconds >= _LONG_SECONDS and ended.stage != names.COMMIT_JOB  # the report has that
-
-
-def loaded_text(job: JobLoaded) -> str:
-    """What the commit is to put in place."""
-    manifests = counted(job.manifests, "task manifest")
-    text = f"{counted(job.files, 'file')}, {bytes_text(job.bytes)}, of {manifests}"
-    return f"{text}; an earlier run had begun to move them" if job.resumed else text

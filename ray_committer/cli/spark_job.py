@@ -17,7 +17,7 @@ import msgspec
 
 from ray_committer import api
 from ray_committer.cli.cancel import cancel_on_signals
-from ray_committer.cli.progress import lines, tell
+from ray_committer.cli.lines import lines, tell
 from ray_committer.errors import RayCommitterError
 from ray_committer.report.text import report_lines
 from ray_committer.spark.driver_settings import settings_of

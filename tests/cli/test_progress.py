@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.cli.progress import lines
+from ray_committer.cli.lines import lines
 from ray_committer.events import JobLoaded, Notice, StageEnded, StageStarted
 from tests.cli.terminal import Terminal
 
