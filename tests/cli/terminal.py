@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import pyte
 
-ROWS = 24
+ROWS = 40
 
 
 class Terminal:
