@@ -20,6 +20,7 @@ from tests.integration.spark.jvm import environment
 from tests.integration.spark.metered import compiled
 
 pytestmark = [
+    pytest.mark.one_spark,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark-scripts"),
     pytest.mark.timeout(300),
