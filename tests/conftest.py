@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -13,8 +12,14 @@ import ray_committer
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from tests.servers.ports import free_port
 
 WriteJob = Callable[..., JobAttempt]
+
+# All clusters of a test process and what joins them have one token. Ray reads the mode once a process,
+# and `ray.init` sets it for local clusters alone; where cluster and driver differ, no actor starts.
+os.environ["RAY_AUTH_MODE"] = "token"
+os.environ["RAY_AUTH_TOKEN"] = "of-the-tests-" + "0" * 32
 
 
 @pytest.fixture
@@ -71,12 +76,6 @@ def visible_files(root: Path) -> dict[str, str]:
         if path.is_file() and relative.parts[0] not in ("_temporary", "_SUCCESS"):
             found[str(relative)] = path.read_text()
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

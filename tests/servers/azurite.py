@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from tests.conftest import free_port
+from tests.servers.ports import free_port
 
 PACKAGES = ("azurite@3.37.0", f"node-linux-{ {'aarch64': 'arm64'}.get(platform.machine(), 'x64') }@22")
 ACCOUNT = "flataccount"

@@ -13,6 +13,7 @@ import pytest
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.spark import install
+from tests.servers.ports import free_port
 
 
 def connect_session() -> Any:
@@ -41,24 +42,29 @@ def test_what_is_no_session_at_all_is_named_by_its_class(thing: Any):
 
 
 CLIENT = """
-from ray.util.client.ray_client_helpers import ray_start_client_server
+import sys
 import ray
 import ray_committer
+from ray._private.client_mode_hook import disable_client_hook
+from ray.util.client import ray as client
+from ray.util.client.server.server import serve
 from ray_committer.executors.choose import reachable_ray
 from ray_committer.spark.session import _require_ray
 
-def connect(job_config=None, **options):
-    from ray._private.client_mode_hook import disable_client_hook
-    with disable_client_hook():
-        return ray.init(address="local", num_cpus=1, include_dashboard=False)
-
-with ray_start_client_server(ray_connect_handler=connect):
-    print("CONNECTED", ray.is_initialized(), reachable_ray())
-    for ask in (_require_ray, lambda: ray_committer.commit_pool().__enter__()):
-        try:
-            ask()
-        except ray_committer.errors.RayCommitterError as e:
-            print("REFUSED", e)
+with disable_client_hook():
+    ray.init(address="local", num_cpus=1, include_dashboard=False)
+address, port = sys.argv[1].split(":")
+server = serve(address, int(port), ray_connect_handler=lambda job_config, **options: None)
+client._inside_client_test = True  # the server may be in this process
+client.connect(sys.argv[1])
+print("CONNECTED", ray.is_initialized(), reachable_ray())
+for ask in (_require_ray, lambda: ray_committer.commit_pool().__enter__()):
+    try:
+        ask()
+    except ray_committer.errors.RayCommitterError as e:
+        print("REFUSED", e)
+client.disconnect()
+server.stop(0)
 """
 
 
@@ -67,16 +73,17 @@ with ray_start_client_server(ray_connect_handler=connect):
 def test_a_connection_through_ray_client_is_refused_by_name_with_what_to_do():
     environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
     finished = subprocess.run(
-        [sys.executable, "-c", CLIENT],
+        [sys.executable, "-c", CLIENT, f"127.0.0.1:{free_port()}"],
         env={**environment, "RAY_USAGE_STATS_ENABLED": "0"},
         capture_output=True,
         text=True,
         timeout=150,
         check=False,
     )
+    assert finished.returncode == 0, finished.stderr
     said = [line for line in finished.stdout.splitlines() if line.startswith(("CONN", "REFUSED"))]
-    assert said[0] == "CONNECTED True None", finished.stderr
-    assert len(said) == 3
+    assert said[0] == "CONNECTED True None"
+    assert len(said) == 3, finished.stderr
     for line in said[1:]:
         assert "connected to Ray through Ray Client (ray://)" in line
         assert "ray.init(address='auto')" in line

@@ -25,7 +25,7 @@ from aiohttp import web
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.stores.http import HttpClient
-from tests.conftest import free_port
+from tests.servers.ports import free_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -101,7 +101,9 @@ def test_prometheus_has_an_answer_for_every_panel(scraped: Scraped, query):
     assert found
     for sample in found:
         assert set(query.legend_labels) == set(sample["metric"]) - {"__name__"}
-    assert any(float(sample["value"][1]) > 0 for sample in found)
+    # What happened before the first scrape has no rate: the few failures all may have.
+    if query.panel != "Failed, throttled and repeated requests a second":
+        assert any(float(sample["value"][1]) > 0 for sample in found)
 
 
 def answer(scraped: Scraped, panel: str) -> dict[str, float]:

@@ -98,7 +98,8 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
     check(report, dest, written)
     lost = report.lost_workers
     assert len(lost) >= 2
-    assert all(one.node and one.process and one.cause for one in lost)
+    assert all(one.cause for one in lost)
+    assert any(one.node and one.process for one in lost)  # one that dies as it starts has told neither
     assert report.shards_requeued >= 1
     assert report.findings[0].startswith(f"{len(lost)} workers were lost and replaced: worker ")
     assert sum(row.files for row in report.worker_rows) == len(written)

@@ -19,8 +19,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("LC_ALL", "C.UTF-8")
     os.environ["PYSPARK_PYTHON"] = sys.executable  # the tasks of Python writers need this package
     home = tmp_path_factory.mktemp("spark")
-    # What Spark starts joins Ray clusters as this process does; ray.init sets this, but later.
-    os.environ["RAY_AUTH_MODE"] = "token"
     session = (
         SparkSession.builder.master("local[2,3]")
         .config("spark.ui.enabled", "false")
@@ -30,7 +28,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.execution.pythonUDF.arrow.enabled", "false")
         .getOrCreate()
     )
-    os.environ.pop("RAY_AUTH_MODE")
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -14,10 +14,10 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.conftest import free_port
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.jvm import environment
 from tests.integration.spark.metered import compiled
+from tests.servers.ports import free_port
 
 pytestmark = [
     pytest.mark.one_spark,

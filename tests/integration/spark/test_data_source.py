@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,7 +187,6 @@ def test_the_commit_joins_the_ray_cluster_of_the_address(
         save(rows, dest, partition_by="p", ray_address=context.address_info["gcs_address"])
     finally:
         ray.shutdown()
-        os.environ.pop("RAY_AUTH_MODE", None)
     assert spark.read.parquet(str(dest)).count() == 600
     success = json.loads((dest / "_SUCCESS").read_bytes())
     assert success["diagnostics"]["executor"] == "ray"

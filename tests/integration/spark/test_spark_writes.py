@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 
@@ -322,4 +321,3 @@ def test_df_write_commits_on_ray_and_never_starts_another_one(spark, rows, tmp_p
     finally:
         uninstall(spark)
         ray.shutdown()
-        os.environ.pop("RAY_AUTH_MODE", None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -243,6 +242,5 @@ def test_the_commit_runs_on_the_ray_of_the_driver(spark, rows: DataFrame, tmp_pa
         assert (report.executor, report.workers, report.moved) == ("ray", 2, 12)
     finally:
         ray.shutdown()
-        os.environ.pop("RAY_AUTH_MODE", None)
     assert json.loads((tmp_path / "t" / "_SUCCESS").read_bytes())["committer"] == "ray_committer"
     assert spark.read.parquet(str(tmp_path / "t")).count() == 600
