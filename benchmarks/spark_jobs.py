@@ -54,7 +54,7 @@ def child(directory: Path, job: MeteredJob) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     price(job.millis / 1000)
     if job.executor != "ray":
-        print(json.dumps(run(directory, job)))
+        print(json.dumps(run(directory, [job])[0]))
         return
     import ray
 
@@ -69,7 +69,7 @@ def child(directory: Path, job: MeteredJob) -> None:
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, runtime_env=hook)
     options = ray_committer.CommitOptions(workers=2, worker_threads=32)
     with ray_committer.commit_pool(options) as pool:
-        print(json.dumps(run(directory, job, executor=pool)))
+        print(json.dumps(run(directory, [job], executor=pool)[0]))
 
 
 def price(seconds: float) -> None:

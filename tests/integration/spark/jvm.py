@@ -34,8 +34,9 @@ appender.file.layout.pattern = %p %c{{1}}: %m%n%ex
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment, in which every Python finds this source tree."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **more}
+    """This process's environment without its token of Ray; every Python finds this source tree."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
+    return {**inherited, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **more}
 
 
 def path_with_command(directory: Path) -> str:

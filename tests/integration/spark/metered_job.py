@@ -1,6 +1,6 @@
-"""One Spark job in a driver of its own: how long it took, and what the driver asked of the store.
+"""Spark jobs in a driver of their own: how long each took, and what was asked of the store.
 
-``python metered_job.py DIRECTORY '{"committer": ..., "job": ..., ...}'`` prints one JSON line.
+``python metered_job.py DIRECTORY '{"committer": ..., "job": ..., ...}' ...`` prints one JSON line a job.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,39 +49,46 @@ class MeteredJob:
     executor: str = "auto"
 
 
-def run(directory: Path, job: MeteredJob, executor: Any = "auto") -> dict[str, object]:
-    """Write a table, measured; a small one before, so that what starts once has started."""
-    spark = _session(directory, job)
+def run(directory: Path, jobs: Sequence[MeteredJob], executor: Any = "auto") -> list[dict[str, Any]]:
+    """Run jobs one after another, in a session that is made for the committer of the first."""
+    spark = _session(directory, jobs[0].committer)
     try:
-        dest = str(directory / "table")
-        frame = _rows(spark, job.partitions, job.files)
-        if job.committer == "ours":
-            install(spark, executor=executor)
-        _write(_rows(spark, 4, 4), f"{dest}-before", "append", job)
-        if job.job != "append":
-            _write(frame, dest, "append", job)
-        reset_counts(spark, millis=job.millis)
-        started = time.time()
-        _write(frame, dest, "append" if job.job == "append" else "overwrite", job)
-        ended = time.time()
-        found = counts(spark)
-        return {
-            "seconds": ended - started,
-            "commit_seconds": ended - last_task_ended(spark),
-            "driver": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "driver"},
-            "tasks": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "task"},
-            "written": written(spark),
-            "rows": spark.read.parquet(dest).count(),
-        }
+        return [
+            _measure(spark, directory / str(number), job, executor) for number, job in enumerate(jobs)
+        ]
     finally:
         spark.stop()
 
 
-def _session(directory: Path, job: MeteredJob) -> SparkSession:
+def _measure(spark: SparkSession, directory: Path, job: MeteredJob, executor: Any) -> dict[str, Any]:
+    """Write a table, measured; a small one before, so that what starts once has started."""
+    if job.committer == "ours":
+        install(spark, executor=executor)
+    dest = str(directory / "table")
+    frame = _rows(spark, job.partitions, job.files)
+    _write(_rows(spark, 4, 4), f"{dest}-before", "append", job)
+    if job.job != "append":
+        _write(frame, dest, "append", job)
+    reset_counts(spark, millis=job.millis)
+    started = time.time()
+    _write(frame, dest, "append" if job.job == "append" else "overwrite", job)
+    ended = time.time()
+    found, wrote = counts(spark), written(spark)
+    reset_counts(spark)
+    return {
+        "seconds": ended - started,
+        "commit_seconds": ended - last_task_ended(spark),
+        "driver": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "driver"},
+        "tasks": {f"{what} {kind}": n for (who, what, kind), n in found.items() if who == "task"},
+        "written": wrote,
+        "rows": spark.read.parquet(dest).count(),
+    }
+
+
+def _session(directory: Path, committer: str) -> SparkSession:
     builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.shuffle.partitions", str(job.files))
     builder = builder.config("spark.sql.adaptive.enabled", "false")
-    for key, value in (_SETTINGS[job.committer] | metered_conf(directory)).items():
+    for key, value in (_SETTINGS[committer] | metered_conf(directory)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -101,5 +109,5 @@ def _write(frame: DataFrame, dest: str, mode: str, job: MeteredJob) -> None:
 
 
 if __name__ == "__main__":
-    root = Path(sys.argv[1])
-    print(json.dumps(run(root, MeteredJob(**json.loads(sys.argv[2])))))
+    for result in run(Path(sys.argv[1]), [MeteredJob(**json.loads(job)) for job in sys.argv[2:]]):
+        print(json.dumps(result))
