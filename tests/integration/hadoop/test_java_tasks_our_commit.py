@@ -319,7 +319,7 @@ def test_manifests_that_a_foreign_clean_up_deleted_are_named_as_such(
     other.run_task(0, {"b": b"2"})
     other.commit_job()
     assert not (job.destination / "_temporary").exists()
-    with pytest.raises(RayCommitterError, match="another job's clean-up may have deleted"):
+    with pytest.raises(RayCommitterError, match="another job's clean-up has deleted it"):
         commit(job)
     with pytest.raises(MissingManifestsError, match="1 tasks succeeded"):
         commit(job, expected_tasks=1, job_attempt=0)
