@@ -1,11 +1,11 @@
 """Is a Spark job ever slower with us than with Spark's own committers, and how much is a commit faster?
 
-The same job end to end, its tasks' commits included, in a driver of its own: an append of two files, one
-of 2,000 files in 200 partitions, and a dynamic overwrite of as many, at 0 and at 20 ms a request, which
-both the JVM and our processes pay. Before what is measured, each driver writes a small table.
-Spark's default is Hadoop's v1. Hadoop's manifest committer needs Hadoop 3.5 and so PySpark 4. Ours is
-`executor="auto"`, which takes threads in the driver's Python for jobs as small as these, and workers on
-Ray in a pool that has started.
+The same job end to end, its tasks' commits included: an append of two files, one of 2,000 files in 200
+partitions, and a dynamic overwrite of as many, at 0 and at 20 ms a request, which both the JVM and our
+processes pay. All committers take turns in one driver, each round in another order, and before what is
+measured each writes a small table. Spark's default is Hadoop's v1. Hadoop's manifest committer needs
+Hadoop 3.5 and so PySpark 4. Ours is `executor="auto"`, which takes threads in the driver's Python for
+jobs as small as these, and workers on Ray in a pool that has started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,46 +30,60 @@ from tests.integration.spark.metered_job import MeteredJob, run
 SIZES = {"two files": (1, 2), "2,000 files": (200, 10)}
 MILLIS = (0, 20)
 JOBS = {"two files": ("append",), "2,000 files": ("append", "dynamic")}
+COMMITTERS = ("v1", "manifest", "ours", "ours on Ray")
+ROUNDS = {0: 5, 20: 1}
+"""At 20 ms Spark's own takes minutes, most of it asleep, which hardly differs from run to run."""
 BINDING = Path(__file__).parent / "java" / "ManifestBinding.java"
 
 
-def measure(job: MeteredJob) -> dict[str, float]:
-    """Run one job in a driver of its own."""
+def measure(job: str, millis: int, partitions: int, files: int) -> dict[str, Any]:
+    """The rounds of each committer, in a driver of their own."""
+    jobs = []
+    for turn in range(ROUNDS[millis]):
+        first = turn % len(COMMITTERS)
+        order = COMMITTERS[first:] + COMMITTERS[:first]
+        jobs += [MeteredJob(committer, job, millis, partitions, files) for committer in order]
     directory = tempfile.mkdtemp(prefix="spark-jobs-")
+    command = [sys.executable, __file__, "--child", directory]
+    command += [json.dumps(asdict(job)) for job in jobs]
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in COMMITTERS}
     try:
-        command = [sys.executable, __file__, "--child", directory, json.dumps(asdict(job))]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-        assert result.returncode == 0, result.stderr[-3000:]
-        found = json.loads(result.stdout.splitlines()[-1])
-        assert found["rows"] == job.partitions * job.files * 10
-        return {"seconds": found["seconds"], "commit_seconds": found["commit_seconds"]}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+            assert driver.stdout is not None
+            for one, line in zip(jobs, driver.stdout, strict=True):
+                found = json.loads(line)
+                assert found["rows"] == partitions * files * 10
+                taken = {name: found[name] for name in ("seconds", "commit_seconds")}
+                rounds[one.committer].append(taken)
+                print(one, taken, file=sys.stderr)
+        assert driver.returncode == 0
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+    return {"rounds": rounds, "median": {name: harness.medians(one) for name, one in rounds.items()}}
 
 
-def child(directory: Path, job: MeteredJob) -> None:
-    """Let our store cost what Hadoop's does, in this process and on Ray's workers, and run the job."""
-    jars = Path(pyspark.__file__).parent / "jars"
-    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), str(BINDING)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    price(job.millis / 1000)
-    if job.executor != "ray":
-        print(json.dumps(run(directory, [job])[0]))
-        return
+def child(directory: Path, jobs: list[MeteredJob]) -> None:
+    """Let our store cost what Hadoop's does, in this process and on Ray's workers, and run the jobs."""
     import ray
 
     import ray_committer
 
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), str(BINDING)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    millis = jobs[0].millis
+    price(millis / 1000)
     path = os.pathsep.join(str(Path(__file__).parents[up]) for up in (0, 1))
 
     def price_a_worker() -> None:
-        price(job.millis / 1000)
+        price(millis / 1000)
 
     hook = {"worker_process_setup_hook": price_a_worker, "env_vars": {"PYTHONPATH": path}}
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, runtime_env=hook)
     options = ray_committer.CommitOptions(workers=2, worker_threads=32)
     with ray_committer.commit_pool(options) as pool:
-        print(json.dumps(run(directory, [job], executor=pool)[0]))
+        for found in run(directory, jobs, pool):
+            print(json.dumps(found), flush=True)
 
 
 def price(seconds: float) -> None:
@@ -79,20 +93,12 @@ def price(seconds: float) -> None:
 
 
 def main() -> None:
-    jobs = {}
-    for size, (partitions, files) in SIZES.items():
-        for millis in MILLIS:
-            for job in JOBS[size]:
-                committers = {
-                    "ours": MeteredJob("ours", job, millis, partitions, files),
-                    "v1": MeteredJob("v1", job, millis, partitions, files),
-                    "manifest": MeteredJob("manifest", job, millis, partitions, files),
-                }
-                rounds = 2
-                if size == "2,000 files":
-                    committers["ours on Ray"] = replace(committers["ours"], executor="ray")
-                    rounds = 1 if millis else 2  # Spark's own takes minutes here, most of it asleep
-                jobs[f"{job} of {size}, {millis} ms"] = rounds_of(committers, rounds)
+    jobs = {
+        f"{job} of {size}, {millis} ms": measure(job, millis, *SIZES[size])
+        for size in SIZES
+        for millis in MILLIS
+        for job in JOBS[size]
+    }
     harness.save("spark_jobs", __doc__ or "", {"spark": pyspark.__version__, "jobs": jobs}, bars(jobs))
 
 
@@ -114,21 +120,11 @@ def bars(jobs: dict[str, dict[str, Any]]) -> dict[str, tuple[float, str, float]]
     return found
 
 
-def rounds_of(jobs: dict[str, MeteredJob], number: int) -> dict[str, Any]:
-    """Each committer in turn, `number` times."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
-    for _ in range(number):
-        for name, job in jobs.items():
-            found[name].append(measure(job))
-            print(name, job.job, job.millis, job.files, found[name][-1], file=sys.stderr)
-    return {"rounds": found, "median": {name: harness.medians(values) for name, values in found.items()}}
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--child", nargs=2)
+    parser.add_argument("--child", nargs="+")
     given = parser.parse_args().child
     if given:
-        child(Path(given[0]), MeteredJob(**json.loads(given[1])))
+        child(Path(given[0]), [MeteredJob(**json.loads(job)) for job in given[1:]])
     else:
         main()

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
-from ray_committer.spark import install
+from ray_committer.executors.base import CommitPool
+from ray_committer.spark import install, uninstall
 from tests.integration.spark.metered import (
     counts,
     last_task_ended,
@@ -25,20 +28,14 @@ from tests.integration.spark.metered import (
     written,
 )
 
-_ALGORITHM = "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version"
-_SETTINGS = {
-    "ours": {},
-    "v1": {_ALGORITHM: "1"},
-    "v2": {_ALGORITHM: "2"},
-    "manifest": {"spark.sql.parquet.output.committer.class": "ManifestBinding"},
-}
+_MANIFEST = ("spark.sql.parquet.output.committer.class", "ManifestBinding")
 
 
 @dataclass(frozen=True, slots=True)
 class MeteredJob:
     """What is written: `files` in each of `partitions`; `job` is append, overwrite or dynamic.
 
-    committer: "ours", or "v1" and "v2", the algorithms of Spark's own, or "manifest", Hadoop's.
+    committer: "ours", "ours on Ray", "v1", which is Spark's own, or "manifest", Hadoop's.
     """
 
     committer: str
@@ -46,24 +43,47 @@ class MeteredJob:
     millis: int = 0
     partitions: int = 4
     files: int = 2
-    executor: str = "auto"
 
 
-def run(directory: Path, jobs: Sequence[MeteredJob], executor: Any = "auto") -> list[dict[str, Any]]:
-    """Run jobs one after another, in a session that is made for the committer of the first."""
-    spark = _session(directory, jobs[0].committer)
+def run(
+    directory: Path, jobs: Iterable[MeteredJob], pool: CommitPool | None = None
+) -> Iterator[dict[str, Any]]:
+    """Run jobs one after another in one session; `pool` is for those on Ray."""
+    spark = _session(directory)
     try:
-        return [
-            _measure(spark, directory / str(number), job, executor) for number, job in enumerate(jobs)
-        ]
+        for number, job in enumerate(jobs):
+            with _committer(spark, job, pool):
+                yield _measure(spark, directory / str(number), job)
+            shutil.rmtree(directory / str(number))
     finally:
         spark.stop()
 
 
-def _measure(spark: SparkSession, directory: Path, job: MeteredJob, executor: Any) -> dict[str, Any]:
+def _session(directory: Path) -> SparkSession:
+    builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.adaptive.enabled", "false")
+    for key, value in metered_conf(directory).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+@contextmanager
+def _committer(spark: SparkSession, job: MeteredJob, pool: CommitPool | None) -> Iterator[None]:
+    if job.committer.startswith("ours"):
+        install(spark, executor="auto" if job.committer == "ours" else pool)
+    elif job.committer == "manifest":
+        spark.conf.set(*_MANIFEST)
+    yield
+    if job.committer.startswith("ours"):
+        uninstall(spark)
+    elif job.committer == "manifest":
+        spark.conf.unset(_MANIFEST[0])
+
+
+def _measure(spark: SparkSession, directory: Path, job: MeteredJob) -> dict[str, Any]:
     """Write a table, measured; a small one before, so that what starts once has started."""
-    if job.committer == "ours":
-        install(spark, executor=executor)
     dest = str(directory / "table")
     frame = _rows(spark, job.partitions, job.files)
     _write(_rows(spark, 4, 4), f"{dest}-before", "append", job)
@@ -83,16 +103,6 @@ def _measure(spark: SparkSession, directory: Path, job: MeteredJob, executor: An
         "written": wrote,
         "rows": spark.read.parquet(dest).count(),
     }
-
-
-def _session(directory: Path, committer: str) -> SparkSession:
-    builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.adaptive.enabled", "false")
-    for key, value in (_SETTINGS[committer] | metered_conf(directory)).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
 
 
 def _rows(spark: SparkSession, partitions: int, files: int) -> DataFrame:

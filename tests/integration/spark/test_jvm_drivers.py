@@ -111,9 +111,9 @@ def test_a_deferred_commit_is_only_recorded(spark, configure, rows: DataFrame, t
     assert spark.read.parquet(str(dest)).count() == 600
 
 
-def test_a_request_that_names_20000_tasks_reaches_the_child(spark, configure, dest: Path):
+def test_a_request_that_names_5000_tasks_reaches_the_child(spark, configure, dest: Path):
     configure(command=COMMAND, threads="4")
-    request = json.dumps(request_of_many_tasks(dest, 20_000))
+    request = json.dumps(request_of_many_tasks(dest, 5_000))
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     assert _bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
     assert b'"jobId": "many"' in (dest / "_SUCCESS").read_bytes()
