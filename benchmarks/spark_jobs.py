@@ -2,10 +2,10 @@
 
 The same job end to end, its tasks' commits included: an append of two files, one of 2,000 files in 200
 partitions, and a dynamic overwrite of as many, at 0 and at 20 ms a request, which both the JVM and our
-processes pay. All committers take turns in one driver, each round in another order, and before what is
+processes pay. The committers take turns in one driver, each round in another order, and before what is
 measured each writes a small table. Spark's default is Hadoop's v1. Hadoop's manifest committer needs
 Hadoop 3.5 and so PySpark 4. Ours is `executor="auto"`, which takes threads in the driver's Python for
-jobs as small as these, and workers on Ray in a pool that has started.
+jobs as small as these; and, in a driver that is connected to Ray, workers in a pool that has started.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,72 +26,91 @@ from typing import Any
 import harness
 import pyspark
 
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.executors.base import CommitPool
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.integration.spark.metered_job import MeteredJob, run
 
 SIZES = {"two files": (1, 2), "2,000 files": (200, 10)}
 MILLIS = (0, 20)
 JOBS = {"two files": ("append",), "2,000 files": ("append", "dynamic")}
-COMMITTERS = ("v1", "manifest", "ours", "ours on Ray")
-ROUNDS = {0: 5, 20: 1}
+TURNS = ("v1", "manifest", "ours")
+ON_RAY = ("ours on Ray",)
+ROUNDS = {0: 3, 20: 1}
 """At 20 ms Spark's own takes minutes, most of it asleep, which hardly differs from run to run."""
 BINDING = Path(__file__).parent / "java" / "ManifestBinding.java"
 
 
 def measure(job: str, millis: int, partitions: int, files: int) -> dict[str, Any]:
-    """The rounds of each committer, in a driver of their own."""
-    jobs = []
-    for turn in range(ROUNDS[millis]):
-        first = turn % len(COMMITTERS)
-        order = COMMITTERS[first:] + COMMITTERS[:first]
-        jobs += [MeteredJob(committer, job, millis, partitions, files) for committer in order]
+    """The rounds of each committer and their medians."""
+    rounds: dict[str, list[dict[str, float]]] = {}
+    for committers in (TURNS, ON_RAY):
+        jobs = []
+        for turn in range(ROUNDS[millis]):
+            first = turn % len(committers)
+            order = committers[first:] + committers[:first]
+            jobs += [MeteredJob(committer, job, millis, partitions, files) for committer in order]
+        for one, taken in zip(jobs, in_one_driver(jobs), strict=True):
+            rounds.setdefault(one.committer, []).append(taken)
+    return {"rounds": rounds, "median": {name: harness.medians(one) for name, one in rounds.items()}}
+
+
+def in_one_driver(jobs: list[MeteredJob]) -> Iterator[dict[str, float]]:
+    """How long each job took, as they end."""
     directory = tempfile.mkdtemp(prefix="spark-jobs-")
     command = [sys.executable, __file__, "--child", directory]
     command += [json.dumps(asdict(job)) for job in jobs]
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in COMMITTERS}
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
             assert driver.stdout is not None
-            for one, line in zip(jobs, driver.stdout, strict=True):
+            for job, line in zip(jobs, driver.stdout, strict=True):
                 found = json.loads(line)
-                assert found["rows"] == partitions * files * 10
+                assert found["rows"] == job.partitions * job.files * 10
                 taken = {name: found[name] for name in ("seconds", "commit_seconds")}
-                rounds[one.committer].append(taken)
-                print(one, taken, file=sys.stderr)
+                print(job, taken, file=sys.stderr)
+                yield taken
         assert driver.returncode == 0
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    return {"rounds": rounds, "median": {name: harness.medians(one) for name, one in rounds.items()}}
 
 
 def child(directory: Path, jobs: list[MeteredJob]) -> None:
     """Let our store cost what Hadoop's does, in this process and on Ray's workers, and run the jobs."""
-    import ray
-
-    import ray_committer
-
     jars = Path(pyspark.__file__).parent / "jars"
     command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), str(BINDING)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    millis = jobs[0].millis
-    price(millis / 1000)
-    path = os.pathsep.join(str(Path(__file__).parents[up]) for up in (0, 1))
-
-    def price_a_worker() -> None:
-        price(millis / 1000)
-
-    hook = {"worker_process_setup_hook": price_a_worker, "env_vars": {"PYTHONPATH": path}}
-    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, runtime_env=hook)
-    options = ray_committer.CommitOptions(workers=2, worker_threads=32)
-    with ray_committer.commit_pool(options) as pool:
+    price(jobs[0].millis)
+    with ExitStack() as stack:
+        pool = None
+        if jobs[0].committer in ON_RAY:
+            pool = stack.enter_context(ray_pool(jobs[0].millis))
         for found in run(directory, jobs, pool):
             print(json.dumps(found), flush=True)
 
 
-def price(seconds: float) -> None:
+@contextmanager
+def ray_pool(millis: int) -> Iterator[CommitPool]:
+    import ray
+
+    path = os.pathsep.join(str(Path(__file__).parents[up]) for up in (0, 1))
+
+    def price_a_worker() -> None:
+        price(millis)
+
+    hook = {"worker_process_setup_hook": price_a_worker, "env_vars": {"PYTHONPATH": path}}
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, runtime_env=hook)
+    with ray_committer.commit_pool(CommitOptions(workers=2, worker_threads=32)) as pool:
+        yield pool
+
+
+def price(millis: int) -> None:
+    """Without a price the store is as it is: a sleep of no time is a change of threads."""
     from ray_committer.stores import registry
 
-    registry.LocalStore = lambda _: harness.PricedStore(seconds)
+    if millis:
+        registry.LocalStore = lambda _: harness.PricedStore(millis / 1000)
 
 
 def main() -> None:
