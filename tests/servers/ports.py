@@ -7,5 +7,5 @@ import socket
 
 def free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("", 0))  # free on each interface
         return probe.getsockname()[1]

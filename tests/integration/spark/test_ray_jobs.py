@@ -276,11 +276,11 @@ def test_a_commit_outlives_its_driver(dashboard: str, tmp_path: Path):
 
 
 @pytest.mark.one_spark
-def test_a_request_that_names_5000_tasks_reaches_the_cluster(
+def test_a_request_that_names_20000_tasks_reaches_the_cluster(
     spark, dashboard: str, configure, dest: Path
 ):
     configure(settings(dashboard, threads="4"))
-    request = json.dumps(request_of_many_tasks(dest, 5_000))
+    request = json.dumps(request_of_many_tasks(dest, 20_000))
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     assert _bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
     assert b'"jobId": "many"' in (dest / "_SUCCESS").read_bytes()
