@@ -36,3 +36,10 @@ def test_the_driver_moves_lists_and_deletes_no_data_file(metered, job: str):
     assert ours["written"] == theirs["written"]  # bytes and records, as Spark's UI shows them
     assert ours["written"][1] == 80
     assert ours["tasks"]["create data"] == theirs["tasks"]["create data"] == 8
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_task_lists_one_directory_whatever_it_writes(metered, job: str):
+    tasks = metered["ours", job]["tasks"]
+    assert tasks["list job"] == 2  # for two tasks of four partitions each
+    assert not {"list data", "mkdirs data", "delete data"} & tasks.keys()

@@ -137,13 +137,16 @@ public final class MeteredFileSystem extends RawLocalFileSystem {
     private static String kind(Path path) {
         String text = path.toUri().getPath();
         String name = path.getName();
-        if (name.startsWith("part-") || name.contains("=")) {
+        if (name.contains("part-") || name.contains("=")) {
             return "data";
         }
         return text.contains("/_temporary") || text.contains("/.spark-staging") ? "job" : "other";
     }
 
     private void pause() throws IOException {
+        if (millis == 0) {
+            return; // To sleep for no time would be to let others run.
+        }
         try {
             Thread.sleep(millis);
         } catch (InterruptedException e) {

@@ -141,10 +141,13 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     public String newTaskTempFile(
             TaskAttemptContext context, Option<String> directory, FileNameSpec spec)
             throws IOException {
-        if (isActive() && dynamicPartitionOverwrite && directory.isDefined()) {
+        if (!isActive() || !directory.isDefined()) {
+            return super.newTaskTempFile(context, directory, spec);
+        }
+        if (dynamicPartitionOverwrite) {
             committer.addPartitionPath(directory.get());
         }
-        return super.newTaskTempFile(context, directory, spec);
+        return committer.newFile(directory.get(), getFilename(context, spec)).toString();
     }
 
     /** Spark calls this for partitions whose location is outside of the table's directory. */

@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeSet;
-import java.util.UUID;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
@@ -21,7 +20,8 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 public final class RayManifestCommitter extends FileOutputCommitter {
     private final JobDirectory job;
     private final Path taskAttemptDir;
-    private final Map<String, Path> absoluteFiles = new LinkedHashMap<>();
+    private final Map<String, Path> destinations = new LinkedHashMap<>();
+    private final TreeSet<String> absoluteRoots = new TreeSet<>();
     private final TreeSet<String> partitionPaths = new TreeSet<>();
     private TaskCommit committed;
 
@@ -36,11 +36,26 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         partitionPaths.add(relativePath);
     }
 
+    /** Returns where to write a file which the job's commit moves to a partition's directory. */
+    Path newFile(String partitionPath, String name) {
+        return stage(TaskScan.join(job.dest(), partitionPath + "/" + name));
+    }
+
     /** Returns where to write a file which the job's commit moves to an absolute destination. */
     Path newAbsoluteFile(Path destination) {
-        String name = UUID.randomUUID() + "-" + destination.getName();
-        absoluteFiles.put(name, destination);
-        return new Path(new Path(taskAttemptDir, TaskScan.ABSOLUTE), name);
+        absoluteRoots.add(destination.getParent().toUri().toString());
+        return stage(destination);
+    }
+
+    /**
+     * Returns a name beside the task's other files, whatever their partitions.
+     *
+     * <p>A directory a partition would have to be made, listed and removed again in every task.
+     */
+    private Path stage(Path destination) {
+        String name = destinations.size() + "-" + destination.getName();
+        destinations.put(name, destination);
+        return TaskScan.join(taskAttemptDir, name);
     }
 
     /** Returns what {@link #commitTask} committed, or null before that. */
@@ -102,12 +117,10 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     @Override
     public void commitTask(TaskAttemptContext context) throws IOException {
         FileSystem fs = fileSystem(context);
-        TaskScan scan = TaskScan.of(fs, job.dest(), taskAttemptDir, absoluteFiles);
+        TaskScan scan = TaskScan.of(fs, job.dest(), taskAttemptDir, destinations);
         SavedManifest saved =
                 new TaskManifestWriter(fs, job, context.getTaskAttemptID()).save(scan);
-        TreeSet<String> roots = new TreeSet<>();
-        absoluteFiles.values().forEach(file -> roots.add(file.getParent().toUri().toString()));
-        committed = TaskCommit.of(saved, partitionPaths, roots);
+        committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
     }
 
     /** Removes the attempt's files, but no manifest: it may be another's. Idempotent. */

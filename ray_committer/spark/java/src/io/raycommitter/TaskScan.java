@@ -5,9 +5,10 @@ import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -19,32 +20,35 @@ import org.apache.hadoop.fs.RemoteIterator;
  * <p>One listing a directory and no other store call: sizes, times and etags come with it.
  */
 final class TaskScan {
-    /** Holds the files for absolute destinations; a partition directory has a '=' in its name. */
-    static final String ABSOLUTE = "_absolute";
-
     private final FileSystem fs;
     private final Path dest;
+    private final Map<String, Path> destinations;
     private final List<String> files = new ArrayList<>();
     private final List<String> directories = new ArrayList<>();
 
-    private TaskScan(FileSystem fs, Path dest) {
+    private TaskScan(FileSystem fs, Path dest, Map<String, Path> destinations) {
         this.fs = fs;
         this.dest = dest;
+        this.destinations = destinations;
     }
 
     /**
      * Scans a task attempt directory.
      *
-     * @param absoluteFiles destinations of the files in {@link #ABSOLUTE}, by their names there
-     * @throws FileNotFoundException if the directory or one of the absolute files is missing
+     * @param destinations of files in it, by their names; the others go to the same place below
+     *     {@code dest} as they have below {@code root}
+     * @throws FileNotFoundException if the directory or one of the named files is missing
      */
-    static TaskScan of(FileSystem fs, Path dest, Path root, Map<String, Path> absoluteFiles)
+    static TaskScan of(FileSystem fs, Path dest, Path root, Map<String, Path> destinations)
             throws IOException {
-        TaskScan scan = new TaskScan(fs, dest);
-        scan.scanDirectory(root, "", 1);
-        if (!absoluteFiles.isEmpty()) {
-            scan.scanAbsolute(new Path(root, ABSOLUTE), absoluteFiles);
+        TaskScan scan = new TaskScan(fs, dest, destinations);
+        Set<String> missing = new LinkedHashSet<>(destinations.keySet());
+        scan.scanRoot(root, missing);
+        if (!missing.isEmpty()) {
+            throw new FileNotFoundException(
+                    root + ": files that the task wrote are missing: " + missing);
         }
+        destinations.values().stream().map(Path::getParent).distinct().forEach(scan::addParent);
         return scan;
     }
 
@@ -56,45 +60,46 @@ final class TaskScan {
         return directories;
     }
 
+    /** Joins by text: the constructor that takes a parent refuses names with a colon. */
+    static Path join(Path parent, String relative) {
+        URI base = parent.toUri();
+        return new Path(
+                base.getScheme(), base.getAuthority(), base.getPath() + "/" + relative);
+    }
+
+    private void scanRoot(Path root, Set<String> missing) throws IOException {
+        RemoteIterator<FileStatus> listing = fs.listStatusIterator(root);
+        while (listing.hasNext()) {
+            FileStatus status = listing.next();
+            String name = status.getPath().getName();
+            if (missing.remove(name)) {
+                addFile(status, destinations.get(name));
+            } else {
+                add(status, name, 1);
+            }
+        }
+    }
+
     private void scanDirectory(Path directory, String relative, int level) throws IOException {
         RemoteIterator<FileStatus> listing = fs.listStatusIterator(directory);
         while (listing.hasNext()) {
             FileStatus status = listing.next();
-            String name = status.getPath().getName();
-            Path target = target(relative + "/" + name);
-            if (!status.isDirectory()) {
-                addFile(status, target);
-            } else if (level > 1 || !name.equals(ABSOLUTE)) {
-                addDirectory(target, level);
-                scanDirectory(status.getPath(), relative + "/" + name, level + 1);
-            }
+            add(status, relative + "/" + status.getPath().getName(), level);
         }
     }
 
-    private void scanAbsolute(Path directory, Map<String, Path> destinations) throws IOException {
-        Map<String, Path> missing = new HashMap<>(destinations);
-        RemoteIterator<FileStatus> listing = fs.listStatusIterator(directory);
-        while (listing.hasNext()) {
-            FileStatus status = listing.next();
-            Path target = missing.remove(status.getPath().getName());
-            if (target != null) {
-                addFile(status, target);
-            }
+    private void add(FileStatus status, String relative, int level) throws IOException {
+        Path target = join(dest, relative);
+        if (status.isDirectory()) {
+            addDirectory(target, level);
+            scanDirectory(status.getPath(), relative, level + 1);
+        } else {
+            addFile(status, target);
         }
-        if (!missing.isEmpty()) {
-            throw new FileNotFoundException(
-                    directory + ": files that the task wrote are missing: " + missing.keySet());
-        }
-        destinations.values().stream()
-                .map(Path::getParent)
-                .distinct()
-                .forEach(parent -> addDirectory(parent, 1));
     }
 
-    /** Joins by text: the constructor that takes a parent refuses names with a colon. */
-    private Path target(String relative) {
-        URI base = dest.toUri();
-        return new Path(base.getScheme(), base.getAuthority(), base.getPath() + relative);
+    private void addParent(Path directory) {
+        addDirectory(directory, Math.max(1, directory.depth() - dest.depth()));
     }
 
     private void addFile(FileStatus status, Path target) throws IOException {

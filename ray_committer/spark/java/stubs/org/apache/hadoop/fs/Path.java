@@ -22,5 +22,7 @@ public class Path {
 
     public native String getName();
 
+    public native int depth();
+
     public native URI toUri();
 }

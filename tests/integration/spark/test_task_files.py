@@ -1,0 +1,124 @@
+"""Where a task's files lie until the job's commit, and what its manifest says of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task attempt of a job that has been set up, called as Spark calls it."""
+
+    jvm: Any
+    protocol: Any
+    context: Any
+    committer: Any
+    dest: Path
+    attempt: Path
+
+    def begin_file(self, partition: str) -> Path:
+        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
+        directory = self.jvm.scala.Option.apply(partition)
+        return Path(_path(self.protocol.newTaskTempFile(self.context, directory, spec)))
+
+    def begin_file_at(self, directory: Path) -> Path:
+        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
+        path = self.protocol.newTaskTempFileAbsPath(self.context, str(directory), spec)
+        return Path(_path(path))
+
+    def commit(self) -> dict[str, str]:
+        """Commit the task; where its manifest says that each file goes."""
+        self.committer.commitTask(self.context)
+        (manifest,) = self.attempt.parents[1].glob("manifests/*-manifest.json")
+        files = json.loads(manifest.read_bytes())["files"]
+        return {_decoded(file["s"]): _decoded(file["d"]) for file in files}
+
+    def directories(self) -> dict[str, int]:
+        (manifest,) = self.attempt.parents[1].glob("manifests/*-manifest.json")
+        return {_decoded(one["d"]): one["l"] for one in json.loads(manifest.read_bytes())["directories"]}
+
+
+@pytest.fixture
+def task(installation, spark: SparkSession, tmp_path: Path) -> Task:
+    jvm, dest = spark._jvm, tmp_path / "table"
+    mapreduce = jvm.org.apache.hadoop.mapreduce
+    configuration = spark._jsc.hadoopConfiguration()
+    job = mapreduce.JobID("20260101", 1)
+    protocol = jvm.io.raycommitter.RayCommitProtocol("job-1", str(dest), False)
+    protocol.setupJob(mapreduce.task.JobContextImpl(configuration, job))
+    attempt = mapreduce.TaskAttemptID(mapreduce.TaskID(job, mapreduce.TaskType.MAP, 3), 0)
+    context = mapreduce.task.TaskAttemptContextImpl(configuration, attempt)
+    protocol.setupTask(context)
+    committer = protocol.setupCommitter(context)
+    root = Path(committer.getWorkPath().toUri().getPath())
+    return Task(jvm, protocol, context, committer, dest, root)
+
+
+def test_files_of_all_partitions_lie_side_by_side(task: Task):
+    partitions = ("p=1/q=a%3Ab", "p=2/q=x")
+    begun = [task.begin_file(partition) for partition in partitions]
+    for path in begun:
+        assert path.parent == task.attempt
+        path.write_text("x")
+    (name,) = {path.name.partition("-")[2] for path in begun}  # Spark gives both the same
+    assert name.startswith("part-00003")
+    assert name.endswith(".txt")
+    assert task.commit() == {
+        str(path): f"{task.dest}/{partition}/{name}"
+        for path, partition in zip(begun, partitions, strict=True)
+    }
+    assert task.directories() == {f"{task.dest}/{partition}": 2 for partition in partitions}
+
+
+def test_a_file_for_a_location_outside_of_the_table(task: Task, tmp_path: Path):
+    begun = task.begin_file_at(tmp_path / "elsewhere")
+    assert begun.parent == task.attempt
+    begun.write_text("x")
+    assert task.commit() == {str(begun): f"{tmp_path}/elsewhere/{begun.name.partition('-')[2]}"}
+    assert task.directories().keys() == {f"{tmp_path}/elsewhere"}
+
+
+def test_what_was_not_announced_keeps_its_place(task: Task):
+    task.begin_file("p=1").write_text("x")
+    extra = task.attempt / "p=9" / "deeper" / "a:b.side"
+    extra.parent.mkdir(parents=True)
+    extra.write_text("y")
+    (task.attempt / "0").write_text("z")
+    (task.attempt / ".0-part-00003.txt.crc").write_text("a checksum of Hadoop's, which stays")
+    found = task.commit()
+    assert found[str(extra)] == f"{task.dest}/p=9/deeper/a:b.side"
+    assert found[str(task.attempt / "0")] == f"{task.dest}/0"
+    assert len(found) == 3
+    assert task.directories() == {
+        f"{task.dest}/p=1": 1,
+        f"{task.dest}/p=9": 1,
+        f"{task.dest}/p=9/deeper": 2,
+    }
+
+
+def test_a_file_that_was_begun_and_is_gone_fails_the_task(task: Task):
+    task.begin_file("p=1").write_text("x")
+    lost = task.begin_file("p=2")
+    with pytest.raises(Py4JJavaError, match="files that the task wrote are missing") as caught:
+        task.commit()
+    assert str(task.attempt) in str(caught.value)
+    assert lost.name in str(caught.value)
+    assert not list(task.attempt.parents[1].glob("manifests/*"))
+
+
+def _path(text: str) -> str:
+    return text.removeprefix("file:")
+
+
+def _decoded(uri: str) -> str:
+    return unquote(urlsplit(uri).path)
