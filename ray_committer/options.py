@@ -94,7 +94,7 @@ class CommitOptions:
         the content of its files is for who writes them to force.
     delete_blocking_files: remove a file that stands where a directory must go.
     summary_directory: where ``summary-$jobId.json`` is written, on the destination's store.
-    threads: operations at once, in this process.
+    threads: operations at once, in this process, on a store that is waited for.
     workers, worker_threads, worker_cpus: Ray rename workers (None: two a node, at least two), the
         operations at once in each, and the CPUs that each asks Ray for.
     may_start_ray: whether executor="ray" may start a local Ray where none is connected.

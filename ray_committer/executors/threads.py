@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -10,9 +12,16 @@ from ray_committer.executors.base import THREAD_PREFIX, Item, OpenResources, Res
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.ratelimit import RateLimit
 
+_LOOK_SECONDS = 0.01
+
 
 class ThreadsExecutor(InlineExecutor):
-    """A `WorkExecutor` of `threads` threads that share one set of resources."""
+    """A `WorkExecutor` of `threads` threads that share one set of resources.
+
+    Work is done one item after another until that was seen to wait, for a store that takes its time,
+    longer than it computes. Threads of one interpreter that only compute hold each other up: a commit
+    of 2,000 local files took half as long again with 32 of them as with one.
+    """
 
     name = "threads"
 
@@ -21,20 +30,26 @@ class ThreadsExecutor(InlineExecutor):
     ) -> None:
         super().__init__(open_resources, limit)
         self.width = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=THREAD_PREFIX)
+        self._clocks: list[int] = []
+        self._waits = not _CAN_TELL
+        self._pool = ThreadPoolExecutor(threads, THREAD_PREFIX, initializer=self._add_clock)
 
     def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
         running: set[Future[Any]] = set()
+        waited, computed = 0.0, self._computed()
         try:
             while True:
-                for item in waiting:
+                at_once = 2 * self.width if self._waits else 1
+                while len(running) < at_once and (item := next(waiting, _END)) is not _END:
                     running.add(self._pool.submit(call, work, self._resources, item))
-                    if len(running) >= 2 * self.width:
-                        break
                 if not running:
                     return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
+                look, begun = None if self._waits else _LOOK_SECONDS, time.monotonic()
+                done, running = wait(running, look, return_when=FIRST_COMPLETED)
+                waited += time.monotonic() - begun
+                if not self._waits:
+                    self._waits = waited > 2 * (self._computed() - computed) + _LOOK_SECONDS
                 for future in done:
                     yield future.result()
         finally:
@@ -42,6 +57,19 @@ class ThreadsExecutor(InlineExecutor):
                 future.cancel()
             wait(running)
 
+    def _add_clock(self) -> None:
+        if _CAN_TELL:
+            self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
+
+    def _computed(self) -> float:
+        """Seconds of processor time that the threads have used."""
+        return sum(time.clock_gettime(clock) for clock in self._clocks)
+
     def close(self) -> None:
         self._pool.shutdown()
         super().close()
+
+
+_END: Any = object()
+_CAN_TELL = hasattr(time, "pthread_getcpuclockid")
+"""Not every system tells what a thread has computed; there all threads are used from the start."""
