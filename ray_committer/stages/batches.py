@@ -13,8 +13,8 @@ LARGEST = 200
 
 
 def batch_size(executor: WorkExecutor, items: int) -> int:
-    """How many of `items` one call gets: at most 200, and four calls for each that can run at once."""
-    return max(1, min(LARGEST, -(-items // (4 * executor.width))))
+    """How many of `items` one call gets: at most 200, and everybody who works at once gets four calls."""
+    return max(1, min(LARGEST, items // (4 * executor.width)))
 
 
 def batches(executor: WorkExecutor, items: Sequence[T]) -> Iterator[tuple[T, ...]]:

@@ -33,6 +33,9 @@ from ray_committer.stages.rename_entry import rename_entry
 from ray_committer.stages.throttling import ThrottlingWatch
 from ray_committer.stages.worker import Worker
 
+_CALL_SECONDS = 0.005
+"""Work that takes no longer is not cut further: a call, its event and its statistics take up to 1 ms."""
+
 
 @dataclass(slots=True)
 class Renamed:
@@ -132,7 +135,7 @@ def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> No
 
 class _ShardSize:
     """How many files the next shard gets: by how long a file took lately, and fewer near the end, so
-    that nobody waits long for who has the last one."""
+    that nobody waits long for who has the last one; but not fewer than make a call worth its while."""
 
     def __init__(self, context: JobContext, files: int) -> None:
         self._threads = context.executor.threads
@@ -144,11 +147,13 @@ class _ShardSize:
     def files(self) -> int:
         wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
         even = max(-(-self._threads // 4), -(-self._left // (4 * self._width)))
-        size = min(wanted, even)
+        worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
+        size = min(wanted, max(even, worth))
         self._left -= size
         return size
 
     def learn(self, seconds_a_file: float) -> None:
+        seconds_a_file = max(seconds_a_file, 1e-9)
         if self._seconds_a_file == float("inf"):
             self._seconds_a_file = seconds_a_file
         self._seconds_a_file = 0.9 * self._seconds_a_file + 0.1 * seconds_a_file

@@ -25,6 +25,8 @@ from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 FILES_A_SHARE = 250_000
+FILES_A_THREAD = 32
+"""So many files, each perhaps in a directory of its own, are worth a thread that lists those."""
 FILES_A_PACK = 20_000
 SHOWN = 5
 
@@ -101,7 +103,8 @@ def _expected(worker: Worker, ref: ManifestRef) -> bytes:
 
 def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Share]:
     files = sum(manifest.files for manifest in manifests)
-    shares = max(min(context.executor.width, -(-files // 1000)), -(-files // FILES_A_SHARE))
+    worth = -(-files // (FILES_A_THREAD * context.executor.threads))
+    shares = max(min(context.executor.width, worth), -(-files // FILES_A_SHARE))
     own = context.job.destination
     for number in range(shares):
         known = context.executor.directories.share(number, shares)
