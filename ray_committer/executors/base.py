@@ -54,7 +54,7 @@ class WorkExecutor(Protocol):
 
     name: str
     width: int
-    """How many items are worked on at once."""
+    """How many items are worked on at once, at most."""
     threads: int
     """How many requests to the store each of them can have in flight."""
     directories: Directories

@@ -13,14 +13,19 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.ratelimit import RateLimit
 
 _LOOK_SECONDS = 0.01
+"""How often work is looked at while one thread does it."""
+_SLACK_SECONDS = 0.01
+"""How long one thread may wait at least."""
+_END: Any = object()
 
 
 class ThreadsExecutor(InlineExecutor):
     """A `WorkExecutor` of `threads` threads that share one set of resources.
 
     Work is done one item after another until that was seen to wait, for a store that takes its time,
-    longer than it computes. Threads of one interpreter that only compute hold each other up: a commit
-    of 2,000 local files took half as long again with 32 of them as with one.
+    longer than it computes; each call of `run_tasks` is judged by itself, until one was. Threads of one
+    interpreter that only compute hold each other up: a commit of 2,000 local files took half as long
+    again with 32 of them as with one. Where the system does not tell what a thread computed, all work.
     """
 
     name = "threads"
@@ -31,7 +36,7 @@ class ThreadsExecutor(InlineExecutor):
         super().__init__(open_resources, limit)
         self.width = threads
         self._clocks: list[int] = []
-        self._waits = not _CAN_TELL
+        self._waits = False
         self._pool = ThreadPoolExecutor(threads, THREAD_PREFIX, initializer=self._add_clock)
 
     def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -49,7 +54,7 @@ class ThreadsExecutor(InlineExecutor):
                 done, running = wait(running, look, return_when=FIRST_COMPLETED)
                 waited += time.monotonic() - begun
                 if not self._waits:
-                    self._waits = waited > 2 * (self._computed() - computed) + _LOOK_SECONDS
+                    self._waits |= waited > 2 * (self._computed() - computed) + _SLACK_SECONDS
                 for future in done:
                     yield future.result()
         finally:
@@ -58,8 +63,10 @@ class ThreadsExecutor(InlineExecutor):
             wait(running)
 
     def _add_clock(self) -> None:
-        if _CAN_TELL:
+        try:
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
+        except (AttributeError, OSError):  # not every system tells
+            self._waits = True
 
     def _computed(self) -> float:
         """Seconds of processor time that the threads have used."""
@@ -68,8 +75,3 @@ class ThreadsExecutor(InlineExecutor):
     def close(self) -> None:
         self._pool.shutdown()
         super().close()
-
-
-_END: Any = object()
-_CAN_TELL = hasattr(time, "pthread_getcpuclockid")
-"""Not every system tells what a thread has computed; there all threads are used from the start."""

@@ -13,7 +13,8 @@ LARGEST = 200
 
 
 def batch_size(executor: WorkExecutor, items: int) -> int:
-    """How many of `items` one call gets: at most 200, and everybody who works at once gets four calls."""
+    """How many of `items` one call gets: at most 200, and so few that four calls or more are left for
+    each that runs at once."""
     return max(1, min(LARGEST, items // (4 * executor.width)))
 
 

@@ -153,7 +153,8 @@ class _ShardSize:
         return size
 
     def learn(self, seconds_a_file: float) -> None:
-        seconds_a_file = max(seconds_a_file, 1e-9)
+        if not seconds_a_file:  # of a shard that ended before its first file
+            return
         if self._seconds_a_file == float("inf"):
             self._seconds_a_file = seconds_a_file
         self._seconds_a_file = 0.9 * self._seconds_a_file + 0.1 * seconds_a_file

@@ -26,7 +26,7 @@ from ray_committer.stores.base import FileStatus, StoreOperations
 
 FILES_A_SHARE = 250_000
 FILES_A_THREAD = 32
-"""So many files, each perhaps in a directory of its own, are worth a thread that lists those."""
+"""For so many files one more thread is worth its while: each may be in a directory of its own."""
 FILES_A_PACK = 20_000
 SHOWN = 5
 

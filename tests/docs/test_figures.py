@@ -84,6 +84,7 @@ def whole_jobs() -> list[tuple[str, str]]:
         "dynamic of 2,000 files, 0 ms": "dynamic overwrite, 0 ms",
         "append of 2,000 files, 20 ms": "append, 20 ms",
         "dynamic of 2,000 files, 20 ms": "dynamic overwrite, 20 ms",
+        "append of two files, 0 ms": "append of two files, 0 ms",
         "append of two files, 20 ms": "append of two files, 20 ms",
     }
     found = []

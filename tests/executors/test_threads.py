@@ -31,8 +31,9 @@ class Gauge:
         return item
 
 
-def compute(seconds: float = 0.002) -> None:
-    end = time.thread_time() + seconds
+def compute() -> None:
+    """For longer than Python lets a thread go on beside another."""
+    end = time.thread_time() + 0.02
     while time.thread_time() < end:
         pass
 
@@ -51,14 +52,22 @@ def threads(store, write_job) -> Iterator[Callable[[], ThreadsExecutor]]:
         executor.close()
 
 
-def test_work_that_computes_is_done_one_after_another(threads):
-    def at_once() -> int:
-        gauge = Gauge(compute)
-        assert sorted(threads().run_tasks(gauge, range(20))) == list(range(20))
-        return gauge.most
+def sometimes(found: Callable[[], bool]) -> bool:
+    """On a machine that is busy with other things computing looks like waiting, but not each time."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if found():
+            return True
+    return False
 
-    # On a machine that is busy with other things, computing can look like waiting, but not each time.
-    assert any(at_once() == 1 for _ in range(10))
+
+def test_work_that_computes_is_done_one_after_another(threads):
+    def alone() -> bool:
+        gauge = Gauge(compute)
+        assert sorted(threads().run_tasks(gauge, range(6))) == list(range(6))
+        return gauge.most == 1
+
+    assert sometimes(alone)
 
 
 def test_work_that_waits_is_done_by_all_threads_and_so_is_what_follows(threads):
@@ -66,7 +75,7 @@ def test_work_that_waits_is_done_by_all_threads_and_so_is_what_follows(threads):
     waiting, computing = Gauge(lambda: time.sleep(0.02)), Gauge(compute)
     assert sorted(executor.run_tasks(waiting, range(60))) == list(range(60))
     assert waiting.most == 8
-    assert sorted(executor.run_tasks(computing, range(100))) == list(range(100))
+    assert sorted(executor.run_tasks(computing, range(10))) == list(range(10))
     assert computing.most > 1
 
 
@@ -86,11 +95,10 @@ def test_others_go_on_beside_a_first_piece_of_work_that_hangs(threads):
 
 
 def test_what_the_caller_does_between_two_results_is_not_waiting(threads):
-    gauge = Gauge(compute)
-
-    def slow_caller() -> int:
+    def alone() -> bool:
+        gauge = Gauge(compute)
         for _ in threads().run_tasks(gauge, range(5)):
-            time.sleep(0.05)
-        return gauge.most
+            time.sleep(0.2)
+        return gauge.most == 1
 
-    assert any(slow_caller() == 1 for _ in range(5))
+    assert sometimes(alone)

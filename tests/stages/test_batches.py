@@ -37,5 +37,5 @@ def test_everybody_gets_four_or_more(width: int, items: int):
     ("width", "items", "size"),
     [(1, 0, 1), (1, 1, 1), (1, 7, 1), (1, 8, 2), (4, 33, 2), (4, 3200, 200), (4, 10**6, 200)],
 )
-def test_a_batch_is_a_quarter_of_a_share(width: int, items: int, size: int):
+def test_a_batch_is_at_most_a_quarter_of_a_share(width: int, items: int, size: int):
     assert batch_size(executor(width), items) == size

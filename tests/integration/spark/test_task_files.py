@@ -106,13 +106,39 @@ def test_what_was_not_announced_keeps_its_place(task: Task):
     }
 
 
+def test_what_a_writer_leaves_beside_its_file_goes_with_that(task: Task):
+    begun = task.begin_file("p=1/q=a%3Ab")
+    begun.write_text("x")
+    beside = begun.with_name(begun.name + ".idx")
+    beside.write_text("its index")
+    name = begun.name.partition("-")[2]
+    assert task.commit() == {
+        str(begun): f"{task.dest}/p=1/q=a%3Ab/{name}",
+        str(beside): f"{task.dest}/p=1/q=a%3Ab/{name}.idx",
+    }
+
+
+def test_a_writer_may_make_a_directory_of_its_file(task: Task):
+    begun = task.begin_file("p=1")
+    (begun / "deeper").mkdir(parents=True)
+    (begun / "deeper" / "x").write_text("x")
+    name = begun.name.partition("-")[2]
+    assert task.commit() == {str(begun / "deeper" / "x"): f"{task.dest}/p=1/{name}/deeper/x"}
+    assert task.directories() == {
+        f"{task.dest}/p=1": 1,
+        f"{task.dest}/p=1/{name}": 2,
+        f"{task.dest}/p=1/{name}/deeper": 3,
+    }
+
+
 def test_a_file_that_was_begun_and_is_gone_fails_the_task(task: Task):
     task.begin_file("p=1").write_text("x")
     lost = task.begin_file("p=2")
-    with pytest.raises(Py4JJavaError, match="files that the task wrote are missing") as caught:
+    with pytest.raises(Py4JJavaError, match="files that the task began are missing") as caught:
         task.commit()
     assert str(task.attempt) in str(caught.value)
     assert lost.name in str(caught.value)
+    assert "spark.ray_committer.commit=spark" in str(caught.value)
     assert not list(task.attempt.parents[1].glob("manifests/*"))
 
 

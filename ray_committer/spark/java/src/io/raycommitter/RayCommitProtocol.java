@@ -147,7 +147,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (dynamicPartitionOverwrite) {
             committer.addPartitionPath(directory.get());
         }
-        return committer.newFile(directory.get(), getFilename(context, spec)).toString();
+        return committer.newPartitionFile(directory.get(), getFilename(context, spec)).toString();
     }
 
     /** Spark calls this for partitions whose location is outside of the table's directory. */

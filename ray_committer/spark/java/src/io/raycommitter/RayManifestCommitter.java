@@ -37,7 +37,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     }
 
     /** Returns where to write a file which the job's commit moves to a partition's directory. */
-    Path newFile(String partitionPath, String name) {
+    Path newPartitionFile(String partitionPath, String name) {
         return stage(TaskScan.join(job.dest(), partitionPath + "/" + name));
     }
 
@@ -48,7 +48,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     }
 
     /**
-     * Returns a name beside the task's other files, whatever their partitions.
+     * Remembers where a file goes, and returns a path for it beside the task's other files.
      *
      * <p>A directory a partition would have to be made, listed and removed again in every task.
      */

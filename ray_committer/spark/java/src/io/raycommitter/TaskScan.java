@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -23,6 +24,7 @@ final class TaskScan {
     private final FileSystem fs;
     private final Path dest;
     private final Map<String, Path> destinations;
+    private final Map<String, Path> destinationsByNumber = new HashMap<>();
     private final List<String> files = new ArrayList<>();
     private final List<String> directories = new ArrayList<>();
 
@@ -30,25 +32,36 @@ final class TaskScan {
         this.fs = fs;
         this.dest = dest;
         this.destinations = destinations;
+        destinations.forEach((name, path) -> destinationsByNumber.put(numberOf(name), path));
     }
 
     /**
      * Scans a task attempt directory.
      *
-     * @param destinations of files in it, by their names; the others go to the same place below
-     *     {@code dest} as they have below {@code root}
+     * <p>What a writer left beside a file of {@code destinations}, under a name that begins with the
+     * same number, goes to the same directory as that. All else goes to the same place below
+     * {@code dest} as it has below {@code root}.
+     *
+     * @param destinations of files in it, by their names: a number, "-", and the name to be
      * @throws FileNotFoundException if the directory or one of the named files is missing
      */
     static TaskScan of(FileSystem fs, Path dest, Path root, Map<String, Path> destinations)
             throws IOException {
         TaskScan scan = new TaskScan(fs, dest, destinations);
         Set<String> missing = new LinkedHashSet<>(destinations.keySet());
-        scan.scanRoot(root, missing);
-        if (!missing.isEmpty()) {
-            throw new FileNotFoundException(
-                    root + ": files that the task wrote are missing: " + missing);
+        RemoteIterator<FileStatus> listing = fs.listStatusIterator(root);
+        while (listing.hasNext()) {
+            FileStatus status = listing.next();
+            String name = status.getPath().getName();
+            missing.remove(name);
+            scan.add(status, scan.destinationOf(name));
         }
-        destinations.values().stream().map(Path::getParent).distinct().forEach(scan::addParent);
+        if (!missing.isEmpty()) {
+            throw new FileNotFoundException(root + ": files that the task began are missing: "
+                    + missing + "; run the task again, or, if the format leaves out files without"
+                    + " rows, set " + Settings.MODE + "=spark for this write");
+        }
+        destinations.values().stream().map(Path::getParent).distinct().forEach(scan::addDirectory);
         return scan;
     }
 
@@ -67,39 +80,34 @@ final class TaskScan {
                 base.getScheme(), base.getAuthority(), base.getPath() + "/" + relative);
     }
 
-    private void scanRoot(Path root, Set<String> missing) throws IOException {
-        RemoteIterator<FileStatus> listing = fs.listStatusIterator(root);
-        while (listing.hasNext()) {
-            FileStatus status = listing.next();
-            String name = status.getPath().getName();
-            if (missing.remove(name)) {
-                addFile(status, destinations.get(name));
-            } else {
-                add(status, name, 1);
-            }
+    private Path destinationOf(String name) {
+        Path own = destinations.get(name);
+        if (own != null) {
+            return own;
         }
+        String number = numberOf(name);
+        Path neighbour = destinationsByNumber.get(number);
+        return neighbour == null
+                ? join(dest, name)
+                : join(neighbour.getParent(), name.substring(number.length() + 1));
     }
 
-    private void scanDirectory(Path directory, String relative, int level) throws IOException {
-        RemoteIterator<FileStatus> listing = fs.listStatusIterator(directory);
-        while (listing.hasNext()) {
-            FileStatus status = listing.next();
-            add(status, relative + "/" + status.getPath().getName(), level);
-        }
+    /** Returns what is before the first "-"; a name without one is no number. */
+    private static String numberOf(String name) {
+        return name.substring(0, Math.max(0, name.indexOf('-')));
     }
 
-    private void add(FileStatus status, String relative, int level) throws IOException {
-        Path target = join(dest, relative);
-        if (status.isDirectory()) {
-            addDirectory(target, level);
-            scanDirectory(status.getPath(), relative, level + 1);
-        } else {
+    private void add(FileStatus status, Path target) throws IOException {
+        if (!status.isDirectory()) {
             addFile(status, target);
+            return;
         }
-    }
-
-    private void addParent(Path directory) {
-        addDirectory(directory, Math.max(1, directory.depth() - dest.depth()));
+        addDirectory(target);
+        RemoteIterator<FileStatus> listing = fs.listStatusIterator(status.getPath());
+        while (listing.hasNext()) {
+            FileStatus child = listing.next();
+            add(child, join(target, child.getPath().getName()));
+        }
     }
 
     private void addFile(FileStatus status, Path target) throws IOException {
@@ -119,7 +127,8 @@ final class TaskScan {
         files.add(entry.text());
     }
 
-    private void addDirectory(Path target, int level) {
+    private void addDirectory(Path target) {
+        int level = Math.max(1, target.depth() - dest.depth()); // of no meaning outside of dest
         Json entry = new Json().put("d", target.toUri().toString()).put("t", 0).put("l", level);
         directories.add(entry.text());
     }
