@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any
 
 from ray_committer.executors.base import THREAD_PREFIX, Item, OpenResources, Result, Work, call
@@ -25,7 +26,7 @@ class ThreadsExecutor(InlineExecutor):
     Work is done one item after another until that was seen to wait, for a store that takes its time,
     longer than it computes; each call of `run_tasks` is judged by itself, until one was. Threads of one
     interpreter that only compute hold each other up: a commit of 2,000 local files took half as long
-    again with 32 of them as with one. Where the system does not tell what a thread computed, all work.
+    again with 32 of them as with one.
     """
 
     name = "threads"
@@ -54,7 +55,8 @@ class ThreadsExecutor(InlineExecutor):
                 done, running = wait(running, look, return_when=FIRST_COMPLETED)
                 waited += time.monotonic() - begun
                 if not self._waits:
-                    self._waits |= waited > 2 * (self._computed() - computed) + _SLACK_SECONDS
+                    computing = self._computed() - computed
+                    self._waits = waited > 2 * computing + _SLACK_SECONDS
                 for future in done:
                     yield future.result()
         finally:
@@ -63,10 +65,8 @@ class ThreadsExecutor(InlineExecutor):
             wait(running)
 
     def _add_clock(self) -> None:
-        try:
+        with suppress(AttributeError, OSError):  # where no clock can be had, all looks like waiting
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
-        except (AttributeError, OSError):  # not every system tells
-            self._waits = True
 
     def _computed(self) -> float:
         """Seconds of processor time that the threads have used."""
