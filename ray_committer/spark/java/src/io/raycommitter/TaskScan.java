@@ -23,7 +23,6 @@ import org.apache.hadoop.fs.RemoteIterator;
 final class TaskScan {
     private final FileSystem fs;
     private final Path dest;
-    private final Map<String, Path> destinations;
     private final Map<String, Path> destinationsByNumber = new HashMap<>();
     private final List<String> files = new ArrayList<>();
     private final List<String> directories = new ArrayList<>();
@@ -31,7 +30,6 @@ final class TaskScan {
     private TaskScan(FileSystem fs, Path dest, Map<String, Path> destinations) {
         this.fs = fs;
         this.dest = dest;
-        this.destinations = destinations;
         destinations.forEach((name, path) -> destinationsByNumber.put(numberOf(name), path));
     }
 
@@ -81,15 +79,11 @@ final class TaskScan {
     }
 
     private Path destinationOf(String name) {
-        Path own = destinations.get(name);
-        if (own != null) {
-            return own;
-        }
         String number = numberOf(name);
-        Path neighbour = destinationsByNumber.get(number);
-        return neighbour == null
+        Path destination = destinationsByNumber.get(number);
+        return destination == null
                 ? join(dest, name)
-                : join(neighbour.getParent(), name.substring(number.length() + 1));
+                : join(destination.getParent(), name.substring(number.length() + 1));
     }
 
     /** Returns what is before the first "-"; a name without one is no number. */
