@@ -149,5 +149,5 @@ def near(node_id: str) -> NodeAffinitySchedulingStrategy:
 
 
 def near_driver() -> NodeAffinitySchedulingStrategy:
-    """On the driver's node if that can be."""
+    """A wish for the driver's node; Ray was seen to put actors that need no CPU elsewhere."""
     return near(ray.get_runtime_context().get_node_id())

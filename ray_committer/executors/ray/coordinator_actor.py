@@ -1,7 +1,7 @@
 """The coordinator as one named actor: in a cluster, also the proof of being alone.
 
 Its name stands for the destination and the job, so a second commit of the same job is refused. It needs
-no CPU, stays near the driver and dies with it. If it is lost, Ray starts it again, empty.
+no CPU and dies with the driver. If it is lost, Ray starts it again, empty.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class ActorLimit:
 
 
 def start_limit(options: CommitOptions) -> ActorLimit:
-    """Start the limit of one commit near the driver; does not wait for it."""
+    """Start the limit of one commit; does not wait for it."""
     actor = LimitActor.options(num_cpus=0, max_restarts=-1, scheduling_strategy=near_driver()).remote(
         options.max_requests_per_second, lease_seconds=options.lease_seconds
     )
