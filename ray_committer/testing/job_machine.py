@@ -193,7 +193,10 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         ]
         if in_the_way and wanted:
             name, like = _one(wanted, pick)
-            self.put_foreign(name, b"y" * len(like))  # a size alone must not make it the job's own
+            # A size alone must not make it the job's own. Where an old file of this name is to go, no
+            # store need tell the two apart, nor can the model, which knows files by their bytes.
+            is_listed = any(name in job.old for job in self.model.in_phase(Phase.DECIDED))
+            self.put_foreign(name, self.data() if is_listed else b"y" * len(like))
             return
         old = self.model.old_files(there) if pick % 2 else []  # rewritten, it is old no more
         fresh = f"{partition}/foreign-{next(self.numbers)}"

@@ -153,8 +153,9 @@ class DestinationModel:
             _check(job.phase in undecided, job, "was deleted by an abort")
             is_over = job.phase is Phase.OVER or not is_left  # what a committed job left is over, too
             job.phase = Phase.OVER if is_over else Phase.ABORTING
+        elif job.phase is Phase.ABORTING:  # its record may have gone before its directory did
+            _check(is_left, job, "was deleted by a commit")
         elif job.phase is not Phase.OVER:
-            _check(job.phase is not Phase.ABORTING, job, "was deleted by a commit")
             self._finish(job)
             job.phase = Phase.OVER
 

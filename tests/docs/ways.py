@@ -72,7 +72,7 @@ PICTURES = (
 )
 """Drawings of text; the paths in them are looked at."""
 
-ELSEWHERE = "is run as printed, or compared with what is shown, by tests/test_events_page.py"
+ELSEWHERE = "is run as printed, or compared with what is shown, by tests/docs/test_events_page.py"
 INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
 MINUTES = "takes minutes; the files that it names are looked for"
 ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"

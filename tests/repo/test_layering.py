@@ -8,7 +8,7 @@ from pathlib import Path
 
 import ray_committer
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_imports_point_one_way():

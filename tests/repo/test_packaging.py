@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 JAR = "ray_committer/spark/jars/ray-committer.jar"
 BUILT = ("ray_committer", "hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
 

@@ -19,7 +19,7 @@ from ray_committer.report.amounts import counted, seconds_text
 from ray_committer.report.heartbeat import files_text, size_texts, speed_texts, standing_line
 from ray_committer.report.pace import Standing
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "events.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 RUN = [text for language, text in BLOCKS if language or re.search("^ray-committer", text, re.MULTILINE)]
