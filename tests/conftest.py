@@ -12,7 +12,8 @@ import ray_committer
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from tests.servers.ports import free_port
+from tests.raylets import Raylets
+from tests.servers.class_archive import java_tool_options
 
 WriteJob = Callable[..., JobAttempt]
 
@@ -21,8 +22,7 @@ WriteJob = Callable[..., JobAttempt]
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = "of-the-tests-" + "0" * 32
 
-# Short-lived JVMs: an optimizing compiler takes two fifths of what they compute and repays nothing.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JAVA_TOOL_OPTIONS", java_tool_options())
 
 
 @pytest.fixture
@@ -81,23 +81,37 @@ def visible_files(root: Path) -> dict[str, str]:
     return found
 
 
+_RAYLETS = pytest.StashKey[Raylets]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_RAYLETS] = Raylets()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End the shared cluster where tests begin that need none: idle raylets take a fifth of a core."""
+    raylets = item.config.stash[_RAYLETS]
+    if item.get_closest_marker("ray") is None and not raylets.are_in_use:
+        raylets.stop()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_RAYLETS].stop()
+
+
 @pytest.fixture(scope="module")
-def ray_cluster() -> Iterator[None]:
+def ray_cluster(pytestconfig: pytest.Config) -> Iterator[None]:
     """A Ray cluster of three raylets on this machine, and this process connected to it.
 
-    It ends with the module, since other tests in the same process need to be without Ray.
+    The connection ends with the module, since other tests in the same process need to be without Ray;
+    the raylets serve the next module that asks for them.
     """
-    import ray
-    from ray.cluster_utils import Cluster
-
-    head = {"num_cpus": 1, "include_dashboard": False, "metrics_export_port": free_port()}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        for _ in range(2):
-            cluster.add_node(num_cpus=2, metrics_export_port=free_port())
-        ray.init(address=cluster.address, log_to_driver=False, namespace="ray_committer")
-        cluster.wait_for_nodes()
+    with pytestconfig.stash[_RAYLETS].connection():
         yield
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def no_shared_raylets(pytestconfig: pytest.Config) -> None:
+    """End the shared cluster, whose processes a module with a cluster of its own could take for its."""
+    pytestconfig.stash[_RAYLETS].stop()

@@ -1,4 +1,4 @@
-"""Workers, nodes, the coordinator and the driver die in the middle: 30,000 files arrive once each."""
+"""Workers, nodes, the coordinator and the driver die in the middle: 9,000 files arrive once each."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from tests.integration.ray.jobs import processes, write_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(240)]
 
-FILES = 30_000
+FILES = 9_000
+SHARD_FILES = 60
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster(no_shared_raylets: None) -> Iterator[Cluster]:
     """Three raylets on this machine: one that may be lost, and two that stay."""
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     try:
@@ -73,7 +74,7 @@ def commit(dest: Path, *listeners: Callable[[Event], None], **options: Any) -> C
     return ray_committer.commit_job(
         str(dest),
         executor="ray",
-        options=CommitOptions(**{"workers": 6, "shard_files": 200, **options}),
+        options=CommitOptions(**{"workers": 6, "shard_files": SHARD_FILES, **options}),
         on_event=listen,
     )
 
@@ -142,7 +143,7 @@ from ray_committer.events import FilesRenamed
 def listen(event):
     if isinstance(event, FilesRenamed):
         print("done", event.done, flush=True)
-options = rc.CommitOptions(workers=4, shard_files=200)
+options = rc.CommitOptions(workers=4, shard_files=60)
 rc.commit_job(sys.argv[1], executor="ray", options=options, on_event=listen)
 """
 
