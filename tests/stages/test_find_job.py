@@ -1,12 +1,31 @@
-"""About how many files a job has, for two requests."""
+"""Which job attempt is meant, how far it got, and about how many files it has."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.errors import (
+    AmbiguousJobError,
+    CommitRecordExistsError,
+    JobNotFoundError,
+    PathError,
+)
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.find_job import estimate_files
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
+from ray_committer.stages.find_job import estimate_files, list_job_directories
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.testing import (
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    write_job,
+)
 
 
 @pytest.fixture
@@ -64,3 +83,68 @@ def test_a_manifest_that_vanishes_meanwhile_is_no_error(job: JobAttempt):
             store.delete_directory(job.directory)
 
     assert estimate_files(WrappedStore(store, before=vanish), job) == 0
+
+
+def test_a_marker_of_another_job_proves_nothing(store, write_job, dest: Path):
+    run_commit(store, write_job({0: {"a": "x"}}))
+    with pytest.raises(JobNotFoundError, match="no job job_2"):
+        ray_committer.commit_job(str(dest), "job_2")
+
+
+def test_two_jobs_or_two_attempts_must_be_told_apart(write_job, dest: Path, store, tree):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"b": "x"}}, job_id="job_2")
+    with pytest.raises(AmbiguousJobError, match=r"job_1, job_2.*--job-id") as caught:
+        ray_committer.commit_job(str(dest))
+    assert caught.value.exit_code == 2
+    setup_job(store, new_job_attempt(str(dest), "job_2", 1))
+    with pytest.raises(AmbiguousJobError, match="--attempt"):
+        ray_committer.commit_job(str(dest), "job_2")
+    assert tree() == {}
+    options = CommitOptions(job_attempt=0)
+    assert ray_committer.commit_job(str(dest), "job_2", options=options).moved == 1
+
+
+def test_a_newer_attempt_is_refused_while_an_older_ones_commit_has_begun(write_job, dest: Path, store):
+    write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    setup_job(store, new_job_attempt(str(dest), "job_1", 1))
+    with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
+        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
+
+
+def test_attempt_directories_are_numbers_however_they_are_padded(write_job, dest: Path):
+    job = write_job({0: {}})
+    os.rename(job.directory, Path(job.job_directory) / "007")
+    assert ray_committer.list_jobs(str(dest))[0].job_attempt == 7
+
+
+def test_an_older_attempt_is_refused_while_a_newer_ones_commit_has_begun(write_job, dest, store):
+    write_job({0: {"a": "x"}})
+    setup_job(store, new_job_attempt(str(dest), "job_1", 1))
+    with ray_committer.task_attempt(str(dest), "job_1", 0, options=CommitOptions(job_attempt=1)):
+        pass
+    ray_committer.record_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
+    with pytest.raises(CommitRecordExistsError, match="--attempt 1"):
+        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
+
+
+def test_a_job_that_ends_while_jobs_are_listed_is_passed_over(store, write_job, dest: Path):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    other = write_job({0: {"b": "y"}}, job_id="job_2")
+
+    def end(call: StoreCall) -> None:
+        if call.paths == (other.job_directory,):
+            shutil.rmtree(other.job_directory, ignore_errors=True)
+
+    found = list_job_directories(WrappedStore(store, before=end), str(dest))
+    assert [job.job_id for job in found] == ["job_1"]
+
+
+@pytest.mark.parametrize("job_id", ["", ".", "..", "a/b", "/etc"])
+def test_a_job_id_that_is_no_name_is_refused(dest: Path, job_id: str):
+    (dest / "00").mkdir(parents=True)
+    (dest / "_temporary").mkdir()
+    with pytest.raises(PathError, match="job id"):
+        ray_committer.abort_job(str(dest), job_id, options=CommitOptions(job_attempt=0))
+    assert (dest / "00").is_dir()

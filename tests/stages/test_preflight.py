@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,40 +12,14 @@ from ray_committer import CommitOptions, CommittedTask, ConflictMode
 from ray_committer.errors import (
     CommitConflictError,
     IncompleteJobError,
-    ManifestError,
     MissingManifestsError,
-    PathError,
     PreflightError,
     RayCommitterError,
 )
-from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
-
-CHANGING = {"write", "mkdirs", "rename", "replace", "delete_file", "delete_directory"}
-
-
-def refused(store: Any, job: JobAttempt, options: CommitOptions | None = None) -> RayCommitterError:
-    """Commit, which must fail without a single call that changes the store."""
-    calls: list[StoreCall] = []
-    with pytest.raises(RayCommitterError) as caught:
-        run_commit(WrappedStore(store, before=calls.append), job, options)
-    assert [call for call in calls if call.operation in CHANGING] == []
-    return caught.value
-
-
-def edit(job: JobAttempt, task: int, change: Callable[[dict[str, Any]], None]) -> Path:
-    path = Path(job.manifest(f"task_1_m_{task:06d}"))
-    content = json.loads(path.read_bytes())
-    change(content)
-    path.write_text(json.dumps(content))
-    return path
-
-
-def set_dest(value: str) -> Callable[[dict[str, Any]], None]:
-    return lambda content: content["files"][0].update(d=value)
+from tests.stages.manifests import edit, refused, set_dest
 
 
 def test_two_tasks_with_one_destination_are_refused_by_both_names(store, write_job):
@@ -79,62 +51,6 @@ def test_a_file_beside_a_directory_of_its_name_is_refused(store, write_job, dest
 def test_a_file_where_a_distant_directory_must_go_is_refused(store, write_job):
     job = write_job({0: {"a": "x"}, 1: {"a/b/c/d": "y"}})
     assert "a directory of the output" in str(refused(store, job))
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "text"),
-    [
-        (lambda c: c["files"][0].update(s="file:/etc/passwd"), PreflightError, "not this job's"),
-        (set_dest("file:/elsewhere/a"), PreflightError, "outside the destination"),
-        (set_dest("hdfs://nn/a"), PreflightError, "another store"),
-        (set_dest("relative/a"), PathError, "not an absolute path"),
-        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "%zz"), PathError, "no escape"),
-        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "/../b"), PathError, "'..'"),
-        (lambda c: c["files"][0].pop("z"), ManifestError, "`z`"),
-        (lambda c: c.pop("files"), ManifestError, "`files`"),
-        (lambda c: c.update(jobId="job_2"), ManifestError, "is of job job_2"),
-        (lambda c: c.update(version=2), ManifestError, "version 2"),
-        (lambda c: c.update(type="other"), ManifestError, "no task manifest"),
-    ],
-)
-def test_a_manifest_that_would_lose_or_misplace_data_is_refused_by_name(
-    store, write_job, change, error: type[Exception], text: str
-):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    path = edit(job, 1, change)
-    raised = refused(store, job)
-    assert isinstance(raised, error)
-    assert str(path) in str(raised)
-    assert text in str(raised)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b'{"files": [{"s": "file:/a"', b"not json"])
-def test_a_truncated_manifest_is_refused_by_name(store, write_job, content: bytes):
-    job = write_job({0: {"a": "x"}})
-    path = Path(job.manifest("task_1_m_000000"))
-    path.write_bytes(content)
-    assert str(path) in str(refused(store, job))
-
-
-def test_a_destination_inside_temporary_or_the_marker_is_refused(store, write_job, dest: Path):
-    job = write_job({0: {"a": "x"}})
-    for name in ("_SUCCESS", "_temporary/other/00/tasks/x"):
-        edit(job, 0, set_dest(f"file:{dest}/{name}"))
-        assert "the commit itself needs" in str(refused(store, job))
-
-
-def test_a_name_longer_than_the_store_allows_is_refused(store, write_job, dest: Path):
-    job = write_job({0: {"a": "x"}})
-    edit(job, 0, set_dest(f"file:{dest}/" + "é" * 128))
-    assert "longer than the store allows" in str(refused(store, job))
-
-
-def test_an_allowed_root_outside_the_destination_is_accepted(store, write_job, tmp_path: Path):
-    job = write_job({0: {"a": "x"}})
-    elsewhere = tmp_path / "elsewhere"
-    edit(job, 0, set_dest(f"file:{elsewhere}/p/a"))
-    run_commit(store, job, CommitOptions(allowed_roots=(str(elsewhere),)))
-    assert (elsewhere / "p" / "a").read_text() == "x"
 
 
 def test_a_job_without_manifests_is_an_error_and_without_files_a_success(store, write_job):
@@ -208,16 +124,6 @@ def test_the_conflict_mode_is_judged_once(store, write_job, dest: Path, tree):
     assert tree() == {"a": "x", "b": "y"}
 
 
-@pytest.mark.parametrize("outside", ["/elsewhere", "{}/_temporary/other", "{}x"])
-def test_a_directory_outside_the_destination_is_not_made(store, write_job, dest: Path, outside: str):
-    job = write_job({0: {"a": "x"}})
-    path = outside.format(dest)
-    edit(job, 0, lambda c: c.update(directories=[{"d": f"file:{path}", "t": 0, "l": 1}]))
-    error = refused(store, job)
-    assert isinstance(error, PreflightError)
-    assert f"{path}: is no directory" in str(error)
-
-
 @pytest.mark.parametrize(
     "alias",
     [{}, {"taskID": "task_1_m_000009"}, {"taskAttemptID": "attempt_1_m_000009_0"}],
@@ -243,15 +149,6 @@ def test_manifests_that_name_no_attempt_are_of_different_ones(store, write_job, 
     assert tree() == {"a": "x", "b": "y"}
 
 
-def test_a_file_that_one_manifest_names_twice_is_refused(store, write_job, dest: Path):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    path = edit(job, 1, lambda c: c["files"].append({**c["files"][0], "d": f"file:{dest}/c"}))
-    error = refused(store, job)
-    assert isinstance(error, PreflightError)
-    assert str(path) in str(error)
-    assert "/b: is named twice" in str(error)
-
-
 def test_a_file_of_another_task_attempt_is_refused(store, write_job):
     job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
     other = f"file:{job.task_attempt('attempt_1_m_000000_0')}/a"
@@ -260,15 +157,3 @@ def test_a_file_of_another_task_attempt_is_refused(store, write_job):
     assert isinstance(error, PreflightError)
     assert str(path) in str(error)
     assert "not below its task attempt's directory" in str(error)
-
-
-def test_manifests_that_an_executor_did_not_load_are_missed(store, write_job):
-    class Forgetful(InlineExecutor):
-        def park_tasks(self, work, items):
-            return super().park_tasks(work, list(items)[:-1])
-
-    job = write_job({task: {f"f{task}": "x"} for task in range(8)})
-    executor = Forgetful(lambda: Worker(store, job, in_driver=True))
-    with pytest.raises(MissingManifestsError, match="8 manifests are listed, 6 were loaded"):
-        run_commit(store, job, executor=executor)
-    assert not Path(job.commit_record).exists()

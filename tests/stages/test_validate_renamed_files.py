@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ray_committer import CommitOptions
 from ray_committer.directories import DirectoryCoordinator
-from ray_committer.errors import CommitStateUnknownError, ValidationError
+from ray_committer.errors import (
+    CommitStateUnknownError,
+    ValidationError,
+)
 from ray_committer.executors.base import Supplied
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.worker import Worker
-from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit, write_job
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    write_job,
+)
 
 VALIDATE = CommitOptions(validate=True)
+
+
 JOB = new_job_attempt("/table", "job_1", 0)
 
 
@@ -131,3 +145,28 @@ def test_what_was_lost_with_its_node_stops_the_commit():
     with pytest.raises(CommitStateUnknownError, match="lost with its node"):
         run_commit(store, JOB, VALIDATE, executor=executor)
     assert run_commit(store, JOB, VALIDATE).validated == 1
+
+
+def test_a_source_that_changed_after_its_manifest_is_found_before_the_commit_point(
+    store, write_job, dest: Path
+):
+    job = write_job({0: {"p/a": "x", "p/b": "y"}})
+    source = next(Path(job.tasks).rglob("b"))
+    source.write_text("z")
+    os.utime(source, (1, 1))
+    with pytest.raises(ValidationError, match="p/b: was changed after its manifest") as caught:
+        run_commit(store, job)
+    assert caught.value.exit_code == 5
+    assert Path(job.commit_record).exists()
+    assert not (dest / "_SUCCESS").exists()
+
+
+def test_a_file_that_vanished_after_its_rename_is_found(store, write_job, dest: Path):
+    job = write_job({0: {"p/a": "x"}})
+
+    def remove(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/a"):
+            os.unlink(call.paths[1])
+
+    with pytest.raises(ValidationError, match="p/a: is missing"):
+        run_commit(WrappedStore(store, after=remove), job)

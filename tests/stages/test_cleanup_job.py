@@ -1,9 +1,12 @@
-"""A recursive delete is not atomic: what a clean-up that was cut off within one leaves."""
+"""Clean-up removes the job's own directory and nothing else, and finishes what it was cut off in."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
@@ -19,6 +22,32 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+
+
+def test_clean_up_leaves_other_jobs_alone(store, write_job, dest: Path, tree):
+    first = write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"b": "y"}}, job_id="job_2")
+    run_commit(store, first)
+    assert not Path(first.job_directory).exists()
+    assert ray_committer.commit_job(str(dest)).job_id == "job_2"
+    assert tree() == {"a": "x", "b": "y"}
+    assert not (dest / "_temporary").exists()
+
+
+def test_a_failed_clean_up_does_not_fail_the_committed_job(store, write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x"}})
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == "delete_directory":
+            raise OSError("simulated")
+
+    report = run_commit(WrappedStore(store, before=fail), job)
+    assert report.outcome is Outcome.COMMITTED
+    assert any("not cleaned up" in notice for notice in report.notices)
+    assert ray_committer.commit_job(str(dest)).outcome is Outcome.COMMITTED
+    assert not (dest / "_temporary").exists()
+    assert tree() == {"a": "x"}
+
 
 FILES = {"p=1/a": b"x", "p=2/b": b"y"}
 
