@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +33,20 @@ WHEN = ("before", "after")
 """A hook before a call keeps it from the store; one after it loses its answer."""
 
 Run = Callable[[StoreOperations], Any]
+
+
+class SyncedStore(MemoryStore):
+    """A store that must be told what to force to disk; it notes that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = replace(self.capabilities, needs_sync=True)
+        self.synced: list[str] = []
+
+    def sync(self, path: str) -> None:
+        if self.get_status(path) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        self.synced.append(path)
 
 
 def context(

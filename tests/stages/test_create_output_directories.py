@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import (
+    CommitCancelledError,
     CommitConflictError,
     CommitStateUnknownError,
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.create_output_directories import ROUNDS
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.create_output_directories import ROUNDS, create_output_directories
 from ray_committer.stages.worker import Worker
 from ray_committer.testing import (
     MemoryStore,
@@ -25,6 +28,8 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from ray_committer.testing.harness import put_file
+from tests.stages.support import WHEN, at, context, do_at, each_crash, requests
 
 JOB = new_job_attempt("/table", "job_1", 0)
 
@@ -95,3 +100,112 @@ def test_a_blocking_file_is_deleted_only_when_that_is_allowed(store, write_job, 
     (dest / "p=1").write_text("in the way")
     run_commit(store, job, CommitOptions(delete_blocking_files=True))
     assert tree() == {"p=1/q=2/a": "x"}
+
+
+LEAVES = ["/table/p=1/q=1", "/table/p=1/q=2", "/table/p=2"]
+ALLOWED = CommitOptions(delete_blocking_files=True)
+
+
+def make(store, directories: Iterable[str] = LEAVES, options: CommitOptions | None = None) -> int:
+    return create_output_directories(collected(context(store, options), directories))
+
+
+def collected(found: JobContext, directories: Iterable[str]) -> JobContext:
+    found.executor.directories.collect(0, list(directories), b"")
+    return found
+
+
+@pytest.mark.parametrize("leaves", [0, 1, 7, 100])
+def test_each_leaf_is_made_by_one_request(leaves: int):
+    store, names = MemoryStore(), [f"/table/p={number}/q=1" for number in range(leaves)]
+    inner = [f"/table/p={number}" for number in range(leaves)]
+    assert requests(store, lambda one: make(one, names + inner)) == Counter(mkdirs=leaves)
+    for path in names + inner:
+        assert store.list_status(path) is not None
+
+
+def test_a_store_without_directories_is_not_asked():
+    store = MemoryStore(real_directories=False)
+    assert requests(store, make) == Counter()
+    assert make(store) == 0
+
+
+def test_directories_that_are_there_already_are_no_error():
+    store = MemoryStore()
+    assert [make(store), make(store)] == [3, 3]
+
+
+def test_what_is_made_is_not_asked_for_again_by_the_same_run():
+    found = collected(context(MemoryStore()), LEAVES)
+    assert [create_output_directories(found), create_output_directories(found)] == [3, 0]
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError, FileNotFoundError])
+def test_a_directory_that_cannot_be_made_is_named_and_the_same_command_goes_on(
+    when: str, error: type[OSError]
+):
+    store = MemoryStore()
+    faulty = WrappedStore(store, **{when: at("mkdirs", error(5, "denied"), "/q=2")})
+    with pytest.raises(CommitStateUnknownError, match=r"/table/p=1/q=2: could not be made \(denied\)"):
+        make(faulty)
+    assert make(store) == 3
+
+
+@pytest.mark.parametrize("blocking", ["/table", "/table/p=1", "/table/p=1/q=1"])
+def test_a_file_at_any_height_is_refused_by_its_own_name(blocking: str):
+    store = MemoryStore()
+    put_file(store, blocking, b"in the way")
+    with pytest.raises(CommitConflictError, match=f"{blocking}: is a file where the job needs"):
+        make(store)
+    assert store.files() == {blocking: b"in the way"}
+
+
+@pytest.mark.parametrize(("blocking", "looks"), [("/table/p=1/q=1", 1), ("/table/p=1", 2)])
+def test_a_file_in_the_way_costs_a_look_per_level_a_deletion_and_another_try(blocking: str, looks: int):
+    store = MemoryStore()
+    put_file(store, blocking, b"in the way")
+    found = requests(store, lambda one: make(one, ["/table/p=1/q=1"], ALLOWED))
+    assert found == Counter(mkdirs=2, get_status=looks, delete_file=1)
+    assert store.files() == {}
+
+
+@pytest.mark.parametrize("operation", ["get_status", "delete_file"])
+def test_a_file_that_cannot_be_looked_at_or_deleted_stays(operation: str):
+    store = MemoryStore()
+    put_file(store, "/table/p=2", b"in the way")
+    with pytest.raises(PermissionError):
+        make(WrappedStore(store, before=at(operation, PermissionError("denied"))), LEAVES, ALLOWED)
+    assert store.files() == {"/table/p=2": b"in the way"}
+
+
+def test_a_crash_anywhere_is_finished_by_the_next_run():
+    def blocked() -> MemoryStore:
+        store = MemoryStore()
+        put_file(store, "/table/p=2", b"in the way")
+        return store
+
+    for store in each_crash(blocked, lambda one: make(one, LEAVES, ALLOWED)):
+        assert make(store, LEAVES, ALLOWED) == 3
+        assert store.files() == {}
+        assert all(store.list_status(path) == [] for path in LEAVES)
+
+
+def test_a_cancelled_commit_makes_no_directory():
+    store = MemoryStore()
+    with pytest.raises(CommitCancelledError):
+        create_output_directories(collected(context(store, cancelled=True), LEAVES))
+    assert store.get_status("/table") is None
+
+
+def test_directories_that_a_worker_left_when_it_was_cancelled_are_made_by_the_next_run():
+    store = MemoryStore()
+    found = collected(context(WrappedStore(store, before=do_at("mkdirs", lambda: cancel()))), LEAVES)
+
+    def cancel() -> None:
+        found.executor.cancel()
+        found.cancelled.cancel()
+
+    with pytest.raises(CommitCancelledError):
+        create_output_directories(found)
+    assert make(store) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, CommittedTask, ConflictMode
 from ray_committer.errors import (
+    CommitCancelledError,
     CommitConflictError,
     IncompleteJobError,
     MissingManifestsError,
@@ -17,9 +19,15 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.protocol.manifest import digest
-from ray_committer.protocol.paths import JobAttempt
-from ray_committer.testing import StoreCall, WrappedStore, run_commit
-from tests.stages.manifests import edit, refused, set_dest
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.preflight import Preflighted, preflight
+from ray_committer.stages.save_commit_record import save_commit_record
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
+from ray_committer.testing import write_job as write_tasks
+from ray_committer.testing.harness import put_file
+from tests.stages.manifests import CHANGING, edit, refused, set_dest
+from tests.stages.support import JOB, WHEN, context, each_crash, loaded, record_of, requests
 
 
 def test_two_tasks_with_one_destination_are_refused_by_both_names(store, write_job):
@@ -157,3 +165,142 @@ def test_a_file_of_another_task_attempt_is_refused(store, write_job):
     assert isinstance(error, PreflightError)
     assert str(path) in str(error)
     assert "not below its task attempt's directory" in str(error)
+
+
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
+NOTHING = Preflighted((), ())
+
+
+def with_old_data() -> MemoryStore:
+    """Old files in three directories, of which the job writes one again, and a running job beside it."""
+    store = MemoryStore()
+    for name in ("top", "p=1/old", "p=1/same", "p=2/q=1/old"):
+        put_file(store, f"/table/{name}", b"old")
+    write_tasks(store, JOB, {0: {"p=1/same": b"new"}, 1: {"p=3/new": b"new"}, 2: {}})
+    return store
+
+
+def check(found: JobContext, roots: tuple[str, ...] = ()) -> Preflighted:
+    return preflight(found, loaded(found), roots)
+
+
+def cost(options: CommitOptions, roots: tuple[str, ...] = ()) -> Counter[str]:
+    """What the check alone asks of the store, once the manifests are loaded."""
+    store = with_old_data()
+    loads = requests(store, lambda one: loaded(context(one, options)))
+    found = requests(store, lambda one: check(context(one, options), roots))
+    assert loads <= found
+    return found - loads
+
+
+@pytest.mark.parametrize("tasks", [1, 50])
+def test_an_append_without_a_fault_passes_and_asks_the_store_nothing(tasks: int):
+    store = MemoryStore()
+    write_tasks(store, JOB, {task: {f"p={task}/a": b"x"} for task in range(tasks)})
+    assert check(context(store)) == NOTHING
+    assert cost(CommitOptions()) == Counter()
+
+
+def test_the_error_mode_costs_one_listing():
+    store = MemoryStore()
+    write_tasks(store, JOB, {0: {"a": b"x"}})
+    options = CommitOptions(mode=ConflictMode.ERROR)
+    assert check(context(store, options)) == NOTHING
+    loads = requests(store, lambda one: loaded(context(one, options)))
+    found = requests(store, lambda one: check(context(one, options)))
+    assert found - loads == Counter(list_status=1)
+
+
+def test_an_overwrite_lists_each_old_directory_once_and_the_jobs_below_the_destination():
+    directories = ["/table", "/table/p=1", "/table/p=2", "/table/p=2/q=1"]
+    jobs = ["_temporary", "_temporary/job_1"]
+    assert cost(OVERWRITE) == Counter(list_status=len(directories) + len(jobs))
+
+
+def test_old_files_are_told_apart_by_whether_the_job_writes_their_name():
+    checked = check(context(with_old_data(), OVERWRITE))
+    assert [file.path for file in checked.replaced] == [
+        "/table/p=1/old",
+        "/table/p=2/q=1/old",
+        "/table/top",
+    ]
+    assert [file.path for file in checked.overwritten] == ["/table/p=1/same"]
+    assert {file.size for file in (*checked.replaced, *checked.overwritten)} == {3}
+
+
+@pytest.mark.parametrize(
+    ("roots", "replaced"),
+    [
+        (("/table/p=2",), ["/table/p=2/q=1/old"]),
+        (("/table/p=2", "/table/p=2", "/table/p=2/q=1"), ["/table/p=2/q=1/old"]),
+        (("/table/p=7",), []),
+        (("/table/top",), []),
+    ],
+)
+def test_only_files_below_the_roots_are_replaced_and_each_once(roots: tuple[str, ...], replaced):
+    checked = check(context(with_old_data(), OVERWRITE), roots)
+    assert [file.path for file in checked.replaced] == replaced
+
+
+def test_a_destination_without_old_data_has_nothing_to_replace():
+    store = MemoryStore()
+    write_tasks(store, JOB, {0: {"a": b"x"}})
+    assert check(context(store, OVERWRITE)) == NOTHING
+
+
+@pytest.mark.parametrize("options", [CommitOptions(), OVERWRITE])
+def test_the_check_changes_nothing(options: CommitOptions):
+    store = with_old_data()
+    before = store.files()
+    check(context(store, options))
+    assert store.files() == before
+    assert not CHANGING & set(cost(options))
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_listing_of_old_data_that_fails_is_an_error_and_not_a_destination_without_data(
+    when: str, error: type[OSError]
+):
+    first = requests(with_old_data(), lambda one: loaded(context(one))).total() + 1
+    last = first + cost(OVERWRITE).total()
+    for number in range(first, last):
+        faulty = WrappedStore(with_old_data(), **{when: fail_at(number, error)})
+        with pytest.raises(error):
+            check(context(faulty, OVERWRITE))
+
+
+def test_a_crash_anywhere_leaves_everything_as_it_was():
+    whole = with_old_data().files()
+    for store in each_crash(with_old_data, lambda one: check(context(one, OVERWRITE))):
+        assert store.files() == whole
+
+
+def test_an_old_directory_that_vanishes_meanwhile_has_no_files():
+    store = with_old_data()
+
+    def vanish(call: StoreCall) -> None:
+        if call.paths == ("/table/p=2",):
+            store.delete_directory("/table/p=2")
+
+    checked = check(context(WrappedStore(store, before=vanish), OVERWRITE))
+    assert [file.path for file in checked.replaced] == ["/table/p=1/old", "/table/top"]
+
+
+def test_a_cancelled_overwrite_is_not_taken_for_one_without_old_data():
+    found = context(with_old_data(), OVERWRITE)
+    manifests = loaded(found)
+    found.cancelled.cancel()
+    with pytest.raises(CommitCancelledError):
+        preflight(found, manifests, ())
+
+
+@pytest.mark.parametrize("options", [CommitOptions(), CommitOptions(mode=ConflictMode.ERROR)])
+def test_only_an_overwrite_is_refused_beside_an_unfinished_commit(options: CommitOptions):
+    store, other = MemoryStore(), new_job_attempt("/table", "job_2", 0)
+    write_tasks(store, JOB, {0: {"a": b"x"}})
+    write_tasks(store, other, {0: {"b": b"x"}})
+    save_commit_record(context(store, job=other), record_of(job_id="job_2"))
+    assert check(context(store, options)) == NOTHING
+    with pytest.raises(CommitConflictError, match=r"job_2 has begun but not ended"):
+        check(context(store, OVERWRITE))
