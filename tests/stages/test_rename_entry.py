@@ -17,6 +17,7 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.rename_files import rename_entry
 from ray_committer.testing import StoreCall, WrappedStore
+from tests.stages.support import WHEN, at
 
 
 @pytest.fixture
@@ -165,3 +166,15 @@ def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):
 
     with pytest.raises(CommitStateUnknownError, match="not known"):
         rename_entry(WrappedStore(store, before=silent), entry, 3)
+
+
+@pytest.mark.parametrize("when", WHEN)
+def test_one_file_under_two_names_keeps_the_new_one_when_the_old_cannot_be_deleted(
+    store, entry, when: str
+):
+    os.link(entry.source, entry.dest)
+    faulty = WrappedStore(store, **{when: at("delete_file", PermissionError("denied"))})
+    with pytest.raises(PermissionError):
+        rename_entry(faulty, entry, 8)
+    assert Path(entry.dest).read_text() == "text"
+    assert Path(entry.source).exists() is (when == "before")
