@@ -1,4 +1,4 @@
-"""A rename that fails is judged from both ends, on a real file system."""
+"""Whole commits at their renames: what stops them, and what the same command then finishes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests
 from ray_committer.stages.rename_files import _supplied
 from ray_committer.stages.worker import Worker
-from ray_committer.testing import StoreCall, WrappedStore, run_commit
+from ray_committer.testing import (
+    StoreCall,
+    WrappedStore,
+    run_commit,
+)
 
 
 def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
