@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,34 @@ from ray_committer import CommitOptions
 from ray_committer.errors import (
     CommitAbortedError,
     CommitRecordExistsError,
+    CommitStateUnknownError,
     JobNotFoundError,
     RayCommitterError,
 )
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_abort, run_commit
-from tests.stages.support import before_the_write
+from ray_committer.stages.save_commit_record import save_commit_point, save_commit_record
+from ray_committer.testing import (
+    Fault,
+    FaultKind,
+    FaultSchedule,
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    fail_at,
+    run_abort,
+    run_commit,
+)
+from ray_committer.testing import write_job as write_tasks
+from tests.stages.support import (
+    JOB,
+    OTHER_JOB,
+    WHEN,
+    before_the_write,
+    context,
+    each_crash,
+    record_of,
+    requests,
+)
 
 
 def test_abort_deletes_the_job_and_only_that(store, write_job, dest: Path, tree):
@@ -100,3 +124,103 @@ def test_an_abort_that_a_record_overtakes_deletes_nothing(write_job, dest: Path,
         run_abort(store, job)
     ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
+
+
+def running(tasks: int = 2, *, beside_another_job: bool = False) -> MemoryStore:
+    """A job whose tasks have committed, and perhaps another one."""
+    store = MemoryStore()
+    write_tasks(store, JOB, {task: {f"p={task}/a": b"x"} for task in range(tasks)})
+    if beside_another_job:
+        write_tasks(store, OTHER_JOB, {0: {"b": b"y"}})
+    return store
+
+
+def abort(store) -> bool:
+    return run_abort(store, JOB)
+
+
+DECISION = Counter(write=1, rename=1)
+DELETIONS = Counter(delete_directory=3, remove_empty_directory=2)
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 50])
+def test_an_abort_costs_as_many_requests_however_many_tasks_there_are(tasks: int):
+    store = running(tasks)
+    assert requests(store, abort) == Counter(list_status=1) + DECISION + DELETIONS
+    assert store.list_status("/table") == []
+
+
+def test_a_job_that_is_not_there_costs_three_requests_and_no_decision():
+    assert requests(MemoryStore(), abort) == Counter(list_status=1, remove_empty_directory=2)
+    assert abort(MemoryStore()) is False
+
+
+def test_an_abort_may_be_asked_for_again():
+    store = running()
+    assert [abort(store), abort(store)] == [True, False]
+
+
+def test_an_abort_that_has_decided_reads_that_and_writes_nothing():
+    store = running()
+    save_commit_record(context(store), record_of(aborted=True))
+    assert requests(store, abort) == Counter(list_status=1, read=1) + DELETIONS
+    assert store.list_status("/table") == []
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_job_whose_commit_has_begun_keeps_every_file(is_committed: bool):
+    store = running()
+    save_commit_record(context(store), record_of())
+    if is_committed:
+        save_commit_point(context(store), record_of())
+    before = store.files()
+    with pytest.raises(CommitRecordExistsError, match="ray-committer commit memory://test/table"):
+        abort(store)
+    assert store.files() == before
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_request_that_fails_leaves_an_abort_that_the_same_command_finishes(when: str, error):
+    for number in range(1, requests(running(), abort).total() + 1):
+        store = running(beside_another_job=True)
+        with contextlib.suppress(CommitStateUnknownError):
+            abort(WrappedStore(store, **{when: fail_at(number, error)}))
+        abort(store)
+        assert store.get_status(JOB.job_directory) is None
+        assert len(store.files(OTHER_JOB.directory)) == 2
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_nothing_is_deleted_before_the_decision_stands(number: int):
+    store = running()
+    before = store.files()
+    with pytest.raises(CommitStateUnknownError, match="run the same command again"):
+        abort(WrappedStore(store, before=fail_at(number)))
+    assert before.items() <= store.files().items()
+
+
+@pytest.mark.parametrize("number", [4, 5, 6])
+def test_a_deletion_that_fails_says_that_the_job_may_be_half_aborted(number: int):
+    store = running()
+    with pytest.raises(CommitStateUnknownError, match="may be half aborted, run the same command"):
+        abort(WrappedStore(store, before=fail_at(number, PermissionError)))
+    with pytest.raises(CommitAbortedError):
+        run_commit(store, JOB)
+
+
+def test_after_a_crash_anywhere_the_next_abort_leaves_nothing_of_the_job():
+    for store in each_crash(lambda: running(beside_another_job=True), abort):
+        abort(store)
+        assert store.get_status(JOB.job_directory) is None
+        assert len(store.files(OTHER_JOB.directory)) == 2
+
+
+@pytest.mark.parametrize("number", [4, 5, 6])
+def test_a_deletion_that_was_cut_off_is_finished_by_the_next_abort(number: int):
+    store = running(5)
+    faulty = FaultSchedule(0, number, (Fault(FaultKind.CRASH_WITHIN, number),)).wrap(store)
+    with pytest.raises(SimulatedCrash):
+        abort(faulty)
+    abort(store)
+    assert store.list_status("/table") == []
