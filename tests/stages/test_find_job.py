@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,19 @@ from ray_committer.errors import (
     PathError,
 )
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.find_job import estimate_files, list_job_directories
+from ray_committer.protocol.success import SuccessData
+from ray_committer.stages.find_job import (
+    AttemptState,
+    estimate_files,
+    find_documented_attempt,
+    find_job_attempt,
+    list_job_directories,
+    read_attempt_state,
+    read_success,
+    refuse_if_other_attempt_is_decided,
+)
+from ray_committer.stages.save_commit_record import save_commit_point, save_commit_record
+from ray_committer.stages.save_success_file import save_success_file
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import (
     MemoryStore,
@@ -26,6 +40,8 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from ray_committer.testing.harness import put_file
+from tests.stages.support import JOB, OTHER_JOB, at, context, record_of, requests
 
 
 @pytest.fixture
@@ -148,3 +164,123 @@ def test_a_job_id_that_is_no_name_is_refused(dest: Path, job_id: str):
     with pytest.raises(PathError, match="job id"):
         ray_committer.abort_job(str(dest), job_id, options=CommitOptions(job_attempt=0))
     assert (dest / "00").is_dir()
+
+
+def recorded() -> MemoryStore:
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    save_commit_record(context(store), record_of())
+    return store
+
+
+def at_its_commit_point() -> MemoryStore:
+    store = recorded()
+    save_commit_point(context(store), record_of())
+    return store
+
+
+def set_up(*jobs: JobAttempt) -> MemoryStore:
+    store = MemoryStore()
+    for one in jobs:
+        setup_job(store, one)
+    return store
+
+
+def a_file(path: str) -> MemoryStore:
+    store = MemoryStore()
+    put_file(store, path, b"")
+    return store
+
+
+NOWHERE = AttemptState(False, False, False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("new", "state"),
+    [
+        (MemoryStore, NOWHERE),
+        (lambda: a_file("/table"), NOWHERE),
+        (lambda: a_file(JOB.directory), NOWHERE),
+        (lambda: set_up(JOB), AttemptState(True, True, False, False, False)),
+        (recorded, AttemptState(True, True, True, True, False)),
+        (at_its_commit_point, AttemptState(True, True, True, False, True)),
+    ],
+)
+def test_one_listing_tells_how_far_an_attempt_is(new: Callable[[], MemoryStore], state: AttemptState):
+    assert read_attempt_state(new(), JOB) == state
+    assert requests(new(), lambda one: read_attempt_state(one, JOB)) == Counter(list_status=1)
+
+
+def test_an_attempt_that_cannot_be_listed_is_not_taken_for_none():
+    denied = WrappedStore(recorded(), before=at("list_status", PermissionError("denied")))
+    for look in (
+        lambda: read_attempt_state(denied, JOB),
+        lambda: list_job_directories(denied, "/table"),
+        lambda: estimate_files(denied, JOB),
+    ):
+        with pytest.raises(PermissionError):
+            look()
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 5])
+def test_jobs_are_found_by_one_listing_and_one_per_job(jobs: int):
+    wanted = [new_job_attempt("/table", f"job_{number}", number) for number in range(jobs)]
+    store = set_up(*wanted)
+    found = list_job_directories(store, "/table")
+    assert [attempt for job in found for attempt in job.attempts] == wanted
+    cost = requests(store, lambda one: list_job_directories(one, "/table"))
+    assert cost == Counter(list_status=1 + jobs)
+
+
+def test_an_attempt_that_is_named_in_full_costs_no_request():
+    def find(store) -> None:
+        assert find_job_attempt(store, "/table", "job_1", 0) == JOB
+
+    assert requests(MemoryStore(), find) == Counter()
+
+
+@pytest.mark.parametrize(("job_id", "number"), [(None, None), ("job_1", None), (None, 0)])
+def test_the_only_attempt_of_the_only_job_needs_no_name(job_id: str | None, number: int | None):
+    assert find_job_attempt(set_up(JOB), "/table", job_id, number) == JOB
+
+
+@pytest.mark.parametrize(
+    ("new", "job_id", "text"),
+    [
+        (MemoryStore, None, "/table: does not exist"),
+        (lambda: a_file("/table"), None, "/table: is a file"),
+        (lambda: a_file("/table/a"), None, "holds no job to commit"),
+        (lambda: a_file("/table/a"), "job_9", "holds no job job_9 to commit"),
+        (lambda: set_up(JOB, OTHER_JOB), "job_9", "its jobs are job_1, job_2"),
+    ],
+)
+def test_a_job_that_is_not_there_is_an_error_that_says_what_is(new, job_id: str | None, text: str):
+    with pytest.raises(JobNotFoundError, match=text):
+        find_job_attempt(new(), "/table", job_id, None)
+
+
+def test_the_directory_name_of_hadoops_documentation_is_known():
+    documented = JobAttempt("/table", "job_1", 0, "/table/_temporary/manifest_job_1/0")
+    assert find_documented_attempt(set_up(documented), JOB) == documented
+    assert find_documented_attempt(set_up(JOB), JOB) is None
+
+
+def test_another_attempt_is_in_the_way_only_once_its_commit_has_begun():
+    second = new_job_attempt("/table", "job_1", 1)
+    refuse_if_other_attempt_is_decided(set_up(JOB, second), second)
+    refuse_if_other_attempt_is_decided(MemoryStore(), second)
+    refuse_if_other_attempt_is_decided(recorded(), JOB)
+    with pytest.raises(CommitRecordExistsError, match="finish it first with --attempt 0"):
+        refuse_if_other_attempt_is_decided(recorded(), second)
+
+
+def test_only_a_marker_that_says_whose_it_is_is_read():
+    store = MemoryStore()
+    assert read_success(store, "/table") is None
+    put_file(store, JOB.success, b"")
+    assert read_success(store, "/table") is None
+    setup_job(store, JOB)
+    save_success_file(context(store), record_of(), [])
+    success = read_success(store, "/table")
+    assert isinstance(success, SuccessData)
+    assert success.job_id == "job_1"
