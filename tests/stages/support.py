@@ -36,7 +36,7 @@ Run = Callable[[StoreOperations], Any]
 
 
 class SyncedStore(MemoryStore):
-    """A store that must be told what to force to disk; it notes that."""
+    """A store on which paths must be forced to disk; it notes which were."""
 
     def __init__(self) -> None:
         super().__init__()

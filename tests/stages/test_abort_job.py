@@ -155,7 +155,7 @@ def test_a_job_that_is_not_there_costs_three_requests_and_no_decision():
     assert abort(MemoryStore()) is False
 
 
-def test_an_abort_may_be_asked_for_again():
+def test_an_abort_can_be_repeated():
     store = running()
     assert [abort(store), abort(store)] == [True, False]
 
@@ -201,7 +201,7 @@ def test_nothing_is_deleted_before_the_decision_stands(number: int):
 
 
 @pytest.mark.parametrize("number", [4, 5, 6])
-def test_a_deletion_that_fails_says_that_the_job_may_be_half_aborted(number: int):
+def test_a_deletion_that_fails_leaves_a_job_that_can_only_be_aborted(number: int):
     store = running()
     with pytest.raises(CommitStateUnknownError, match="may be half aborted, run the same command"):
         abort(WrappedStore(store, before=fail_at(number, PermissionError)))

@@ -86,7 +86,7 @@ def test_a_deletion_that_fails_is_an_error_and_the_files_stay(error: type[OSErro
     assert store.files() == before
 
 
-def test_a_deletion_whose_answer_is_lost_may_be_asked_for_again():
+def test_a_deletion_whose_answer_is_lost_can_be_repeated():
     store = with_two_tasks()
     with pytest.raises(TimeoutError):
         abort_task(WrappedStore(store, after=fail_at(1)), JOB, ATTEMPT)
@@ -104,7 +104,7 @@ def test_an_abort_that_crashed_is_finished_by_the_next(kind: FaultKind):
 
 
 @pytest.mark.parametrize("attempt", ["", ".", "..", "../../job_2"])
-def test_an_id_that_is_no_name_deletes_nothing(attempt: str):
+def test_an_id_that_is_not_a_name_deletes_nothing(attempt: str):
     def abort(one) -> None:
         with pytest.raises(PathError, match="task attempt id"):
             abort_task(one, JOB, attempt)

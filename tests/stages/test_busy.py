@@ -11,8 +11,8 @@ from ray_committer.stages.busy import BusyTimes
 SHARDS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=12)
 
 
-def told(shards: list[tuple[int, int]], worker: str = "worker") -> float:
-    """What is told of shards, each a begin and a length, in the order of time."""
+def busy_seconds(shards: list[tuple[int, int]], worker: str = "worker") -> float:
+    """The busy seconds of shards, each given as its begin and its length."""
     busy, total = BusyTimes(), 0.0
     moments = [(begin, 0) for begin, _ in shards] + [(begin + length, 1) for begin, length in shards]
     for moment, ends in sorted(moments):
@@ -25,9 +25,9 @@ def told(shards: list[tuple[int, int]], worker: str = "worker") -> float:
 
 @settings(deadline=None)
 @given(SHARDS)
-def test_the_seconds_told_are_those_in_which_any_shard_was_in_progress(shards: list[tuple[int, int]]):
+def test_the_busy_seconds_are_those_in_which_any_shard_was_in_progress(shards: list[tuple[int, int]]):
     seconds = {second for begin, length in shards for second in range(begin, begin + length)}
-    assert told(shards) == pytest.approx(len(seconds))
+    assert busy_seconds(shards) == pytest.approx(len(seconds))
 
 
 def test_workers_are_busy_by_themselves():

@@ -161,7 +161,7 @@ def test_an_attempt_whose_directory_is_not_below_the_jobs_tasks_is_not_deleted(d
 @pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-def test_a_deletion_that_fails_is_told_and_the_next_run_finishes(tasks: int, when: str, error):
+def test_a_deletion_that_fails_is_reported_and_the_next_run_finishes(tasks: int, when: str, error):
     total = requests(committed(tasks), lambda one: clean(one, tasks)).total()
     for number in range(1, total + 1):
         store, events = committed(tasks), list[Event]()
@@ -173,7 +173,7 @@ def test_a_deletion_that_fails_is_told_and_the_next_run_finishes(tasks: int, whe
         assert store.list_status("/table") == []
 
 
-def test_a_worker_that_may_make_no_more_requests_is_told_of_like_any_failure():
+def test_a_worker_that_can_make_no_more_requests_is_reported_like_any_failure():
     store = committed()
     lost = WrappedStore(store, before=at("delete_directory", LeaseLostError("the lease is over")))
     assert clean(lost) is False

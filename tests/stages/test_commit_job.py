@@ -1,4 +1,4 @@
-"""The order of the stages: what stops a commit, what it leaves, and who else may run it."""
+"""Whole commits: what stops them, what they leave, and what two committers at once do."""
 
 from __future__ import annotations
 

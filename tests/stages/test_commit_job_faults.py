@@ -1,4 +1,4 @@
-"""One run of a commit: which stages it enters, what each failed request makes of it, who is told."""
+"""One run of a commit: which stages it enters, and what each failed request makes of it."""
 
 from __future__ import annotations
 
@@ -229,6 +229,18 @@ def test_what_the_record_promises_binds_a_run_that_was_asked_for_less():
     assert "/table/p=1" in store.synced
 
 
+def test_the_marker_of_a_durable_commit_is_forced_to_disk_by_whoever_finishes_it():
+    store = prepared(SyncedStore())
+    with pytest.raises(SimulatedCrash):
+        commit(
+            WrappedStore(store, after=at("rename", SimulatedCrash(), "_COMMITTED")),
+            CommitOptions(durable=True),
+        )
+    store.synced.clear()
+    commit(store, CommitOptions(durable=False))
+    assert store.synced == [JOB.success, "/table"]
+
+
 def test_a_run_that_is_asked_for_no_marker_writes_the_one_that_the_record_promises():
     store = prepared()
     commit(store, record_only=True)
@@ -236,7 +248,7 @@ def test_a_run_that_is_asked_for_no_marker_writes_the_one_that_the_record_promis
     assert store.get_status(JOB.success) is not None
 
 
-def test_the_listener_is_told_of_the_job_before_its_files_move():
+def test_the_job_is_reported_before_its_files_move():
     events: list[Event] = []
     commit(prepared(), emit=events.append)
     assert isinstance(events[0], CommitStarted)

@@ -48,7 +48,7 @@ def test_the_report_counts_by_the_record_and_by_what_this_run_did():
     assert (report.outcome, report.error, report.notices) == (Outcome.COMMITTED, None, ["look at this"])
 
 
-def test_a_failure_after_the_commit_point_is_no_success():
+def test_a_failure_after_the_commit_point_is_reported_as_a_failure():
     progress = CommitProgress(RECORD, outcome=Outcome.COMMITTED)
     report = commit_report(context(MemoryStore()), progress, ValueError("why"), LimitStatistics())
     assert (report.outcome, report.files) == (Outcome.FAILED, 5)

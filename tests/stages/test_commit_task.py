@@ -82,7 +82,7 @@ def test_the_manifest_names_each_file_where_it_is_and_where_it_must_go(files: di
     assert ref.digest == digest(store.read(PATH))
 
 
-def test_the_manifest_says_whose_it_is():
+def test_the_manifest_names_its_job_task_and_attempt():
     store = prepared()
     commit(store)
     manifest = saved(store)
@@ -120,7 +120,7 @@ def test_a_request_that_fails_leaves_a_whole_manifest_or_none(when: str, error: 
         assert commit(store).files == len(FILES)
 
 
-def test_a_task_that_crashed_anywhere_may_commit_again():
+def test_a_task_that_crashed_anywhere_can_commit_again():
     whole = prepared()
     expected = commit(whole)
     for store in each_crash(prepared, commit):

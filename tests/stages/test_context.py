@@ -1,4 +1,4 @@
-"""A stage is timed and told of whether it fails or not; what was cancelled begins nothing new."""
+"""A stage is timed and reported whether it fails or not; what was cancelled begins nothing new."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fail(found: JobContext, name: str, error: BaseException) -> None:
         raise error
 
 
-def test_a_stage_is_told_of_when_it_begins_and_when_it_ends():
+def test_a_stage_is_reported_when_it_begins_and_when_it_ends():
     found, events = listened()
     with found.stage("one"):
         assert events == [StageStarted("one")]
@@ -104,7 +104,7 @@ def test_paths_are_forced_to_disk_only_where_that_is_needed(store, durable: bool
     assert found == Counter(sync=synced) + Counter()
 
 
-def test_a_notice_is_told_and_kept_for_the_report():
+def test_a_notice_goes_to_the_listener_and_into_the_report():
     found, events = listened()
     found.notice("look at this")
     assert events == [Notice("look at this")]

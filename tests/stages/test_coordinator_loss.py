@@ -1,4 +1,4 @@
-"""A coordinator that is lost is renewed and told everything again, but not for ever."""
+"""A coordinator that is lost is renewed and filled again, but not for ever."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_store_without_directories_is_not_asked():
     assert make(store) == 0
 
 
-def test_directories_that_are_there_already_are_no_error():
+def test_directories_that_are_there_already_are_not_an_error():
     store = MemoryStore()
     assert [make(store), make(store)] == [3, 3]
 

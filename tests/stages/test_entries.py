@@ -1,4 +1,4 @@
-"""An entry leads from its task attempt's directory to where the job may write, or is refused."""
+"""An entry leads from its task attempt's directory to where the job can write, or is refused."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_an_entry_that_leads_out_is_refused_by_its_path(source: str, dest: str, 
         ("/table/p=" + "x" * 256, False),
     ],
 )
-def test_only_directories_below_the_roots_may_be_made(path: str, is_allowed: bool):
+def test_only_directories_below_the_roots_can_be_made(path: str, is_allowed: bool):
     if is_allowed:
         check_directory(path, JOB, ROOTS, MemoryStore())
     else:

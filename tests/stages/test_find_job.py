@@ -206,7 +206,7 @@ NOWHERE = AttemptState(False, False, False, False, False)
         (at_its_commit_point, AttemptState(True, True, True, False, True)),
     ],
 )
-def test_one_listing_tells_how_far_an_attempt_is(new: Callable[[], MemoryStore], state: AttemptState):
+def test_one_listing_shows_how_far_an_attempt_is(new: Callable[[], MemoryStore], state: AttemptState):
     assert read_attempt_state(new(), JOB) == state
     assert requests(new(), lambda one: read_attempt_state(one, JOB)) == Counter(list_status=1)
 
@@ -254,7 +254,7 @@ def test_the_only_attempt_of_the_only_job_needs_no_name(job_id: str | None, numb
         (lambda: set_up(JOB, OTHER_JOB), "job_9", "its jobs are job_1, job_2"),
     ],
 )
-def test_a_job_that_is_not_there_is_an_error_that_says_what_is(new, job_id: str | None, text: str):
+def test_a_job_that_is_not_there_is_an_error_that_names_the_others(new, job_id: str | None, text: str):
     with pytest.raises(JobNotFoundError, match=text):
         find_job_attempt(new(), "/table", job_id, None)
 
@@ -274,7 +274,7 @@ def test_another_attempt_is_in_the_way_only_once_its_commit_has_begun():
         refuse_if_other_attempt_is_decided(recorded(), second)
 
 
-def test_only_a_marker_that_says_whose_it_is_is_read():
+def test_only_a_marker_that_names_its_job_is_read():
     store = MemoryStore()
     assert read_success(store, "/table") is None
     put_file(store, JOB.success, b"")

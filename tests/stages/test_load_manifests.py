@@ -166,7 +166,7 @@ def test_only_files_with_the_name_of_a_manifest_are_loaded():
     assert len(load(store).manifests) == 2
 
 
-def test_attempts_that_the_driver_does_not_count_are_left_out_only_if_it_says_so():
+def test_attempts_that_the_driver_does_not_count_are_left_out_only_on_request():
     store = with_tasks(3)
     ref = load(store).manifests[1]
     counted = (CommittedTask(ref.name, ref.digest, ref.task_attempt_id),)

@@ -217,7 +217,7 @@ def test_an_overwrite_lists_each_old_directory_once_and_the_jobs_below_the_desti
     assert cost(OVERWRITE) == Counter(list_status=len(directories) + len(jobs))
 
 
-def test_old_files_are_told_apart_by_whether_the_job_writes_their_name():
+def test_old_files_are_sorted_by_whether_the_job_writes_their_name():
     checked = check(context(with_old_data(), OVERWRITE))
     assert [file.path for file in checked.replaced] == [
         "/table/p=1/old",

@@ -221,7 +221,7 @@ def test_every_file_is_listed_once_and_removed_once(paths: list[str]):
 
 
 @pytest.mark.parametrize("identity", list(Identity))
-def test_a_file_is_known_again_by_whatever_its_store_tells(identity: Identity):
+def test_a_file_is_recognised_by_whatever_its_store_reports(identity: Identity):
     store = with_files(identity=identity)
     assert remove(store, record_all(store)) == len(OLD)
 
@@ -248,7 +248,7 @@ def test_what_the_record_does_not_name_stays_and_so_do_directories():
 
 
 @pytest.mark.parametrize("data", [b"longer than it was before", b"/table/P=1/A"])
-def test_a_file_that_was_written_again_is_kept_and_told_of(data: bytes):
+def test_a_file_that_was_written_again_is_kept_and_reported(data: bytes):
     store, events = with_files(), list[Event]()
     store.write("/table/p=1/a", data)
     assert remove_replaced_files(context(store, emit=events.append), RECORD) == 3

@@ -183,3 +183,12 @@ def test_after_a_crash_anywhere_the_next_run_finishes_the_rename(new: Callable[[
     for store in each_crash(new, lambda faulty: rename_entry(faulty, one, 1, old)):
         assert rename_entry(store, one, 1, old) in (None, Proof.MODIFICATION_TIME)
         assert store.files() == {DEST: b"text"}
+
+
+def test_an_old_file_that_looks_like_the_new_one_is_not_a_proof():
+    store = written(Identity.SIZE_ONLY)
+    one, old = entry_of(store), old_file(store, b"TEXT")
+    store.delete_file(SOURCE)
+    with pytest.raises(CommitStateUnknownError, match="is gone and"):
+        rename_entry(store, one, 8, old)
+    assert store.files() == {DEST: b"TEXT"}

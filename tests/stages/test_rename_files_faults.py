@@ -93,7 +93,7 @@ def test_names_for_the_marker_are_kept_up_to_a_limit():
     assert len(move(context(with_files(4, 50))).sample) == MAX_FILENAMES
 
 
-def test_the_last_event_says_that_all_is_done():
+def test_the_last_event_reports_that_all_is_done():
     events: list[Event] = []
     move(context(with_files(3), emit=events.append))
     last = [event for event in events if isinstance(event, FilesRenamed)][-1]

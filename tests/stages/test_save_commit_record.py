@@ -168,7 +168,7 @@ def test_only_a_decision_to_abort_is_refused():
 
 
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-def test_a_record_that_cannot_be_put_in_place_moves_nothing_and_says_so(error: type[OSError]):
+def test_a_record_that_cannot_be_put_in_place_moves_nothing(error: type[OSError]):
     store = with_job()
     with pytest.raises(CommitStateUnknownError, match=r"nothing was moved, run the same command again"):
         save(WrappedStore(store, before=at("rename", error("simulated"))))
@@ -206,7 +206,7 @@ def test_after_a_crash_anywhere_one_record_stands():
         assert standing(store) == found
 
 
-def test_a_torn_write_is_no_record():
+def test_a_torn_write_is_not_a_record():
     store = with_job()
     faulty = FaultSchedule(0, 1, (Fault(FaultKind.CRASH_WITHIN, 1),)).wrap(store)
     with pytest.raises(SimulatedCrash):
@@ -216,14 +216,14 @@ def test_a_torn_write_is_no_record():
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", encode_record(OWN)[:-1], b'{"version": 1}'])
-def test_what_is_no_record_is_refused_by_its_path(data: bytes):
+def test_what_is_not_a_record_is_refused_by_its_path(data: bytes):
     store = with_job()
     store.write(JOB.commit_record, data)
     with pytest.raises(ManifestError, match=r"_COMMIT\.json: is no commit record"):
         load_commit_record(context(store), committed=False)
 
 
-def test_the_commit_point_may_be_declared_again():
+def test_the_commit_point_can_be_declared_again():
     store = recorded()
     declare(store)
     declare(store)
@@ -238,7 +238,9 @@ def test_a_commit_point_whose_answer_is_lost_is_seen(error: type[OSError]):
 
 
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-def test_a_commit_point_that_cannot_be_declared_says_that_all_files_are_in_place(error: type[OSError]):
+def test_a_commit_point_that_cannot_be_declared_is_an_error_with_all_files_in_place(
+    error: type[OSError],
+):
     store = recorded()
     with pytest.raises(CommitStateUnknownError, match=r"all files are in place, run the same command"):
         declare(WrappedStore(store, before=at("rename", error("simulated"))))

@@ -156,7 +156,7 @@ def test_after_a_crash_anywhere_the_marker_is_whole_or_not_there_and_is_saved_ag
         assert list(store.files()) == [JOB.success]
 
 
-def test_a_torn_write_is_no_marker():
+def test_a_torn_write_is_not_a_marker():
     store = with_job()
     faulty = FaultSchedule(0, 1, (Fault(FaultKind.CRASH_WITHIN, 1),)).wrap(store)
     with pytest.raises(SimulatedCrash):
@@ -183,7 +183,7 @@ def test_a_report_costs_three_requests_and_names_the_failure():
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-def test_a_report_that_cannot_be_written_is_logged_and_harms_nobody(number, when: str, error, caplog):
+def test_a_report_that_cannot_be_written_is_only_logged(number, when: str, error, caplog):
     with caplog.at_level(logging.WARNING):
         report(WrappedStore(with_job(), **{when: fail_at(number, error)}))
     assert "/reports/summary-job_1.json: the summary report could not be written" in caplog.text

@@ -120,7 +120,7 @@ def save_files(store, files: int = 1, *, attempt: str = ATTEMPT, attempts: int =
 
 
 @pytest.mark.parametrize("files", [0, 1, 1000])
-def test_the_reference_says_what_was_saved(files: int):
+def test_the_reference_describes_what_was_saved(files: int):
     store = with_job()
     ref = save_files(store, files)
     data = store.read(PATH)

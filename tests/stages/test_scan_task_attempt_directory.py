@@ -100,7 +100,7 @@ def test_a_scan_costs_one_listing_per_directory_and_no_request_per_file(real_dir
         (Identity.SIZE_ONLY, False, False),
     ],
 )
-def test_an_entry_carries_what_its_store_tells_of_the_file(identity, has_etag: bool, has_time: bool):
+def test_an_entry_carries_what_its_store_reports_of_the_file(identity, has_etag: bool, has_time: bool):
     store = written("a", store=MemoryStore(identity=identity))
     (file,), _ = scan(store)
     status = store.get_status(f"{ATTEMPT}/a")

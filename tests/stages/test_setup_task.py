@@ -75,7 +75,7 @@ def test_a_task_of_a_job_that_is_over_is_refused():
 
 
 @pytest.mark.parametrize("attempt", ["", "..", "a/b"])
-def test_an_id_that_is_no_name_makes_no_directory(attempt: str):
+def test_an_id_that_is_not_a_name_makes_no_directory(attempt: str):
     store = with_job()
     with pytest.raises(PathError, match="task attempt id"):
         setup_task(store, JOB, attempt)

@@ -66,7 +66,7 @@ def exactly(store) -> Survey:
         (aborting, "aborting", 0, 0, None),
     ],
 )
-def test_the_state_of_a_job_is_told_by_what_is_in_its_directory(
+def test_the_state_of_a_job_is_what_its_directory_shows(
     new: Callable[[], MemoryStore], state: str, manifests: int, files: int, left: int | None
 ):
     found = survey_job(new(), JOB)
@@ -121,7 +121,9 @@ def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operat
         (exactly, running, "running"),
     ],
 )
-def test_a_job_that_ends_during_the_look_is_no_problem(look, new: Callable[[], MemoryStore], state: str):
+def test_a_job_that_ends_during_the_look_is_not_a_problem(
+    look, new: Callable[[], MemoryStore], state: str
+):
     store = new()
     end = do_at("read", lambda: store.delete_directory(JOB.directory))
     found = look(WrappedStore(store, before=end))

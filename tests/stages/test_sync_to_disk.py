@@ -106,7 +106,7 @@ def test_a_destination_that_is_gone_is_an_error():
 
 
 @pytest.mark.parametrize("end", ["/table", "/table/p=1"])
-def test_only_a_directory_above_may_be_closed_to_this_job(end: str):
+def test_only_a_directory_above_can_be_closed_to_this_job(end: str):
     store = written()
     denied = WrappedStore(store, before=at("sync", PermissionError("denied"), end))
     if end == "/table":

@@ -1,4 +1,4 @@
-"""What the limit of requests did is told while it does it, and once more at the end."""
+"""What the limit of requests does is reported while it does it, and once more at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = count(names.STORE_IO_THROTTLED, 10)
 
 
 class Limited(InlineExecutor):
-    """Its limit tells this, or that nobody knows any more."""
+    """Its limit did this; with None nobody can be asked any more."""
 
     def __init__(self, told: LimitStatistics | None) -> None:
         super().__init__(lambda: Worker(MemoryStore(), JOB, in_driver=True))
@@ -50,19 +50,19 @@ def test_a_store_that_refuses_nothing_is_not_spoken_of():
     assert found.journal.statistics.counters == {}
 
 
-def test_a_shard_that_was_throttled_tells_of_the_latest_span():
+def test_a_shard_that_was_throttled_reports_the_latest_span():
     found, events = watched(BOTH)
     ThrottlingWatch(found).look(REFUSED)
     assert events == [Throttled(1, 3.0, 1.0, 6, before=100.0, lowest=25.0, rate=60.0)]
 
 
-def test_a_shard_that_was_not_throttled_tells_of_nothing():
+def test_a_shard_that_was_not_throttled_reports_nothing():
     found, events = watched(BOTH)
     ThrottlingWatch(found).look(IOStatistics())
     assert events == []
 
 
-def test_the_end_tells_of_every_span_and_sums_up_in_a_sentence():
+def test_the_end_reports_every_span_and_one_sentence():
     found, events = watched(BOTH)
     assert note_limit(found) == BOTH
     assert [event.number for event in events if isinstance(event, Throttled)] == [0, 1]
@@ -72,14 +72,14 @@ def test_the_end_tells_of_every_span_and_sums_up_in_a_sentence():
 
 
 @pytest.mark.parametrize(("counted", "added"), [(0, 10), (4, 6), (10, 0), (12, 0)])
-def test_refusals_that_no_shard_has_told_of_are_added_once(counted: int, added: int):
+def test_refusals_that_no_shard_has_reported_are_added_once(counted: int, added: int):
     found, _ = watched(BOTH)
     found.journal.add(count(names.STORE_IO_THROTTLED, counted))
     note_limit(found)
     assert found.journal.statistics.counters[names.STORE_IO_THROTTLED] == counted + added
 
 
-def test_where_nobody_knows_any_more_the_end_is_not_an_error():
+def test_a_limit_that_can_no_longer_be_asked_is_not_an_error():
     found, events = watched(None)
     ThrottlingWatch(found).look(REFUSED)
     assert note_limit(found) == LimitStatistics()

@@ -49,7 +49,7 @@ def test_where_no_job_is_there_are_no_remains():
 
 
 @pytest.mark.parametrize("tasks", [1, 5])
-def test_an_old_job_may_go_with_all_its_files(tasks: int):
+def test_an_old_job_can_go_with_all_its_files(tasks: int):
     store = abandoned(tasks)
     (found,) = look(store)
     assert (found.attempt, found.kept, found.decided) == (JOB, None, None)
@@ -73,7 +73,7 @@ def test_one_young_file_keeps_its_job_alone():
 
 
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.SIZE_ONLY])
-def test_a_store_that_tells_no_age_keeps_everything(identity: Identity):
+def test_a_store_that_reports_no_age_keeps_everything(identity: Identity):
     store = MemoryStore(identity=identity)
     write_job(store, JOB, {0: {"a": b"x"}})
     assert [found.kept for found in look(store)] == ["the store does not tell how old it is"]

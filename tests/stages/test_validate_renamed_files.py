@@ -224,7 +224,7 @@ def test_directories_without_a_file_of_the_job_are_not_listed():
     assert cost(store) == Counter(list_status=1)
 
 
-def test_files_of_others_beside_those_of_the_job_are_no_difference():
+def test_files_of_others_beside_those_of_the_job_are_not_a_difference():
     store = moved()
     store.write("/table/p=1/of_another_job", b"x")
     store.mkdirs("/table/p=1/q=1")
@@ -257,7 +257,7 @@ def test_a_crash_anywhere_leaves_everything_as_it_was():
         assert compare(context(store)) == 6
 
 
-def test_a_cancelled_comparison_is_no_difference():
+def test_a_cancelled_comparison_is_not_a_difference():
     found = context(moved())
     manifests: LoadedManifests = loaded(found)
     found.cancelled.cancel()

@@ -139,7 +139,7 @@ def test_the_requests_that_are_guarded_are_counted_once():
     assert own.take_statistics().counters == {}
 
 
-def test_a_worker_is_where_its_executor_says_or_in_this_process():
+def test_a_worker_is_where_its_executor_puts_it_or_in_this_process():
     own = worker(MemoryStore())
     assert own.where().worker == "the driver"
     own.place = Place("worker 7", "10.0.0.1", 42)
