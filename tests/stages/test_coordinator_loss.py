@@ -28,8 +28,7 @@ class Mortal(DirectoryCoordinator):
 
     def renew(self) -> None:
         self.renewals += 1
-        directories = Mortal(self.kind, self.losses)
-        self.__dict__.update({**directories.__dict__, "renewals": self.renewals})
+        super().__init__()
 
     def collect(self, batch, directories, files) -> None:
         self._live("collect")
