@@ -1,6 +1,6 @@
 """What clean-up deletes, how often it asks, and what a failure of it means.
 
-Beside `tests/stages/test_end_of_job`. Source: Hadoop TestCleanupStage, by scenario.
+Beside `tests/stages/test_cleanup_job`. Source: Hadoop TestCleanupStage, by scenario.
 """
 
 from __future__ import annotations

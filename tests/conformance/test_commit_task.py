@@ -1,6 +1,6 @@
 """Committing a task when the store fails on the way: how often it tries, and what then stands.
 
-Beside `tests/stages/test_task_commit`, which has the tries and the lost answers.
+Beside `tests/stages/test_save_task_manifest`, which has the tries and the lost answers.
 Source: Hadoop TestCommitTaskStage, by scenario.
 """
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError
+from ray_committer.errors import (
+    CommitCancelledError,
+    CommitConflictError,
+    CommitStateUnknownError,
+)
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.create_output_directories import ROUNDS
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.create_output_directories import ROUNDS, create_output_directories
 from ray_committer.stages.worker import Worker
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit, write_job
+from ray_committer.testing import (
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    write_job,
+)
+from ray_committer.testing.harness import put_file
+from tests.stages.support import WHEN, at, context, do_at, each_crash, requests
 
 JOB = new_job_attempt("/table", "job_1", 0)
 
@@ -34,26 +50,26 @@ class Losing(InlineExecutor):
 
 
 @pytest.fixture
-def store() -> MemoryStore:
+def memory() -> MemoryStore:
     store = MemoryStore()
     write_job(store, JOB, {0: {f"p={number}/a": b"x" for number in range(7)}})
     return store
 
 
 @pytest.mark.parametrize("times", [0, 1, ROUNDS - 1])
-def test_what_lost_workers_had_claimed_is_made(store: MemoryStore, times: int):
-    report = run_commit(store, JOB, executor=Losing(store, times))
+def test_what_lost_workers_had_claimed_is_made(memory: MemoryStore, times: int):
+    report = run_commit(memory, JOB, executor=Losing(memory, times))
     assert (report.directories, report.moved) == (7, 7)
 
 
-def test_workers_that_are_lost_again_and_again_stop_the_commit(store: MemoryStore):
+def test_workers_that_are_lost_again_and_again_stop_the_commit(memory: MemoryStore):
     with pytest.raises(CommitStateUnknownError, match="7 directories could not be made"):
-        run_commit(store, JOB, executor=Losing(store, ROUNDS))
-    assert run_commit(store, JOB).moved == 7
+        run_commit(memory, JOB, executor=Losing(memory, ROUNDS))
+    assert run_commit(memory, JOB).moved == 7
 
 
 @pytest.mark.parametrize("may_delete", [False, True])
-def test_what_was_in_the_way_and_has_gone_is_deleted_by_nobody(store: MemoryStore, may_delete: bool):
+def test_what_was_in_the_way_and_has_gone_is_deleted_by_nobody(memory: MemoryStore, may_delete: bool):
     deleted: list[StoreCall] = []
 
     def refuse(call: StoreCall) -> None:
@@ -64,5 +80,132 @@ def test_what_was_in_the_way_and_has_gone_is_deleted_by_nobody(store: MemoryStor
 
     options = CommitOptions(delete_blocking_files=may_delete)
     with pytest.raises(CommitConflictError, match=r"/table/p=0: is a file where"):
-        run_commit(WrappedStore(store, before=refuse), JOB, options)
+        run_commit(WrappedStore(memory, before=refuse), JOB, options)
     assert deleted == []
+
+
+def test_a_file_where_a_directory_must_go_is_refused_by_name(store, write_job, dest: Path, tree):
+    job = write_job({0: {"p=1/q=2/a": "x"}})
+    (dest / "p=1").write_text("in the way")
+    with pytest.raises(CommitConflictError, match="p=1: is a file where the job needs a directory"):
+        run_commit(store, job)
+    assert (dest / "p=1").read_text() == "in the way"
+    (dest / "p=1").unlink()
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"p=1/q=2/a": "x"}
+
+
+def test_a_blocking_file_is_deleted_only_when_that_is_allowed(store, write_job, dest: Path, tree):
+    job = write_job({0: {"p=1/q=2/a": "x"}})
+    (dest / "p=1").write_text("in the way")
+    run_commit(store, job, CommitOptions(delete_blocking_files=True))
+    assert tree() == {"p=1/q=2/a": "x"}
+
+
+LEAVES = ["/table/p=1/q=1", "/table/p=1/q=2", "/table/p=2"]
+ALLOWED = CommitOptions(delete_blocking_files=True)
+
+
+def make(store, directories: Iterable[str] = LEAVES, options: CommitOptions | None = None) -> int:
+    return create_output_directories(collected(context(store, options), directories))
+
+
+def collected(found: JobContext, directories: Iterable[str]) -> JobContext:
+    found.executor.directories.collect(0, list(directories), b"")
+    return found
+
+
+@pytest.mark.parametrize("leaves", [0, 1, 7, 100])
+def test_each_leaf_is_made_by_one_request(leaves: int):
+    store, names = MemoryStore(), [f"/table/p={number}/q=1" for number in range(leaves)]
+    inner = [f"/table/p={number}" for number in range(leaves)]
+    assert requests(store, lambda one: make(one, names + inner)) == Counter(mkdirs=leaves)
+    for path in names + inner:
+        assert store.list_status(path) is not None
+
+
+def test_a_store_without_directories_is_not_asked():
+    store = MemoryStore(real_directories=False)
+    assert requests(store, make) == Counter()
+    assert make(store) == 0
+
+
+def test_directories_that_are_there_already_are_not_an_error():
+    store = MemoryStore()
+    assert [make(store), make(store)] == [3, 3]
+
+
+def test_what_is_made_is_not_asked_for_again_by_the_same_run():
+    found = collected(context(MemoryStore()), LEAVES)
+    assert [create_output_directories(found), create_output_directories(found)] == [3, 0]
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError, FileNotFoundError])
+def test_a_directory_that_cannot_be_made_is_named_and_the_same_command_goes_on(
+    when: str, error: type[OSError]
+):
+    store = MemoryStore()
+    faulty = WrappedStore(store, **{when: at("mkdirs", error(5, "denied"), "/q=2")})
+    with pytest.raises(CommitStateUnknownError, match=r"/table/p=1/q=2: could not be made \(denied\)"):
+        make(faulty)
+    assert make(store) == 3
+
+
+@pytest.mark.parametrize("blocking", ["/table", "/table/p=1", "/table/p=1/q=1"])
+def test_a_file_at_any_height_is_refused_by_its_own_name(blocking: str):
+    store = MemoryStore()
+    put_file(store, blocking, b"in the way")
+    with pytest.raises(CommitConflictError, match=f"{blocking}: is a file where the job needs"):
+        make(store)
+    assert store.files() == {blocking: b"in the way"}
+
+
+@pytest.mark.parametrize(("blocking", "looks"), [("/table/p=1/q=1", 1), ("/table/p=1", 2)])
+def test_a_file_in_the_way_costs_a_look_per_level_a_deletion_and_another_try(blocking: str, looks: int):
+    store = MemoryStore()
+    put_file(store, blocking, b"in the way")
+    found = requests(store, lambda one: make(one, ["/table/p=1/q=1"], ALLOWED))
+    assert found == Counter(mkdirs=2, get_status=looks, delete_file=1)
+    assert store.files() == {}
+
+
+@pytest.mark.parametrize("operation", ["get_status", "delete_file"])
+def test_a_file_that_cannot_be_looked_at_or_deleted_stays(operation: str):
+    store = MemoryStore()
+    put_file(store, "/table/p=2", b"in the way")
+    with pytest.raises(PermissionError):
+        make(WrappedStore(store, before=at(operation, PermissionError("denied"))), LEAVES, ALLOWED)
+    assert store.files() == {"/table/p=2": b"in the way"}
+
+
+def test_a_crash_anywhere_is_finished_by_the_next_run():
+    def blocked() -> MemoryStore:
+        store = MemoryStore()
+        put_file(store, "/table/p=2", b"in the way")
+        return store
+
+    for store in each_crash(blocked, lambda one: make(one, LEAVES, ALLOWED)):
+        assert make(store, LEAVES, ALLOWED) == 3
+        assert store.files() == {}
+        assert all(store.list_status(path) == [] for path in LEAVES)
+
+
+def test_a_cancelled_commit_makes_no_directory():
+    store = MemoryStore()
+    with pytest.raises(CommitCancelledError):
+        create_output_directories(collected(context(store, cancelled=True), LEAVES))
+    assert store.get_status("/table") is None
+
+
+def test_directories_that_a_worker_left_when_it_was_cancelled_are_made_by_the_next_run():
+    store = MemoryStore()
+    found = collected(context(WrappedStore(store, before=do_at("mkdirs", lambda: cancel()))), LEAVES)
+
+    def cancel() -> None:
+        found.executor.cancel()
+        found.cancelled.cancel()
+
+    with pytest.raises(CommitCancelledError):
+        create_output_directories(found)
+    assert make(store) == 3

@@ -1,12 +1,47 @@
-"""About how many files a job has, for two requests."""
+"""Which job attempt is meant, how far it got, and about how many files it has."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.errors import (
+    AmbiguousJobError,
+    CommitRecordExistsError,
+    JobNotFoundError,
+    PathError,
+)
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.find_job import estimate_files
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
+from ray_committer.protocol.success import SuccessData
+from ray_committer.stages.find_job import (
+    AttemptState,
+    estimate_files,
+    find_documented_attempt,
+    find_job_attempt,
+    list_job_directories,
+    read_attempt_state,
+    read_success,
+    refuse_if_other_attempt_is_decided,
+)
+from ray_committer.stages.save_commit_record import save_commit_point, save_commit_record
+from ray_committer.stages.save_success_file import save_success_file
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.testing import (
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    write_job,
+)
+from ray_committer.testing.harness import put_file
+from tests.stages.support import JOB, OTHER_JOB, at, context, record_of, requests
 
 
 @pytest.fixture
@@ -64,3 +99,188 @@ def test_a_manifest_that_vanishes_meanwhile_is_no_error(job: JobAttempt):
             store.delete_directory(job.directory)
 
     assert estimate_files(WrappedStore(store, before=vanish), job) == 0
+
+
+def test_a_marker_of_another_job_proves_nothing(store, write_job, dest: Path):
+    run_commit(store, write_job({0: {"a": "x"}}))
+    with pytest.raises(JobNotFoundError, match="no job job_2"):
+        ray_committer.commit_job(str(dest), "job_2")
+
+
+def test_two_jobs_or_two_attempts_must_be_told_apart(write_job, dest: Path, store, tree):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"b": "x"}}, job_id="job_2")
+    with pytest.raises(AmbiguousJobError, match=r"job_1, job_2.*--job-id") as caught:
+        ray_committer.commit_job(str(dest))
+    assert caught.value.exit_code == 2
+    setup_job(store, new_job_attempt(str(dest), "job_2", 1))
+    with pytest.raises(AmbiguousJobError, match="--attempt"):
+        ray_committer.commit_job(str(dest), "job_2")
+    assert tree() == {}
+    options = CommitOptions(job_attempt=0)
+    assert ray_committer.commit_job(str(dest), "job_2", options=options).moved == 1
+
+
+def test_a_newer_attempt_is_refused_while_an_older_ones_commit_has_begun(write_job, dest: Path, store):
+    write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    setup_job(store, new_job_attempt(str(dest), "job_1", 1))
+    with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
+        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
+
+
+def test_attempt_directories_are_numbers_however_they_are_padded(write_job, dest: Path):
+    job = write_job({0: {}})
+    os.rename(job.directory, Path(job.job_directory) / "007")
+    assert ray_committer.list_jobs(str(dest))[0].job_attempt == 7
+
+
+def test_an_older_attempt_is_refused_while_a_newer_ones_commit_has_begun(write_job, dest, store):
+    write_job({0: {"a": "x"}})
+    setup_job(store, new_job_attempt(str(dest), "job_1", 1))
+    with ray_committer.task_attempt(str(dest), "job_1", 0, options=CommitOptions(job_attempt=1)):
+        pass
+    ray_committer.record_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
+    with pytest.raises(CommitRecordExistsError, match="--attempt 1"):
+        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
+
+
+def test_a_job_that_ends_while_jobs_are_listed_is_passed_over(store, write_job, dest: Path):
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    other = write_job({0: {"b": "y"}}, job_id="job_2")
+
+    def end(call: StoreCall) -> None:
+        if call.paths == (other.job_directory,):
+            shutil.rmtree(other.job_directory, ignore_errors=True)
+
+    found = list_job_directories(WrappedStore(store, before=end), str(dest))
+    assert [job.job_id for job in found] == ["job_1"]
+
+
+@pytest.mark.parametrize("job_id", ["", ".", "..", "a/b", "/etc"])
+def test_a_job_id_that_is_no_name_is_refused(dest: Path, job_id: str):
+    (dest / "00").mkdir(parents=True)
+    (dest / "_temporary").mkdir()
+    with pytest.raises(PathError, match="job id"):
+        ray_committer.abort_job(str(dest), job_id, options=CommitOptions(job_attempt=0))
+    assert (dest / "00").is_dir()
+
+
+def recorded() -> MemoryStore:
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    save_commit_record(context(store), record_of())
+    return store
+
+
+def at_its_commit_point() -> MemoryStore:
+    store = recorded()
+    save_commit_point(context(store), record_of())
+    return store
+
+
+def set_up(*jobs: JobAttempt) -> MemoryStore:
+    store = MemoryStore()
+    for one in jobs:
+        setup_job(store, one)
+    return store
+
+
+def a_file(path: str) -> MemoryStore:
+    store = MemoryStore()
+    put_file(store, path, b"")
+    return store
+
+
+NOWHERE = AttemptState(False, False, False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("new", "state"),
+    [
+        (MemoryStore, NOWHERE),
+        (lambda: a_file("/table"), NOWHERE),
+        (lambda: a_file(JOB.directory), NOWHERE),
+        (lambda: set_up(JOB), AttemptState(True, True, False, False, False)),
+        (recorded, AttemptState(True, True, True, True, False)),
+        (at_its_commit_point, AttemptState(True, True, True, False, True)),
+    ],
+)
+def test_one_listing_shows_how_far_an_attempt_is(new: Callable[[], MemoryStore], state: AttemptState):
+    assert read_attempt_state(new(), JOB) == state
+    assert requests(new(), lambda one: read_attempt_state(one, JOB)) == Counter(list_status=1)
+
+
+def test_an_attempt_that_cannot_be_listed_is_not_taken_for_none():
+    denied = WrappedStore(recorded(), before=at("list_status", PermissionError("denied")))
+    for look in (
+        lambda: read_attempt_state(denied, JOB),
+        lambda: list_job_directories(denied, "/table"),
+        lambda: estimate_files(denied, JOB),
+    ):
+        with pytest.raises(PermissionError):
+            look()
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 5])
+def test_jobs_are_found_by_one_listing_and_one_per_job(jobs: int):
+    wanted = [new_job_attempt("/table", f"job_{number}", number) for number in range(jobs)]
+    store = set_up(*wanted)
+    found = list_job_directories(store, "/table")
+    assert [attempt for job in found for attempt in job.attempts] == wanted
+    cost = requests(store, lambda one: list_job_directories(one, "/table"))
+    assert cost == Counter(list_status=1 + jobs)
+
+
+def test_an_attempt_that_is_named_in_full_costs_no_request():
+    def find(store) -> None:
+        assert find_job_attempt(store, "/table", "job_1", 0) == JOB
+
+    assert requests(MemoryStore(), find) == Counter()
+
+
+@pytest.mark.parametrize(("job_id", "number"), [(None, None), ("job_1", None), (None, 0)])
+def test_the_only_attempt_of_the_only_job_needs_no_name(job_id: str | None, number: int | None):
+    assert find_job_attempt(set_up(JOB), "/table", job_id, number) == JOB
+
+
+@pytest.mark.parametrize(
+    ("new", "job_id", "text"),
+    [
+        (MemoryStore, None, "/table: does not exist"),
+        (lambda: a_file("/table"), None, "/table: is a file"),
+        (lambda: a_file("/table/a"), None, "holds no job to commit"),
+        (lambda: a_file("/table/a"), "job_9", "holds no job job_9 to commit"),
+        (lambda: set_up(JOB, OTHER_JOB), "job_9", "its jobs are job_1, job_2"),
+    ],
+)
+def test_a_job_that_is_not_there_is_an_error_that_names_the_others(new, job_id: str | None, text: str):
+    with pytest.raises(JobNotFoundError, match=text):
+        find_job_attempt(new(), "/table", job_id, None)
+
+
+def test_the_directory_name_of_hadoops_documentation_is_known():
+    documented = JobAttempt("/table", "job_1", 0, "/table/_temporary/manifest_job_1/0")
+    assert find_documented_attempt(set_up(documented), JOB) == documented
+    assert find_documented_attempt(set_up(JOB), JOB) is None
+
+
+def test_another_attempt_is_in_the_way_only_once_its_commit_has_begun():
+    second = new_job_attempt("/table", "job_1", 1)
+    refuse_if_other_attempt_is_decided(set_up(JOB, second), second)
+    refuse_if_other_attempt_is_decided(MemoryStore(), second)
+    refuse_if_other_attempt_is_decided(recorded(), JOB)
+    with pytest.raises(CommitRecordExistsError, match="finish it first with --attempt 0"):
+        refuse_if_other_attempt_is_decided(recorded(), second)
+
+
+def test_only_a_marker_that_names_its_job_is_read():
+    store = MemoryStore()
+    assert read_success(store, "/table") is None
+    put_file(store, JOB.success, b"")
+    assert read_success(store, "/table") is None
+    setup_job(store, JOB)
+    save_success_file(context(store), record_of(), [])
+    success = read_success(store, "/table")
+    assert isinstance(success, SuccessData)
+    assert success.job_id == "job_1"

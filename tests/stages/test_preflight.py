@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, CommittedTask, ConflictMode
 from ray_committer.errors import (
+    CommitCancelledError,
     CommitConflictError,
     IncompleteJobError,
-    ManifestError,
     MissingManifestsError,
-    PathError,
     PreflightError,
     RayCommitterError,
 )
-from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.manifest import digest
-from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.worker import Worker
-from ray_committer.testing import StoreCall, WrappedStore, run_commit
-
-CHANGING = {"write", "mkdirs", "rename", "replace", "delete_file", "delete_directory"}
-
-
-def refused(store: Any, job: JobAttempt, options: CommitOptions | None = None) -> RayCommitterError:
-    """Commit, which must fail without a single call that changes the store."""
-    calls: list[StoreCall] = []
-    with pytest.raises(RayCommitterError) as caught:
-        run_commit(WrappedStore(store, before=calls.append), job, options)
-    assert [call for call in calls if call.operation in CHANGING] == []
-    return caught.value
-
-
-def edit(job: JobAttempt, task: int, change: Callable[[dict[str, Any]], None]) -> Path:
-    path = Path(job.manifest(f"task_1_m_{task:06d}"))
-    content = json.loads(path.read_bytes())
-    change(content)
-    path.write_text(json.dumps(content))
-    return path
-
-
-def set_dest(value: str) -> Callable[[dict[str, Any]], None]:
-    return lambda content: content["files"][0].update(d=value)
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.preflight import Preflighted, preflight
+from ray_committer.stages.save_commit_record import save_commit_record
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
+from ray_committer.testing import write_job as write_tasks
+from ray_committer.testing.harness import put_file
+from tests.stages.manifests import CHANGING, edit, refused, set_dest
+from tests.stages.support import JOB, WHEN, context, each_crash, loaded, record_of, requests
 
 
 def test_two_tasks_with_one_destination_are_refused_by_both_names(store, write_job):
@@ -79,62 +59,6 @@ def test_a_file_beside_a_directory_of_its_name_is_refused(store, write_job, dest
 def test_a_file_where_a_distant_directory_must_go_is_refused(store, write_job):
     job = write_job({0: {"a": "x"}, 1: {"a/b/c/d": "y"}})
     assert "a directory of the output" in str(refused(store, job))
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "text"),
-    [
-        (lambda c: c["files"][0].update(s="file:/etc/passwd"), PreflightError, "not this job's"),
-        (set_dest("file:/elsewhere/a"), PreflightError, "outside the destination"),
-        (set_dest("hdfs://nn/a"), PreflightError, "another store"),
-        (set_dest("relative/a"), PathError, "not an absolute path"),
-        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "%zz"), PathError, "no escape"),
-        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "/../b"), PathError, "'..'"),
-        (lambda c: c["files"][0].pop("z"), ManifestError, "`z`"),
-        (lambda c: c.pop("files"), ManifestError, "`files`"),
-        (lambda c: c.update(jobId="job_2"), ManifestError, "is of job job_2"),
-        (lambda c: c.update(version=2), ManifestError, "version 2"),
-        (lambda c: c.update(type="other"), ManifestError, "no task manifest"),
-    ],
-)
-def test_a_manifest_that_would_lose_or_misplace_data_is_refused_by_name(
-    store, write_job, change, error: type[Exception], text: str
-):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    path = edit(job, 1, change)
-    raised = refused(store, job)
-    assert isinstance(raised, error)
-    assert str(path) in str(raised)
-    assert text in str(raised)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b'{"files": [{"s": "file:/a"', b"not json"])
-def test_a_truncated_manifest_is_refused_by_name(store, write_job, content: bytes):
-    job = write_job({0: {"a": "x"}})
-    path = Path(job.manifest("task_1_m_000000"))
-    path.write_bytes(content)
-    assert str(path) in str(refused(store, job))
-
-
-def test_a_destination_inside_temporary_or_the_marker_is_refused(store, write_job, dest: Path):
-    job = write_job({0: {"a": "x"}})
-    for name in ("_SUCCESS", "_temporary/other/00/tasks/x"):
-        edit(job, 0, set_dest(f"file:{dest}/{name}"))
-        assert "the commit itself needs" in str(refused(store, job))
-
-
-def test_a_name_longer_than_the_store_allows_is_refused(store, write_job, dest: Path):
-    job = write_job({0: {"a": "x"}})
-    edit(job, 0, set_dest(f"file:{dest}/" + "é" * 128))
-    assert "longer than the store allows" in str(refused(store, job))
-
-
-def test_an_allowed_root_outside_the_destination_is_accepted(store, write_job, tmp_path: Path):
-    job = write_job({0: {"a": "x"}})
-    elsewhere = tmp_path / "elsewhere"
-    edit(job, 0, set_dest(f"file:{elsewhere}/p/a"))
-    run_commit(store, job, CommitOptions(allowed_roots=(str(elsewhere),)))
-    assert (elsewhere / "p" / "a").read_text() == "x"
 
 
 def test_a_job_without_manifests_is_an_error_and_without_files_a_success(store, write_job):
@@ -208,16 +132,6 @@ def test_the_conflict_mode_is_judged_once(store, write_job, dest: Path, tree):
     assert tree() == {"a": "x", "b": "y"}
 
 
-@pytest.mark.parametrize("outside", ["/elsewhere", "{}/_temporary/other", "{}x"])
-def test_a_directory_outside_the_destination_is_not_made(store, write_job, dest: Path, outside: str):
-    job = write_job({0: {"a": "x"}})
-    path = outside.format(dest)
-    edit(job, 0, lambda c: c.update(directories=[{"d": f"file:{path}", "t": 0, "l": 1}]))
-    error = refused(store, job)
-    assert isinstance(error, PreflightError)
-    assert f"{path}: is no directory" in str(error)
-
-
 @pytest.mark.parametrize(
     "alias",
     [{}, {"taskID": "task_1_m_000009"}, {"taskAttemptID": "attempt_1_m_000009_0"}],
@@ -243,15 +157,6 @@ def test_manifests_that_name_no_attempt_are_of_different_ones(store, write_job, 
     assert tree() == {"a": "x", "b": "y"}
 
 
-def test_a_file_that_one_manifest_names_twice_is_refused(store, write_job, dest: Path):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    path = edit(job, 1, lambda c: c["files"].append({**c["files"][0], "d": f"file:{dest}/c"}))
-    error = refused(store, job)
-    assert isinstance(error, PreflightError)
-    assert str(path) in str(error)
-    assert "/b: is named twice" in str(error)
-
-
 def test_a_file_of_another_task_attempt_is_refused(store, write_job):
     job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
     other = f"file:{job.task_attempt('attempt_1_m_000000_0')}/a"
@@ -262,13 +167,140 @@ def test_a_file_of_another_task_attempt_is_refused(store, write_job):
     assert "not below its task attempt's directory" in str(error)
 
 
-def test_manifests_that_an_executor_did_not_load_are_missed(store, write_job):
-    class Forgetful(InlineExecutor):
-        def park_tasks(self, work, items):
-            return super().park_tasks(work, list(items)[:-1])
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
+NOTHING = Preflighted((), ())
 
-    job = write_job({task: {f"f{task}": "x"} for task in range(8)})
-    executor = Forgetful(lambda: Worker(store, job, in_driver=True))
-    with pytest.raises(MissingManifestsError, match="8 manifests are listed, 6 were loaded"):
-        run_commit(store, job, executor=executor)
-    assert not Path(job.commit_record).exists()
+
+def with_old_data() -> MemoryStore:
+    """Old files in three directories, of which the job writes one again, and a running job beside it."""
+    store = MemoryStore()
+    for name in ("top", "p=1/old", "p=1/same", "p=2/q=1/old"):
+        put_file(store, f"/table/{name}", b"old")
+    write_tasks(store, JOB, {0: {"p=1/same": b"new"}, 1: {"p=3/new": b"new"}, 2: {}})
+    return store
+
+
+def check(found: JobContext, roots: tuple[str, ...] = ()) -> Preflighted:
+    return preflight(found, loaded(found), roots)
+
+
+def cost(options: CommitOptions, roots: tuple[str, ...] = ()) -> Counter[str]:
+    """What the check alone asks of the store, once the manifests are loaded."""
+    store = with_old_data()
+    loads = requests(store, lambda one: loaded(context(one, options)))
+    found = requests(store, lambda one: check(context(one, options), roots))
+    assert loads <= found
+    return found - loads
+
+
+@pytest.mark.parametrize("tasks", [1, 50])
+def test_an_append_without_a_fault_passes_and_asks_the_store_nothing(tasks: int):
+    store = MemoryStore()
+    write_tasks(store, JOB, {task: {f"p={task}/a": b"x"} for task in range(tasks)})
+    assert check(context(store)) == NOTHING
+    assert cost(CommitOptions()) == Counter()
+
+
+def test_the_error_mode_costs_one_listing():
+    store = MemoryStore()
+    write_tasks(store, JOB, {0: {"a": b"x"}})
+    options = CommitOptions(mode=ConflictMode.ERROR)
+    assert check(context(store, options)) == NOTHING
+    loads = requests(store, lambda one: loaded(context(one, options)))
+    found = requests(store, lambda one: check(context(one, options)))
+    assert found - loads == Counter(list_status=1)
+
+
+def test_an_overwrite_lists_each_old_directory_once_and_the_jobs_below_the_destination():
+    directories = ["/table", "/table/p=1", "/table/p=2", "/table/p=2/q=1"]
+    jobs = ["_temporary", "_temporary/job_1"]
+    assert cost(OVERWRITE) == Counter(list_status=len(directories) + len(jobs))
+
+
+def test_old_files_are_sorted_by_whether_the_job_writes_their_name():
+    checked = check(context(with_old_data(), OVERWRITE))
+    assert [file.path for file in checked.replaced] == [
+        "/table/p=1/old",
+        "/table/p=2/q=1/old",
+        "/table/top",
+    ]
+    assert [file.path for file in checked.overwritten] == ["/table/p=1/same"]
+    assert {file.size for file in (*checked.replaced, *checked.overwritten)} == {3}
+
+
+@pytest.mark.parametrize(
+    ("roots", "replaced"),
+    [
+        (("/table/p=2",), ["/table/p=2/q=1/old"]),
+        (("/table/p=2", "/table/p=2", "/table/p=2/q=1"), ["/table/p=2/q=1/old"]),
+        (("/table/p=7",), []),
+        (("/table/top",), []),
+    ],
+)
+def test_only_files_below_the_roots_are_replaced_and_each_once(roots: tuple[str, ...], replaced):
+    checked = check(context(with_old_data(), OVERWRITE), roots)
+    assert [file.path for file in checked.replaced] == replaced
+
+
+def test_a_destination_without_old_data_has_nothing_to_replace():
+    store = MemoryStore()
+    write_tasks(store, JOB, {0: {"a": b"x"}})
+    assert check(context(store, OVERWRITE)) == NOTHING
+
+
+@pytest.mark.parametrize("options", [CommitOptions(), OVERWRITE])
+def test_the_check_changes_nothing(options: CommitOptions):
+    store = with_old_data()
+    before = store.files()
+    check(context(store, options))
+    assert store.files() == before
+    assert not CHANGING & set(cost(options))
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_listing_of_old_data_that_fails_is_an_error_and_not_a_destination_without_data(
+    when: str, error: type[OSError]
+):
+    first = requests(with_old_data(), lambda one: loaded(context(one))).total() + 1
+    last = first + cost(OVERWRITE).total()
+    for number in range(first, last):
+        faulty = WrappedStore(with_old_data(), **{when: fail_at(number, error)})
+        with pytest.raises(error):
+            check(context(faulty, OVERWRITE))
+
+
+def test_a_crash_anywhere_leaves_everything_as_it_was():
+    whole = with_old_data().files()
+    for store in each_crash(with_old_data, lambda one: check(context(one, OVERWRITE))):
+        assert store.files() == whole
+
+
+def test_an_old_directory_that_vanishes_meanwhile_has_no_files():
+    store = with_old_data()
+
+    def vanish(call: StoreCall) -> None:
+        if call.paths == ("/table/p=2",):
+            store.delete_directory("/table/p=2")
+
+    checked = check(context(WrappedStore(store, before=vanish), OVERWRITE))
+    assert [file.path for file in checked.replaced] == ["/table/p=1/old", "/table/top"]
+
+
+def test_a_cancelled_overwrite_is_not_taken_for_one_without_old_data():
+    found = context(with_old_data(), OVERWRITE)
+    manifests = loaded(found)
+    found.cancelled.cancel()
+    with pytest.raises(CommitCancelledError):
+        preflight(found, manifests, ())
+
+
+@pytest.mark.parametrize("options", [CommitOptions(), CommitOptions(mode=ConflictMode.ERROR)])
+def test_only_an_overwrite_is_refused_beside_an_unfinished_commit(options: CommitOptions):
+    store, other = MemoryStore(), new_job_attempt("/table", "job_2", 0)
+    write_tasks(store, JOB, {0: {"a": b"x"}})
+    write_tasks(store, other, {0: {"b": b"x"}})
+    save_commit_record(context(store, job=other), record_of(job_id="job_2"))
+    assert check(context(store, options)) == NOTHING
+    with pytest.raises(CommitConflictError, match=r"job_2 has begun but not ended"):
+        check(context(store, OVERWRITE))

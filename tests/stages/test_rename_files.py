@@ -1,4 +1,4 @@
-"""A rename that fails is judged from both ends, on a real file system."""
+"""Whole commits at their renames: what stops them, and what the same command then finishes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import (
-    CommitConflictError,
     CommitStateUnknownError,
     ManifestChangedError,
     RayCommitterError,
@@ -22,161 +21,15 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.plan import plan_shards
-from ray_committer.protocol.record import ManifestRef, ReplacedFile
-from ray_committer.protocol.recovery import Proof
-from ray_committer.stages.entries import Entry, entries
+from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests
-from ray_committer.stages.rename_files import _supplied, rename_entry
+from ray_committer.stages.rename_files import _supplied
 from ray_committer.stages.worker import Worker
-from ray_committer.testing import StoreCall, WrappedStore, run_commit
-
-
-@pytest.fixture
-def entry(store, write_job) -> Entry:
-    """The one file of a job, not yet moved; its directory exists."""
-    job = write_job({0: {"a": "text"}})
-    path = job.manifest("task_1_m_000000")
-    (found,) = entries(decode_manifest(Path(path).read_bytes(), path), store.spec)
-    return found
-
-
-def test_a_rename_that_works_needs_no_proof(store, entry: Entry):
-    assert rename_entry(store, entry, 1) is None
-    assert Path(entry.dest).read_text() == "text"
-
-
-def test_an_earlier_rename_is_proved_by_modification_time(store, entry: Entry):
-    os.rename(entry.source, entry.dest)
-    assert rename_entry(store, entry, 1) is Proof.MODIFICATION_TIME
-
-
-def test_another_file_of_equal_size_is_a_conflict_even_without_the_source(store, entry: Entry):
-    os.unlink(entry.source)
-    Path(entry.dest).write_text("TEXT")
-    os.utime(entry.dest, (1, 1))
-    with pytest.raises(CommitConflictError, match="not what its manifest says"):
-        rename_entry(store, entry, 1)
-    assert Path(entry.dest).read_text() == "TEXT"
-
-
-def test_both_ends_of_equal_size_and_time_are_a_conflict(store, entry: Entry):
-    Path(entry.dest).write_text("TEXT")
-    status = os.stat(entry.source)
-    os.utime(entry.dest, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(CommitConflictError):
-        rename_entry(store, entry, 1)
-    assert Path(entry.source).read_text() == "text"
-    assert Path(entry.dest).read_text() == "TEXT"
-
-
-def test_one_file_under_both_names_is_finished(store, entry: Entry):
-    os.link(entry.source, entry.dest)
-    assert rename_entry(store, entry, 1) is Proof.SAME_FILE
-    assert not Path(entry.source).exists()
-
-
-def test_neither_end_is_a_loss_that_stops_the_commit(store, entry: Entry):
-    os.unlink(entry.source)
-    with pytest.raises(CommitStateUnknownError, match="put the file back"):
-        rename_entry(store, entry, 1)
-
-
-def test_a_lost_answer_is_proved(store, entry: Entry):
-    def lose(call: StoreCall) -> None:
-        if call.operation == "rename":
-            raise TimeoutError("no answer")
-
-    assert rename_entry(WrappedStore(store, after=lose), entry, 1) is Proof.MODIFICATION_TIME
-
-
-def test_a_rename_that_proved_not_to_have_happened_is_tried_again(store, entry: Entry):
-    tries: list[StoreCall] = []
-
-    def fail_twice(call: StoreCall) -> None:
-        if call.operation == "rename":
-            tries.append(call)
-            if len(tries) < 3:
-                raise TimeoutError("no answer")
-
-    assert rename_entry(WrappedStore(store, before=fail_twice), entry, 3) is None
-    assert len(tries) == 3
-
-
-@pytest.mark.parametrize("attempts", [1, 2])
-def test_a_rename_that_fails_each_time_is_tried_as_often_as_told(store, entry: Entry, attempts: int):
-    tries: list[StoreCall] = []
-
-    def fail(call: StoreCall) -> None:
-        if call.operation == "rename":
-            tries.append(call)
-            raise TimeoutError(110, "no answer")
-
-    with pytest.raises(CommitStateUnknownError, match=r"could not be renamed.*no answer"):
-        rename_entry(WrappedStore(store, before=fail), entry, attempts)
-    assert len(tries) == attempts
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        FileExistsError(17, "412"),
-        PermissionError(13, "403"),
-        OSError(5, "500"),
-        FileNotFoundError(2, "404"),
-    ],
-    ids=lambda error: error.strerror,
+from ray_committer.testing import (
+    StoreCall,
+    WrappedStore,
+    run_commit,
 )
-def test_a_replacement_that_was_made_and_then_refused_is_proved(store, entry: Entry, answer: OSError):
-    """As by a server whose answer was lost on its way and that was asked again by a gateway."""
-    Path(entry.dest).write_text("what was there")
-    os.utime(entry.dest, (1, 1))
-    status = store.get_status(entry.dest)
-    old = ReplacedFile(entry.dest, status.size, status.modified_milliseconds, status.etag)
-
-    def refuse(call: StoreCall) -> None:
-        if call.operation == "replace":
-            raise answer
-
-    proof = rename_entry(WrappedStore(store, after=refuse), entry, 3, old)
-    assert proof is Proof.MODIFICATION_TIME
-    assert Path(entry.dest).read_text() == "text"
-
-
-def test_a_replacement_that_is_refused_says_why(store, entry: Entry):
-    Path(entry.dest).write_text("what was there")
-    os.utime(entry.dest, (1, 1))
-    status = store.get_status(entry.dest)
-    old = ReplacedFile(entry.dest, status.size, status.modified_milliseconds, status.etag)
-
-    def deny(call: StoreCall) -> None:
-        if call.operation == "replace":
-            raise PermissionError(13, "may not be replaced")
-
-    with pytest.raises(CommitStateUnknownError, match=r"may not be replaced.*run the same command"):
-        rename_entry(WrappedStore(store, before=deny), entry, 2, old)
-    assert Path(entry.dest).read_text() == "what was there"
-
-
-def test_no_permission_is_not_tried_again_and_says_what_to_do(store, entry: Entry):
-    tries: list[StoreCall] = []
-
-    def deny(call: StoreCall) -> None:
-        if call.operation == "rename":
-            tries.append(call)
-            raise PermissionError(13, "Permission denied")
-
-    with pytest.raises(CommitStateUnknownError, match=r"Permission denied.*run the same command"):
-        rename_entry(WrappedStore(store, before=deny), entry, 3)
-    assert len(tries) == 1
-
-
-def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):
-    def silent(call: StoreCall) -> None:
-        if call.operation in ("rename", "get_status"):
-            raise TimeoutError("no answer")
-
-    with pytest.raises(CommitStateUnknownError, match="not known"):
-        rename_entry(WrappedStore(store, before=silent), entry, 3)
 
 
 def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(

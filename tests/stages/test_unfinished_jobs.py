@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.record import ReplacedFile
+from ray_committer.stages.unfinished_jobs import refuse_files_of_unfinished
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
@@ -17,6 +21,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from tests.stages.support import at, context, requests
 
 FIRST = new_job_attempt("/table", "job_1", 0)
 SECOND = new_job_attempt("/table", "job_2", 0)
@@ -111,3 +116,32 @@ def test_a_job_that_ends_while_it_is_looked_at_may_be_replaced(store: MemoryStor
 
     assert run_commit(WrappedStore(store, before=finish), SECOND, REPLACE).replaced == 1
     assert visible_files(store, "/table") == {"p=2/b": b"2"} | NEW
+
+
+OLD = [ReplacedFile("/table/p=1/of_nobody", 1)]
+
+
+def refuse(store, unfinished: list[JobAttempt], old: list[ReplacedFile]) -> None:
+    refuse_files_of_unfinished(context(store, job=SECOND), unfinished, old)
+
+
+@pytest.mark.parametrize(("unfinished", "old"), [([], []), ([FIRST], []), ([], OLD)])
+def test_where_nothing_is_replaced_or_nothing_unfinished_nothing_is_read(store, unfinished, old):
+    crash_before(store, "rename", "/b")
+    assert requests(store, lambda one: refuse(one, unfinished, old)) == Counter()
+
+
+def test_an_unfinished_job_costs_one_read_of_its_record_and_one_per_manifest(store: MemoryStore):
+    crash_before(store, "rename", "/b")
+    assert requests(store, lambda one: refuse(one, [FIRST], OLD)) == Counter(read=1 + 2)
+
+
+@pytest.mark.parametrize("end", ["_COMMIT.json", "-manifest.json"])
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_an_unfinished_job_that_cannot_be_read_is_an_error_and_not_out_of_the_way(
+    store, end: str, error
+):
+    crash_before(store, "rename", "/b")
+    faulty = WrappedStore(store, before=at("read", error("simulated"), end))
+    with pytest.raises(error):
+        refuse(faulty, [FIRST], OLD)

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ray_committer import CommitOptions
 from ray_committer.directories import DirectoryCoordinator
-from ray_committer.errors import CommitStateUnknownError, ValidationError
+from ray_committer.errors import (
+    CommitCancelledError,
+    CommitStateUnknownError,
+    ValidationError,
+)
 from ray_committer.executors.base import Supplied
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stages.worker import Worker
-from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit, write_job
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    fail_at,
+    run_commit,
+    write_job,
+)
+from tests.stages.support import WHEN, context, each_crash, loaded, requests, source_path
 
 VALIDATE = CommitOptions(validate=True)
+
+
 JOB = new_job_attempt("/table", "job_1", 0)
 
 
@@ -131,3 +153,113 @@ def test_what_was_lost_with_its_node_stops_the_commit():
     with pytest.raises(CommitStateUnknownError, match="lost with its node"):
         run_commit(store, JOB, VALIDATE, executor=executor)
     assert run_commit(store, JOB, VALIDATE).validated == 1
+
+
+def test_a_source_that_changed_after_its_manifest_is_found_before_the_commit_point(
+    store, write_job, dest: Path
+):
+    job = write_job({0: {"p/a": "x", "p/b": "y"}})
+    source = next(Path(job.tasks).rglob("b"))
+    source.write_text("z")
+    os.utime(source, (1, 1))
+    with pytest.raises(ValidationError, match="p/b: was changed after its manifest") as caught:
+        run_commit(store, job)
+    assert caught.value.exit_code == 5
+    assert Path(job.commit_record).exists()
+    assert not (dest / "_SUCCESS").exists()
+
+
+def test_a_file_that_vanished_after_its_rename_is_found(store, write_job, dest: Path):
+    job = write_job({0: {"p/a": "x"}})
+
+    def remove(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/a"):
+            os.unlink(call.paths[1])
+
+    with pytest.raises(ValidationError, match="p/a: is missing"):
+        run_commit(WrappedStore(store, after=remove), job)
+
+
+def moved(tasks: int = 3, files: int = 2) -> MemoryStore:
+    """A job whose files are at their places: so many per task, each task in a partition of its own."""
+    store = MemoryStore()
+    each = {n: {f"p={n}/f{file}": b"x" for file in range(files)} for n in range(tasks)}
+    write_job(store, JOB, each)
+    for task, names in each.items():
+        store.mkdirs(f"/table/p={task}")
+        for name in names:
+            store.rename(source_path(task, name), f"/table/{name}")
+    return store
+
+
+def compare(found: JobContext) -> int:
+    return validate_renamed_files(found, loaded(found).manifests)
+
+
+def cost(store: MemoryStore, expect: Any = None) -> Counter[str]:
+    """What the comparison alone asks of the store, once the manifests are loaded."""
+
+    def run(one) -> None:
+        if expect is None:
+            compare(context(one))
+        else:
+            with pytest.raises(expect):
+                compare(context(one))
+
+    return requests(store, run) - requests(store, lambda one: loaded(context(one)))
+
+
+@pytest.mark.parametrize(("tasks", "files"), [(0, 0), (1, 0), (1, 1), (3, 50), (50, 3)])
+def test_all_files_are_compared_by_one_listing_per_directory(tasks: int, files: int):
+    store = moved(tasks, files)
+    assert compare(context(store)) == tasks * files
+    assert cost(store) == Counter(list_status=tasks if files else 0)
+
+
+def test_directories_without_a_file_of_the_job_are_not_listed():
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"p=1/q=1/r=1/a": b"x"}})
+    store.mkdirs("/table/p=1/q=1/r=1")
+    store.rename(source_path(0, "p=1/q=1/r=1/a"), "/table/p=1/q=1/r=1/a")
+    assert cost(store) == Counter(list_status=1)
+
+
+def test_files_of_others_beside_those_of_the_job_are_not_a_difference():
+    store = moved()
+    store.write("/table/p=1/of_another_job", b"x")
+    store.mkdirs("/table/p=1/q=1")
+    assert compare(context(store)) == 6
+
+
+@pytest.mark.parametrize(
+    "change", [shortened, removed, removed_with_its_directory, replaced_by_a_directory]
+)
+def test_a_difference_is_found_by_no_more_requests(change: Callable[[MemoryStore], None]):
+    store = moved()
+    store.rename("/table/p=1/f0", "/table/p=1/a")
+    assert cost(store, ValidationError) == Counter(list_status=3)
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_listing_that_fails_is_an_error_and_not_a_difference(when: str, error: type[OSError]):
+    first = requests(moved(), lambda one: loaded(context(one))).total() + 1
+    for number in range(first, first + 3):
+        faulty = WrappedStore(moved(), **{when: fail_at(number, error)})
+        with pytest.raises(error):
+            compare(context(faulty))
+
+
+def test_a_crash_anywhere_leaves_everything_as_it_was():
+    whole = moved().files()
+    for store in each_crash(moved, lambda one: compare(context(one))):
+        assert store.files() == whole
+        assert compare(context(store)) == 6
+
+
+def test_a_cancelled_comparison_is_not_a_difference():
+    found = context(moved())
+    manifests: LoadedManifests = loaded(found)
+    found.cancelled.cancel()
+    with pytest.raises(CommitCancelledError):
+        validate_renamed_files(found, manifests.manifests)

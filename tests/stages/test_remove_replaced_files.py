@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,19 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import (
+    CommitCancelledError,
     CommitConflictError,
     CommitStateUnknownError,
     IncompleteJobError,
     PreflightError,
     RayCommitterError,
 )
-from ray_committer.testing import StoreCall, WrappedStore, run_commit
+from ray_committer.events import Event, Notice
+from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.stages.remove_replaced_files import list_replaced_files, remove_replaced_files
+from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
+from ray_committer.testing.harness import put_file
+from tests.stages.support import WHEN, at, context, each_crash, record_of, requests
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
 
@@ -176,3 +183,137 @@ def test_a_destination_is_not_replaced_beside_a_job_that_could_bring_its_rows_ba
     ray_committer.commit_job(str(dest), "job_1")
     run_commit(store, second, OVERWRITE)
     assert tree() == {"b": "of job 2"}
+
+
+OLD = ["/table/p=1/a", "/table/p=1/b", "/table/p=2/q=1/c", "/table/d"]
+
+
+def with_files(paths: list[str] = OLD, identity: Identity = Identity.MODIFICATION_TIME) -> MemoryStore:
+    store = MemoryStore(identity=identity)
+    store.mkdirs("/table")
+    for path in paths:
+        put_file(store, path, path.encode())
+    return store
+
+
+def listed(store, roots: tuple[str, ...] = ("/table",)) -> tuple[ReplacedFile, ...]:
+    return list_replaced_files(context(store), roots)
+
+
+def record_all(store: MemoryStore) -> CommitRecord:
+    return record_of(replaced=list(listed(store)))
+
+
+def remove(store, record: CommitRecord) -> int:
+    return remove_replaced_files(context(store), record)
+
+
+RECORD = record_all(with_files())
+
+
+@pytest.mark.parametrize("paths", [[], OLD[:1], OLD, [f"/table/p={n % 7}/f{n:02d}" for n in range(50)]])
+def test_every_file_is_listed_once_and_removed_once(paths: list[str]):
+    store = with_files(paths)
+    record = record_all(store)
+    assert [file.path for file in record.replaced] == sorted(paths)
+    assert [remove(store, record), remove(store, record)] == [len(paths), 0]
+    assert store.files() == {}
+
+
+@pytest.mark.parametrize("identity", list(Identity))
+def test_a_file_is_recognised_by_whatever_its_store_reports(identity: Identity):
+    store = with_files(identity=identity)
+    assert remove(store, record_all(store)) == len(OLD)
+
+
+def test_a_listing_costs_one_request_per_directory():
+    assert requests(with_files(), listed) == Counter(list_status=4)
+
+
+def test_a_removal_costs_one_listing_per_directory_with_old_files_and_one_request_per_file():
+    found = requests(with_files(), lambda one: remove(one, RECORD))
+    assert found == Counter(list_status=3, delete_file=4)
+
+
+def test_a_record_without_old_files_costs_nothing():
+    assert requests(with_files(), lambda one: remove(one, record_of())) == Counter()
+
+
+def test_what_the_record_does_not_name_stays_and_so_do_directories():
+    store = with_files()
+    store.write("/table/p=1/late", b"x")
+    assert remove(store, RECORD) == len(OLD)
+    assert list(store.files()) == ["/table/p=1/late"]
+    assert store.list_status("/table/p=2/q=1") == []
+
+
+@pytest.mark.parametrize("data", [b"longer than it was before", b"/table/P=1/A"])
+def test_a_file_that_was_written_again_is_kept_and_reported(data: bytes):
+    store, events = with_files(), list[Event]()
+    store.write("/table/p=1/a", data)
+    assert remove_replaced_files(context(store, emit=events.append), RECORD) == 3
+    assert store.files() == {"/table/p=1/a": data}
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert notice.text.startswith("/table/p=1/a: was to be replaced but has changed since")
+
+
+def test_what_is_gone_already_is_not_counted():
+    store = with_files()
+    store.delete_file("/table/d")
+    store.delete_directory("/table/p=1")
+    assert remove(store, RECORD) == 1
+    assert store.files() == {}
+
+
+def test_a_directory_in_the_place_of_an_old_file_is_kept():
+    store = with_files()
+    store.delete_file("/table/d")
+    put_file(store, "/table/d/new", b"x")
+    assert remove(store, RECORD) == 3
+    assert list(store.files()) == ["/table/d/new"]
+
+
+@pytest.mark.parametrize("operation", ["list_status", "delete_file"])
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_request_that_fails_stops_and_the_next_run_removes_the_rest(operation: str, when: str, error):
+    store = with_files()
+    with pytest.raises(error):
+        remove(WrappedStore(store, **{when: at(operation, error("simulated"))}), RECORD)
+    assert store.files()
+    remove(store, RECORD)
+    assert store.files() == {}
+
+
+def test_after_a_crash_anywhere_the_next_run_removes_the_rest():
+    for store in each_crash(with_files, lambda one: remove(one, RECORD)):
+        left = len(store.files())
+        assert remove(store, RECORD) == left
+        assert store.files() == {}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_listing_that_fails_is_an_error_and_not_a_directory_without_files(number: int, error):
+    with pytest.raises(error):
+        listed(WrappedStore(with_files(), before=fail_at(number, error)))
+
+
+@pytest.mark.parametrize("root", ["/table/nowhere", "/table/d"])
+def test_a_root_that_is_not_a_directory_has_no_files(root: str):
+    assert listed(with_files(), (root,)) == ()
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS", "_temporary/job_2/00/tasks/a", ".spark-staging-1/a"])
+def test_what_belongs_to_the_protocol_is_not_listed_at_any_depth(name: str):
+    store = with_files()
+    put_file(store, f"/table/{name}", b"x")
+    put_file(store, f"/table/p=1/{name}", b"x")
+    assert [file.path for file in listed(store)] == sorted(OLD)
+
+
+def test_a_cancelled_commit_removes_nothing():
+    store = with_files()
+    with pytest.raises(CommitCancelledError):
+        remove_replaced_files(context(store, cancelled=True), RECORD)
+    assert sorted(store.files()) == sorted(OLD)

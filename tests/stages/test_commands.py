@@ -1,0 +1,38 @@
+"""A command line that a text shows can be pasted into a shell as it is."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stages.commands import abort_command, commit_command, job_command
+from ray_committer.stores.base import StoreSpec
+
+
+@pytest.mark.parametrize(
+    ("spec", "destination", "shown"),
+    [
+        (StoreSpec("file"), "/data/table", "/data/table"),
+        (StoreSpec("file"), "/data/my table/it's", "/data/my table/it's"),
+        (StoreSpec("gs", "bucket"), "/table", "gs://bucket/table"),
+        (StoreSpec("hdfs", "nn:8020"), "/a b", "hdfs://nn:8020/a%20b"),
+    ],
+)
+def test_a_shell_reads_the_destination_and_the_job_as_one_word_each(spec, destination: str, shown: str):
+    job = new_job_attempt(destination, "job; rm -rf", 3)
+    words = [shown, "--job-id", "job; rm -rf"]
+    assert shlex.split(commit_command(spec, job)) == ["ray-committer", "commit", *words]
+    assert shlex.split(abort_command(spec, job)) == ["ray-committer", "abort", *words]
+
+
+def test_secrets_of_the_store_are_not_shown():
+    spec = StoreSpec("gs", "bucket", {"token": "secret"})
+    assert "secret" not in commit_command(spec, new_job_attempt("/table", "job_1", 0))
+
+
+def test_the_attempt_is_named_only_beside_others():
+    job = new_job_attempt("/table", "job_1", 3)
+    assert job_command("commit", "/table", job).endswith("--job-id job_1")
+    assert job_command("commit", "/table", job, name_attempt=True).endswith("--job-id job_1 --attempt 3")

@@ -1,0 +1,182 @@
+"""Whole commits: what stops them, what they leave, and what two committers at once do."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, Outcome
+from ray_committer.commit_report import CommitReport
+from ray_committer.errors import (
+    CommitCancelledError,
+    JobNotFoundError,
+    ManifestChangedError,
+    MissingManifestsError,
+    RayCommitterError,
+    RayLostError,
+    StoreRefusedError,
+    ValidationError,
+)
+from ray_committer.events import Event, FilesRenamed, StageStarted
+from ray_committer.executors.inline import InlineExecutor
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.success import decode_success
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.guarded import GuardedStore
+from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
+
+
+def test_nothing_is_deleted_before_the_commit_point(store, write_job):
+    job = write_job({0: {"a": "x"}})
+
+    def check(call: StoreCall) -> None:
+        if call.operation.startswith("delete"):
+            assert Path(job.commit_point).exists()
+
+    run_commit(WrappedStore(store, before=check), job)
+
+
+def test_without_clean_up_the_job_stays_committed_and_can_be_validated(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    run_commit(store, job, CommitOptions(cleanup=False))
+    assert Path(job.commit_point).exists()
+    assert ray_committer.list_jobs(str(dest))[0].state == "committed"
+    assert ray_committer.validate_job(str(dest)).compared == 1
+    (dest / "a").write_text("longer")
+    with pytest.raises(ValidationError, match="a: has 6 bytes, its manifest says 1"):
+        ray_committer.validate_job(str(dest))
+
+
+def test_a_foreign_clean_up_is_told_apart_from_a_job_that_never_was(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    shutil.rmtree(dest / "_temporary")
+    with pytest.raises(MissingManifestsError, match="another job's clean-up"):
+        run_commit(store, job, CommitOptions(expected_tasks=1))
+    with pytest.raises(JobNotFoundError):
+        run_commit(store, job)
+
+
+def test_a_foreign_clean_up_after_the_record_says_what_is_gone(write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    shutil.rmtree(job.manifests)
+    with pytest.raises(ManifestChangedError, match="gone; another job's clean-up") as caught:
+        ray_committer.commit_job(str(dest))
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("event", "stage", "begun"),
+    [
+        (StageStarted(names.LOAD_MANIFESTS), names.LOAD_MANIFESTS, False),
+        (StageStarted(names.RENAME_FILES), names.RENAME_FILES, True),
+        (FilesRenamed(8, 30, bytes_done=8, bytes_total=30), names.RENAME_FILES, True),
+    ],
+)
+def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event, stage, begun: bool):
+    write_job({0: {f"f{number:02d}": "x" for number in range(30)}})
+    token, reports = ray_committer.CancelToken(), list[CommitReport]()
+
+    def cancel(found: Event) -> None:
+        if found == event:
+            token.cancel()
+
+    with pytest.raises(CommitCancelledError):
+        ray_committer.commit_job(
+            str(dest),
+            executor="inline",
+            options=CommitOptions(summary_directory=str(tmp_path / "reports"), shard_files=10),
+            on_event=cancel,
+            on_report=reports.append,
+            cancel=token,
+        )
+    assert [report.outcome for report in reports] == [Outcome.FAILED]
+    assert "was cancelled" in (reports[0].error or "")
+    assert (reports[0].files == 30) is begun
+    path = tmp_path / "reports" / "summary-job_1.json"
+    summary = decode_success(path.read_bytes(), str(path))
+    assert summary is not None
+    assert not summary.success
+    assert summary.diagnostics is not None
+    assert "was cancelled" in summary.diagnostics["exception"]
+    assert summary.diagnostics["stage"] == stage
+
+
+def test_two_committers_at_once_are_harmless(store, write_job, dest: Path, tree):
+    """The second one runs whole at every single store call of the first, in turn."""
+    files = {"p=1/a": "x", "p=2/b": "y", "c": "z"}
+    number = 0
+    while True:
+        number += 1
+        shutil.rmtree(dest, ignore_errors=True)
+        job = write_job({0: files, 1: {}})
+        countdown = iter(range(number))
+        ran = []
+
+        def other_runs(call: StoreCall, countdown=countdown, ran=ran, job=job) -> None:
+            if next(countdown, None) is None and not ran:
+                ran.append(run_commit(store, job, nonce="the other committer"))
+
+        try:
+            run_commit(WrappedStore(store, before=other_runs), job, nonce="the first committer")
+        except RayCommitterError:
+            ray_committer.commit_job(str(dest))
+        assert tree() == files
+        assert not (dest / "_temporary").exists(), number
+        if not ran:
+            break
+    assert number > 15
+
+
+def test_a_committer_that_was_overtaken_after_its_crash_is_harmless(store, write_job, dest, tree):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+
+    def crash(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/b"):
+            raise SimulatedCrash
+
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=crash), job)
+    run_commit(store, job, nonce="another")
+    assert tree() == {"a": "x", "b": "y"}
+
+
+def test_once_committed_neither_a_cancel_nor_a_lost_cluster_makes_it_a_failure(
+    store, write_job, dest: Path, tree
+):
+    token = ray_committer.CancelToken()
+    job = write_job({0: {"a": "x"}})
+
+    def lose(call: StoreCall) -> None:
+        if call.operation == "delete_directory":
+            raise RayLostError("simulated")
+        if call.paths[-1] == job.commit_point:
+            token.cancel()
+
+    wrapped = WrappedStore(store, before=lose)
+    worker = Worker(wrapped, job, in_driver=True)
+    executor = InlineExecutor(lambda: worker)
+    guarded = GuardedStore(wrapped, executor.permits)
+    context = JobContext(guarded, job, CommitOptions(), executor, cancelled=token)
+    report = commit_job(context, read_attempt_state(store, job), nonce="n")
+    assert report.outcome is Outcome.COMMITTED
+    assert (dest / "_SUCCESS").exists()
+    assert any("not cleaned up" in notice for notice in report.notices)
+
+
+def test_an_error_after_the_record_says_to_run_again_whatever_it_was(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x", "b": "y"}})
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[1].endswith("/b"):
+            raise StoreRefusedError("b: is on another file system")
+
+    with pytest.raises(RayCommitterError, match="run the same command to finish") as caught:
+        run_commit(WrappedStore(store, before=refuse), job)
+    assert caught.value.exit_code == 3

@@ -1,0 +1,145 @@
+"""A task's commit is a manifest of what its attempt wrote; it moves no data."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.commit_task import commit_task
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
+from ray_committer.testing.harness import set_up_attempt
+from ray_committer.testing.harness import write_attempt as put_files
+from tests.stages.support import JOB, WHEN, each_crash, requests
+
+
+def write_attempt(dest: Path, task: int, attempt: int, name: str, text: str | None) -> None:
+    with ray_committer.task_attempt(str(dest), "job_1", task, attempt) as running:
+        Path(running.path(name)).touch()
+        Path(running.path(name)).write_text(text)  # type: ignore[arg-type]
+
+
+def test_nothing_is_visible_before_the_job_commits(dest: Path, write_job, tree):
+    write_job({0: {"a": "x"}})
+    assert tree() == {}
+
+
+def test_the_last_attempt_of_a_task_wins(dest: Path, tree):
+    ray_committer.setup_job(str(dest), "job_1")
+    write_attempt(dest, 0, 0, "first", "1")
+    write_attempt(dest, 0, 1, "second", "2")
+    assert ray_committer.commit_job(str(dest), "job_1").manifests == 1
+    assert tree() == {"second": "2"}
+
+
+def test_an_empty_task_has_a_small_manifest(dest: Path, store, write_job):
+    job = write_job({0: {}})
+    (manifest,) = Path(job.manifests).iterdir()
+    assert manifest.stat().st_size < 1000
+    assert json.loads(manifest.read_bytes())["files"] == []
+    assert run_commit(store, job).files == 0
+
+
+TASK, ATTEMPT = "task_job_1_m_000000", "attempt_job_1_m_000000_0"
+PATH = JOB.manifest(TASK)
+FILES = {"p=1/a": b"a", "p=1/b": b"bb", "p=2/q=1/c": b"ccc", "top": b""}
+
+
+def prepared(files: dict[str, bytes] | None = None) -> MemoryStore:
+    """A task attempt that has written its files."""
+    store = MemoryStore()
+    setup_job(store, JOB)
+    put_files(store, JOB, set_up_attempt(store, JOB, 0, 0), FILES if files is None else files)
+    return store
+
+
+def commit(store, attempts: int = 1) -> ManifestRef:
+    return commit_task(store, JOB, task_id=TASK, task_attempt_id=ATTEMPT, attempts=attempts)
+
+
+def saved(store: MemoryStore) -> TaskManifest:
+    return decode_manifest(store.read(PATH), PATH)
+
+
+@pytest.mark.parametrize("files", [{}, {"a": b"x"}, FILES])
+def test_the_manifest_names_each_file_where_it_is_and_where_it_must_go(files: dict[str, bytes]):
+    store = prepared(files)
+    ref = commit(store)
+    root = f"memory://test{JOB.task_attempt(ATTEMPT)}"
+    manifest = saved(store)
+    found = {(file.s, file.d, file.z) for file in manifest.files}
+    assert found == {
+        (f"{root}/{name}", f"memory://test/table/{name}", len(data)) for name, data in files.items()
+    }
+    assert (ref.files, ref.bytes) == (len(files), sum(map(len, files.values())))
+    assert ref.digest == digest(store.read(PATH))
+
+
+def test_the_manifest_names_its_job_task_and_attempt():
+    store = prepared()
+    commit(store)
+    manifest = saved(store)
+    assert (manifest.job_id, manifest.job_attempt_number) == ("job_1", 0)
+    assert (manifest.task_id, manifest.task_attempt_id) == (TASK, ATTEMPT)
+    assert manifest.task_attempt_dir == f"memory://test{JOB.task_attempt(ATTEMPT)}"
+
+
+def test_no_file_is_moved():
+    store = prepared()
+    before = store.files(JOB.tasks)
+    commit(store)
+    assert store.files(JOB.tasks) == before
+    assert sorted(store.files()) == sorted([*before, PATH])
+
+
+@pytest.mark.parametrize("files", [0, 1, 200])
+@pytest.mark.parametrize("directories", [1, 10])
+def test_a_task_costs_one_listing_per_directory_and_three_requests(files: int, directories: int):
+    store = prepared({f"p={number % directories}/f{number}": b"x" for number in range(files)})
+    listings = 1 + min(files, directories) + 1  # the attempt, its partitions, whether the job is open
+    assert requests(store, commit) == Counter(list_status=listings, write=1, replace=1)
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_request_that_fails_leaves_a_whole_manifest_or_none(when: str, error: type[OSError]):
+    calls: list[StoreCall] = []
+    commit(WrappedStore(prepared(), before=calls.append))
+    for call in calls:
+        store = prepared()
+        with pytest.raises((error, TaskCommitError)):
+            commit(WrappedStore(store, **{when: fail_at(call.number, error)}))
+        assert PATH not in store.files() or len(saved(store).files) == len(FILES)
+        assert commit(store).files == len(FILES)
+
+
+def test_a_task_that_crashed_anywhere_can_commit_again():
+    whole = prepared()
+    expected = commit(whole)
+    for store in each_crash(prepared, commit):
+        assert commit(store) == expected
+        assert store.files() == whole.files()
+
+
+def test_an_attempt_whose_directory_is_gone_saves_no_manifest():
+    store = prepared()
+    store.delete_directory(JOB.task_attempt(ATTEMPT))
+    with pytest.raises(TaskCommitError, match=r"is gone.*run the task again"):
+        commit(store)
+    assert store.files() == {}
+
+
+@pytest.mark.parametrize("record", [JOB.commit_record, JOB.commit_point])
+def test_an_attempt_that_is_late_saves_no_manifest(record: str):
+    store = prepared()
+    store.write(record, b"{}")
+    with pytest.raises(CommitRecordExistsError, match=f"without {ATTEMPT}, which is too late"):
+        commit(store)
+    assert store.files(JOB.manifests) == {}

@@ -1,0 +1,174 @@
+"""An entry leads from its task attempt's directory to where the job can write, or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ray_committer import CommitOptions
+from ray_committer.errors import (
+    PathError,
+    PreflightError,
+)
+from ray_committer.protocol.identities import FileIdentity
+from ray_committer.protocol.manifest import FileEntry, TaskManifest
+from ray_committer.protocol.recovery import Expectation
+from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
+from ray_committer.testing import MemoryStore, run_commit
+from tests.stages.manifests import edit, refused, set_dest
+from tests.stages.support import JOB
+
+
+def test_a_destination_inside_temporary_or_the_marker_is_refused(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    for name in ("_SUCCESS", "_temporary/other/00/tasks/x"):
+        edit(job, 0, set_dest(f"file:{dest}/{name}"))
+        assert "the commit itself needs" in str(refused(store, job))
+
+
+def test_a_name_longer_than_the_store_allows_is_refused(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    edit(job, 0, set_dest(f"file:{dest}/" + "é" * 128))
+    assert "longer than the store allows" in str(refused(store, job))
+
+
+def test_an_allowed_root_outside_the_destination_is_accepted(store, write_job, tmp_path: Path):
+    job = write_job({0: {"a": "x"}})
+    elsewhere = tmp_path / "elsewhere"
+    edit(job, 0, set_dest(f"file:{elsewhere}/p/a"))
+    run_commit(store, job, CommitOptions(allowed_roots=(str(elsewhere),)))
+    assert (elsewhere / "p" / "a").read_text() == "x"
+
+
+@pytest.mark.parametrize("outside", ["/elsewhere", "{}/_temporary/other", "{}x"])
+def test_a_directory_outside_the_destination_is_not_made(store, write_job, dest: Path, outside: str):
+    job = write_job({0: {"a": "x"}})
+    path = outside.format(dest)
+    edit(job, 0, lambda c: c.update(directories=[{"d": f"file:{path}", "t": 0, "l": 1}]))
+    error = refused(store, job)
+    assert isinstance(error, PreflightError)
+    assert f"{path}: is no directory" in str(error)
+
+
+SPEC = MemoryStore().spec
+ATTEMPT = f"{JOB.tasks}/attempt"
+ROOTS = ("/table", "/allowed")
+
+
+def manifest(files: int) -> TaskManifest:
+    listed = [
+        FileEntry(f"memory://test{ATTEMPT}/p=1/{n}", f"memory://test/table/p=1/{n}", n, f"e{n}", n)
+        for n in range(files)
+    ]
+    return TaskManifest(files=listed)
+
+
+@pytest.mark.parametrize("files", [0, 1, 10])
+def test_each_entry_has_the_paths_and_the_evidence_of_the_manifest(files: int):
+    assert list(entries(manifest(files), SPEC)) == [
+        Entry(f"{ATTEMPT}/p=1/{n}", f"/table/p=1/{n}", Expectation(n, f"e{n}", n)) for n in range(files)
+    ]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 10), (3, 5), (9, None), (5, 5), (0, 99)])
+def test_a_range_is_that_part_of_all_entries(low: int, high: int | None):
+    whole = list(entries(manifest(10), SPEC))
+    assert list(entries(manifest(10), SPEC, low, high)) == whole[low:high]
+
+
+def test_the_version_is_the_etag_where_the_store_says_so():
+    found = entries(manifest(2), SPEC, etag_is_version=True)
+    assert [entry.version for entry in found] == ["e0", "e1"]
+    assert [entry.version for entry in entries(manifest(2), SPEC)] == [None, None]
+
+
+def test_what_was_saved_of_the_files_counts_more_than_the_manifest():
+    saved = [FileIdentity(f"v{n}", f"saved{n}") for n in range(4)]
+    (found,) = entries(manifest(4), SPEC, 2, 3, identities=saved)
+    assert (found.version, found.expected) == ("v2", Expectation(2, "saved2"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("memory://test/table/a", "/table/a"),
+        ("memory://test/table/a%20b/c%25d", "/table/a b/c%d"),
+        ("/table/a", "/table/a"),
+        ("memory://test/a", "/a"),
+        ("memory://test/table/a%2Fb", "/table/a/b"),
+        ("memory://test/table/a/", "/table/a"),
+    ],
+)
+def test_a_uri_is_a_path_of_this_store(uri: str, path: str):
+    assert store_path(uri, SPEC) == path
+
+
+@pytest.mark.parametrize(
+    ("uri", "error"),
+    [
+        ("memory://other/table/a", PreflightError),
+        ("s3://test/table/a", PreflightError),
+        ("memory://test/table/../a", PathError),
+        ("memory://test/table/..", PathError),
+        ("memory://test/table/%2E%2E", PathError),
+        ("table/a", PathError),
+        ("", PathError),
+    ],
+)
+def test_a_uri_that_leads_elsewhere_is_refused(uri: str, error: type[Exception]):
+    with pytest.raises(error):
+        store_path(uri, SPEC)
+
+
+def checked(source: str, dest: str) -> None:
+    check_entry(Entry(source, dest, Expectation(0)), JOB, ATTEMPT, ROOTS, MemoryStore())
+
+
+@pytest.mark.parametrize("dest", ["/table/a", "/table/p=1/q=1/a", "/table/_hidden", "/allowed/a"])
+def test_an_entry_into_an_allowed_root_passes(dest: str):
+    checked(f"{ATTEMPT}/p=1/a", dest)
+
+
+@pytest.mark.parametrize(
+    ("source", "dest", "text"),
+    [
+        ("/etc/passwd", "/table/a", "not this job's to move"),
+        (f"{JOB.tasks}x/attempt/a", "/table/a", "not this job's to move"),
+        (f"{JOB.tasks}/attempt_2/a", "/table/a", "not below its task attempt's directory"),
+        (f"{JOB.tasks}/a", "/table/a", "not below its task attempt's directory"),
+        (f"{ATTEMPT}/a", "/tablex/a", "outside the destination"),
+        (f"{ATTEMPT}/a", "/table", "outside the destination"),
+        (f"{ATTEMPT}/a", "/table/_SUCCESS", "the commit itself needs"),
+        (f"{ATTEMPT}/a", "/table/_SUCCESS/a", "the commit itself needs"),
+        (f"{ATTEMPT}/a", f"{JOB.manifests}/a", "the commit itself needs"),
+        (f"{ATTEMPT}/a", "/table/" + "x" * 256, "longer than the store allows"),
+        (f"{ATTEMPT}/a", "/table/" + "x" * 256 + "/a", "longer than the store allows"),
+        (f"{ATTEMPT}/a", "/table" + "/xxxxxxx" * 512, "longer than the store allows"),
+    ],
+)
+def test_an_entry_that_leads_out_is_refused_by_its_path(source: str, dest: str, text: str):
+    with pytest.raises(PreflightError, match=text):
+        checked(source, dest)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_allowed"),
+    [
+        ("/table", True),
+        ("/table/p=1", True),
+        ("/allowed", True),
+        ("/", False),
+        ("/tablex", False),
+        ("/table/_temporary", False),
+        ("/table/_temporary/job_2", False),
+        ("/table/_SUCCESS", False),
+        ("/table/p=" + "x" * 256, False),
+    ],
+)
+def test_only_directories_below_the_roots_can_be_made(path: str, is_allowed: bool):
+    if is_allowed:
+        check_directory(path, JOB, ROOTS, MemoryStore())
+    else:
+        with pytest.raises(PreflightError, match=path[:20]):
+            check_directory(path, JOB, ROOTS, MemoryStore())

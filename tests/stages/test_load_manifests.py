@@ -1,0 +1,263 @@
+"""Manifests are loaded, checked one by one and counted; a bad one is refused by its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ray_committer.errors import (
+    CommitCancelledError,
+    ManifestChangedError,
+    ManifestError,
+    MissingManifestsError,
+    PathError,
+    PreflightError,
+)
+from ray_committer.executors.inline import InlineExecutor
+from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.manifest import digest
+from ray_committer.stages.load_manifests import load_manifests, unpack
+from ray_committer.stages.worker import Worker
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    fail_at,
+    run_commit,
+    write_job,
+)
+from tests.stages.manifests import edit, refused, set_dest
+from tests.stages.support import (
+    JOB,
+    WHEN,
+    context,
+    do_at,
+    each_crash,
+    loaded,
+    manifest_path,
+    record_of,
+    requests,
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda c: c["files"][0].update(s="file:/etc/passwd"), PreflightError, "not this job's"),
+        (set_dest("file:/elsewhere/a"), PreflightError, "outside the destination"),
+        (set_dest("hdfs://nn/a"), PreflightError, "another store"),
+        (set_dest("relative/a"), PathError, "not an absolute path"),
+        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "%zz"), PathError, "no escape"),
+        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "/../b"), PathError, "'..'"),
+        (lambda c: c["files"][0].pop("z"), ManifestError, "`z`"),
+        (lambda c: c.pop("files"), ManifestError, "`files`"),
+        (lambda c: c.update(jobId="job_2"), ManifestError, "is of job job_2"),
+        (lambda c: c.update(version=2), ManifestError, "version 2"),
+        (lambda c: c.update(type="other"), ManifestError, "no task manifest"),
+    ],
+)
+def test_a_manifest_that_would_lose_or_misplace_data_is_refused_by_name(
+    store, write_job, change, error: type[Exception], text: str
+):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    path = edit(job, 1, change)
+    raised = refused(store, job)
+    assert isinstance(raised, error)
+    assert str(path) in str(raised)
+    assert text in str(raised)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"files": [{"s": "file:/a"', b"not json"])
+def test_a_truncated_manifest_is_refused_by_name(store, write_job, content: bytes):
+    job = write_job({0: {"a": "x"}})
+    path = Path(job.manifest("task_1_m_000000"))
+    path.write_bytes(content)
+    assert str(path) in str(refused(store, job))
+
+
+def test_a_file_that_one_manifest_names_twice_is_refused(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    path = edit(job, 1, lambda c: c["files"].append({**c["files"][0], "d": f"file:{dest}/c"}))
+    error = refused(store, job)
+    assert isinstance(error, PreflightError)
+    assert str(path) in str(error)
+    assert "/b: is named twice" in str(error)
+
+
+def test_manifests_that_an_executor_did_not_load_are_missed(store, write_job):
+    class Forgetful(InlineExecutor):
+        def park_tasks(self, work, items):
+            return super().park_tasks(work, list(items)[:-1])
+
+    job = write_job({task: {f"f{task}": "x"} for task in range(8)})
+    executor = Forgetful(lambda: Worker(store, job, in_driver=True))
+    with pytest.raises(MissingManifestsError, match="8 manifests are listed, 6 were loaded"):
+        run_commit(store, job, executor=executor)
+    assert not Path(job.commit_record).exists()
+
+
+def with_tasks(tasks: int, *, store: MemoryStore | None = None) -> MemoryStore:
+    """A job whose task `n` has written `n` files of `n` bytes, each in a partition of its own."""
+    store = store or MemoryStore()
+    files = {n: {f"p={n}/f{file}": b"x" * n for file in range(n)} for n in range(tasks)}
+    write_job(store, JOB, files)
+    return store
+
+
+def load(store: Any, options: CommitOptions | None = None):
+    return loaded(context(store, options))
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 2, 30])
+def test_manifests_are_loaded_in_the_order_of_their_names(tasks: int):
+    store = with_tasks(tasks)
+    refs = load(store).manifests
+    assert [f"{JOB.manifests}/{ref.name}" for ref in refs] == [manifest_path(n) for n in range(tasks)]
+    assert [ref.files for ref in refs] == list(range(tasks))
+    assert [ref.bytes for ref in refs] == [n * n for n in range(tasks)]
+    assert [ref.digest for ref in refs] == [digest(data) for data in store.files(JOB.manifests).values()]
+    assert load(store).files == sum(range(tasks))
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 30])
+def test_loading_costs_one_listing_and_one_read_per_manifest(tasks: int):
+    assert requests(with_tasks(tasks), load) == Counter(list_status=1, read=tasks)
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 30])
+def test_what_a_record_names_is_loaded_without_a_listing(tasks: int):
+    store = with_tasks(tasks)
+    first = load(store)
+    record = record_of(first.manifests)
+    store.write(f"{JOB.manifests}/task_late-manifest.json", b"of an attempt that is late")
+    found = requests(store, lambda one: load_manifests(context(one), record, ("/table",)))
+    assert found == Counter(read=tasks)
+    assert load_manifests(context(store), record, ("/table",)).manifests == first.manifests
+
+
+@pytest.mark.parametrize("looks_only", [False, True])
+def test_a_store_with_versions_costs_a_listing_and_a_write_per_manifest_with_files(looks_only: bool):
+    store = with_tasks(4, store=MemoryStore(identity=Identity.GENERATION))
+
+    def run(one) -> None:
+        load_manifests(context(one), None, ("/table",), changes_nothing=looks_only)
+
+    saved = Counter() if looks_only else Counter(write=3)
+    assert requests(store, run) == Counter(list_status=1, read=4, list_files=3) + saved
+
+
+def test_the_coordinator_is_given_each_directory_once_however_often_they_are_loaded():
+    found = context(with_tasks(5))
+    for _ in range(2):
+        loaded(found)
+        assert found.executor.directories.plan() == 4
+        assert found.executor.directories.repeated() == frozenset()
+
+
+def test_only_files_with_the_name_of_a_manifest_are_loaded():
+    store = with_tasks(2)
+    store.write(f"{JOB.manifests}/task-manifest.json.tmp", b"torn")
+    store.write(f"{JOB.manifests}/notes.txt", b"x")
+    store.mkdirs(f"{JOB.manifests}/directory")
+    assert len(load(store).manifests) == 2
+
+
+def test_attempts_that_the_driver_does_not_count_are_left_out_only_on_request():
+    store = with_tasks(3)
+    ref = load(store).manifests[1]
+    counted = (CommittedTask(ref.name, ref.digest, ref.task_attempt_id),)
+    for ignore, found in ((True, 1), (False, 3)):
+        options = CommitOptions(committed_tasks=counted, ignore_other_attempts=ignore)
+        assert len(load(store, options).manifests) == found
+
+
+def test_small_manifests_travel_to_other_processes_and_large_ones_do_not():
+    store = with_tasks(13)
+    far = InlineExecutor(lambda: Worker(store, JOB, in_driver=False))
+    found = loaded(context(store, executor=far))
+    small = [ref.digest for ref in found.manifests if ref.files <= 10]
+    assert sorted(unpack(found.packed)) == sorted(small)
+    assert set(load(store).packed) == {None}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "text"),
+    [
+        (lambda store: store.write(manifest_path(1), b""), ManifestError, "is empty"),
+        (lambda store: store.mkdirs(manifest_path(9)), ManifestError, "is a directory"),
+        (lambda store: store.delete_directory(JOB.manifests), MissingManifestsError, "is gone; another"),
+    ],
+)
+def test_what_the_listing_shows_to_be_wrong_is_named_before_a_manifest_is_read(spoil, error, text: str):
+    store = with_tasks(2)
+    spoil(store)
+
+    def run(one) -> None:
+        with pytest.raises(error, match=text):
+            load(one)
+
+    assert requests(store, run) == Counter(list_status=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda store: store.delete_file(manifest_path(1)), MissingManifestsError, "is gone now"),
+        (lambda store: store.write(manifest_path(1), b"{}"), ManifestError, "has 2 now"),
+    ],
+)
+def test_a_manifest_that_changes_between_the_listing_and_its_read_is_named(change, error, text: str):
+    store = with_tasks(3)
+    spoil = do_at("read", lambda: change(store))
+    with pytest.raises(error, match=text) as caught:
+        load(WrappedStore(store, before=spoil))
+    assert manifest_path(1) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: store.delete_file(manifest_path(1)),
+        lambda store: store.write(manifest_path(1), b"{}"),
+    ],
+)
+def test_a_manifest_that_is_not_what_the_record_names_stops_the_commit(change):
+    store = with_tasks(3)
+    record = record_of(load(store).manifests)
+    change(store)
+    with pytest.raises(ManifestChangedError, match=manifest_path(1)):
+        load_manifests(context(store), record, ("/table",))
+
+
+@pytest.mark.parametrize("identity", [Identity.MODIFICATION_TIME, Identity.GENERATION])
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_request_that_fails_is_an_error_and_not_a_smaller_job(when, error, identity: Identity):
+    calls: list[StoreCall] = []
+    load(WrappedStore(with_tasks(3, store=MemoryStore(identity=identity)), before=calls.append))
+    for call in calls:
+        store = with_tasks(3, store=MemoryStore(identity=identity))
+        with pytest.raises(error):
+            load(WrappedStore(store, **{when: fail_at(call.number, error)}))
+        assert len(load(store).manifests) == 3
+
+
+@pytest.mark.parametrize("identity", [Identity.MODIFICATION_TIME, Identity.GENERATION])
+def test_a_crash_anywhere_leaves_the_job_as_it_was(identity: Identity):
+    expected = load(with_tasks(3, store=MemoryStore(identity=identity))).manifests
+    for store in each_crash(lambda: with_tasks(3, store=MemoryStore(identity=identity)), load):
+        assert load(store).manifests == expected
+
+
+def test_a_cancelled_commit_reads_no_manifest():
+    store = with_tasks(3)
+
+    def run(one) -> None:
+        with pytest.raises(CommitCancelledError):
+            loaded(context(one, cancelled=True))
+
+    assert requests(store, run) == Counter(list_status=1)

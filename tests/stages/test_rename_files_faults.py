@@ -1,0 +1,186 @@
+"""Renaming all files of a job: what it asks, what it counts, and what each fault leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ray_committer import CommitOptions
+from ray_committer.errors import (
+    CommitCancelledError,
+    CommitConflictError,
+    CommitStateUnknownError,
+)
+from ray_committer.events import Event, FilesRenamed
+from ray_committer.protocol.recovery import Proof
+from ray_committer.protocol.success import MAX_FILENAMES
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.rename_files import Renamed, reconcile, rename_files
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    WrappedStore,
+    visible_files,
+)
+from ray_committer.testing import write_job as write_tasks
+from tests.stages.support import (
+    JOB,
+    at,
+    context,
+    each_crash,
+    loaded,
+    record_of,
+    requests,
+    source_path,
+)
+
+ONCE = CommitOptions(rename_attempts=1)
+TIME = Identity.MODIFICATION_TIME
+
+
+def with_files(
+    tasks: int, files: int = 3, identity: Identity = Identity.MODIFICATION_TIME
+) -> MemoryStore:
+    """A job of so many tasks with so many files each, whose directories are made."""
+    store = MemoryStore(identity=identity)
+    each = {n: {f"p={n}/f{file}": b"x" * n for file in range(files)} for n in range(tasks)}
+    write_tasks(store, JOB, each)
+    for task in range(tasks):
+        store.mkdirs(f"/table/p={task}")
+    return store
+
+
+def move(found: JobContext) -> Renamed:
+    """Load and rename, as a commit does, and count."""
+    manifests, renamed = loaded(found), Renamed()
+    record = record_of(manifests.manifests)
+    rename_files(found, record, manifests, renamed)
+    reconcile(found, record, renamed)
+    return renamed
+
+
+@pytest.mark.parametrize(("tasks", "files"), [(0, 0), (1, 0), (1, 1), (4, 25), (40, 2)])
+def test_each_file_is_moved_once_and_counted(tasks: int, files: int):
+    store = with_files(tasks, files)
+    renamed = move(context(store))
+    assert (renamed.moved, renamed.files) == (tasks * files, tasks * files)
+    assert renamed.bytes == sum(files * number for number in range(tasks))
+    assert store.files(JOB.tasks) == {}
+    assert len(visible_files(store, "/table")) == tasks * files
+
+
+@pytest.mark.parametrize("identity", list(Identity))
+def test_renaming_costs_one_request_per_file_and_no_read_of_a_manifest_that_is_known(identity: Identity):
+    store = with_files(4, 25, identity)
+    loads = requests(store, lambda one: loaded(context(one)))
+    assert requests(store, lambda one: move(context(one))) - loads == Counter(rename=100)
+
+
+def test_what_an_earlier_run_moved_is_proved_and_counted():
+    store = with_files(3)
+    for name in ("f0", "f1"):
+        store.rename(source_path(1, f"p=1/{name}"), f"/table/p=1/{name}")
+    renamed = move(context(store))
+    assert (renamed.moved, renamed.proved) == (7, {Proof.MODIFICATION_TIME: 2})
+    assert renamed.bytes == 3 * 0 + 3 * 1 + 3 * 2
+    assert renamed.done_by_manifest == {0: 3, 1: 3, 2: 3}
+
+
+def test_names_for_the_marker_are_kept_up_to_a_limit():
+    assert move(context(with_files(1, 2))).sample == [f"memory://test/table/p=0/f{n}" for n in (0, 1)]
+    assert len(move(context(with_files(4, 50))).sample) == MAX_FILENAMES
+
+
+def test_the_last_event_reports_that_all_is_done():
+    events: list[Event] = []
+    move(context(with_files(3), emit=events.append))
+    last = [event for event in events if isinstance(event, FilesRenamed)][-1]
+    assert last == FilesRenamed(9, 9, bytes_done=9, bytes_total=9)
+
+
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+@pytest.mark.parametrize("end", ["p=0/f0", "p=1/f1", "p=2/f2"])
+def test_a_file_that_cannot_be_moved_stops_the_stage_and_the_next_run_moves_it(end: str, error):
+    store = with_files(3)
+    faulty = WrappedStore(store, before=at("rename", error(5, "simulated"), end))
+    with pytest.raises(CommitStateUnknownError, match=f"{end}: could not be renamed"):
+        move(context(faulty, ONCE))
+    assert f"/table/{end}" not in store.files()
+    renamed = move(context(store))
+    assert renamed.files == 9
+    assert len(visible_files(store, "/table")) == 9
+
+
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError, FileNotFoundError, FileExistsError])
+def test_answers_that_are_lost_are_proved_and_no_file_is_missed(error: type[OSError]):
+    store = with_files(3)
+    renamed = move(context(WrappedStore(store, after=at("rename", error("lost"))), ONCE))
+    assert (renamed.moved, renamed.proved.total()) == (0, 9)
+    assert len(visible_files(store, "/table")) == 9
+
+
+def test_a_source_that_is_gone_stops_the_stage_and_nothing_is_deleted():
+    store = with_files(2)
+    store.delete_file(source_path(0, "p=0/f1"))
+    with pytest.raises(CommitStateUnknownError, match="Nothing was cleaned up"):
+        move(context(store))
+    assert len(store.files(JOB.tasks)) + len(visible_files(store, "/table")) == 5
+
+
+def test_another_file_at_a_destination_stops_the_stage_and_stays():
+    store = with_files(2)
+    store.write("/table/p=1/f1", b"of somebody else")
+    with pytest.raises(CommitConflictError, match="/table/p=1/f1: is there already"):
+        move(context(store))
+    assert store.read("/table/p=1/f1") == b"of somebody else"
+
+
+def test_a_manifest_that_cannot_be_read_again_moves_nothing_of_its_files():
+    store = with_files(2)
+    record = record_of(loaded(context(store)).manifests)
+    fresh = context(WrappedStore(store, before=at("read", PermissionError("denied"))))
+    manifests = loaded(context(store))
+    with pytest.raises(PermissionError):
+        rename_files(fresh, record, manifests, Renamed())
+    assert visible_files(store, "/table") == {}
+
+
+@pytest.mark.parametrize("identity", list(Identity))
+def test_after_a_crash_anywhere_the_next_run_moves_the_rest(identity: Identity):
+    def recorded() -> MemoryStore:
+        store = with_files(2, 2, identity)
+        loaded(context(store))  # which saves what the store alone knows of the files
+        return store
+
+    record = record_of(loaded(context(with_files(2, 2, identity))).manifests)
+
+    def finish(store) -> int:
+        found, renamed = context(store, ONCE), Renamed()
+        rename_files(found, record, load_manifests(found, record, ("/table",)), renamed)
+        reconcile(found, record, renamed)
+        return renamed.files
+
+    for store in each_crash(recorded, finish):
+        assert finish(store) == 4
+        assert sorted(visible_files(store, "/table")) == ["p=0/f0", "p=0/f1", "p=1/f0", "p=1/f1"]
+
+
+def test_a_cancelled_commit_moves_no_file():
+    store = with_files(2)
+    found = context(store)
+    manifests = loaded(found)
+    found.cancelled.cancel()
+    with pytest.raises(CommitCancelledError):
+        rename_files(found, record_of(manifests.manifests), manifests, Renamed())
+    assert visible_files(store, "/table") == {}
+
+
+@pytest.mark.parametrize("done", [{0: 3, 1: 2}, {0: 3}, {}, {0: 3, 1: 4}])
+def test_another_number_of_files_than_recorded_is_named_by_its_manifest(done: dict[int, int]):
+    found = context(with_files(2))
+    record = record_of(loaded(found).manifests)
+    with pytest.raises(CommitStateUnknownError, match="nothing was cleaned up"):
+        reconcile(found, record, Renamed(done_by_manifest=Counter(done)))
+    reconcile(found, record, Renamed(done_by_manifest=Counter({0: 3, 1: 3})))

@@ -1,0 +1,195 @@
+"""``_SUCCESS`` and the summary report: what they say, and that they are put in place whole."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ray_committer import CommitOptions
+from ray_committer.errors import (
+    CommitConflictError,
+    RayCommitterError,
+)
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.stages.save_success_file import save_success_file, save_summary_report
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.testing import (
+    Fault,
+    FaultKind,
+    FaultSchedule,
+    MemoryStore,
+    SimulatedCrash,
+    WrappedStore,
+    fail_at,
+    run_commit,
+)
+from ray_committer.testing.harness import put_file
+from tests.stages.support import JOB, NOW, WHEN, at, context, each_crash, record_of, requests
+
+
+def test_the_marker_names_the_job_and_counts_what_was_moved(store, write_job, dest: Path):
+    files = {f"f{number:03d}": "xx" for number in range(150)}
+    run_commit(store, write_job({0: files, 1: {"g": "y"}}))
+    success = decode_success((dest / "_SUCCESS").read_bytes(), "_SUCCESS")
+    assert success is not None
+    assert success.success
+    assert success.job_id == "job_1"
+    assert success.filenames is not None
+    assert len(success.filenames) == 100
+    assert success.iostatistics is not None
+    assert success.iostatistics.counters["committer_files_committed"] == 151
+    assert success.iostatistics.counters["committer_bytes_committed"] == 301
+
+
+def test_no_marker_is_written_when_that_is_switched_off(store, write_job, dest: Path):
+    run_commit(store, write_job({0: {"a": "x"}}, mark_success=False), CommitOptions(mark_success=False))
+    assert not (dest / "_SUCCESS").exists()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_summary_report_is_written_whatever_happened(store, write_job, dest, tmp_path, fails: bool):
+    job = write_job({0: {"a": "x"}, 1: {"a" if fails else "b": "y"}})
+    options = CommitOptions(summary_directory=str(tmp_path / "reports"))
+    if fails:
+        with pytest.raises(RayCommitterError):
+            run_commit(store, job, options)
+    else:
+        run_commit(store, job, options)
+    path = tmp_path / "reports" / "summary-job_1.json"
+    report = decode_success(path.read_bytes(), str(path))
+    assert report is not None
+    assert report.success is not fails
+    assert report.diagnostics is not None
+    assert report.diagnostics["stage"] == ("job_stage_preflight" if fails else "committer_commit_job")
+    assert ("exception" in report.diagnostics) is fails
+
+
+RECORD = record_of((ManifestRef("task-manifest.json", 1, "", 2, 30),))
+NAMES = ["memory://test/table/a", "memory://test/table/b"]
+REPORTS = CommitOptions(summary_directory="/reports")
+
+
+def with_job() -> MemoryStore:
+    store = MemoryStore()
+    setup_job(store, JOB)
+    return store
+
+
+def mark(store, filenames: list[str] = NAMES) -> None:
+    save_success_file(context(store), RECORD, filenames)
+
+
+def report(store, failure: Exception | None = None, options: CommitOptions = REPORTS) -> None:
+    save_summary_report(context(store, options), RECORD, NAMES, failure)
+
+
+def read(store: MemoryStore, path: str = JOB.success) -> SuccessData:
+    found = decode_success(store.read(path), path)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("filenames", "kept"), [(0, 0), (1, 1), (100, 100), (150, 100)])
+def test_the_marker_names_up_to_a_hundred_files(filenames: int, kept: int):
+    store = with_job()
+    names = [f"memory://test/table/{number}" for number in range(filenames)]
+    mark(store, names)
+    assert read(store).filenames == names[:kept]
+
+
+def test_the_marker_counts_what_the_record_names_when_another_run_moved_it():
+    store = with_job()
+    mark(store)
+    success = read(store)
+    assert (success.job_id, success.timestamp) == ("job_1", NOW)
+    assert success.iostatistics is not None
+    assert success.iostatistics.counters["committer_files_committed"] == 2
+    assert success.iostatistics.counters["committer_bytes_committed"] == 30
+
+
+def test_a_marker_is_saved_by_one_write_and_one_rename():
+    assert requests(with_job(), mark) == Counter(write=1, replace=1)
+
+
+def test_the_marker_of_an_earlier_job_is_replaced_and_nothing_is_left_beside_it():
+    store = with_job()
+    put_file(store, JOB.success, b"")
+    mark(store)
+    mark(store)
+    assert read(store).job_id == "job_1"
+    assert list(store.files()) == [JOB.success]
+
+
+@pytest.mark.parametrize("operation", ["write", "replace"])
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_marker_that_cannot_be_saved_is_an_error_and_the_earlier_one_stays(operation: str, error):
+    store = with_job()
+    put_file(store, JOB.success, b"of an earlier job")
+    with pytest.raises(error):
+        mark(WrappedStore(store, before=at(operation, error("simulated"))))
+    assert store.read(JOB.success) == b"of an earlier job"
+    mark(store)
+    assert read(store).job_id == "job_1"
+
+
+def test_a_marker_whose_first_answer_was_lost_on_the_way_is_known_by_its_content():
+    store = with_job()
+    mark(WrappedStore(store, after=at("replace", FileNotFoundError("simulated"))))
+    assert read(store).job_id == "job_1"
+
+
+def test_a_directory_in_the_place_of_the_marker_is_an_error():
+    store = with_job()
+    store.mkdirs(JOB.success)
+    with pytest.raises(IsADirectoryError):
+        mark(store)
+
+
+def test_after_a_crash_anywhere_the_marker_is_whole_or_not_there_and_is_saved_again():
+    for store in each_crash(with_job, mark):
+        assert JOB.success not in store.files() or read(store).job_id == "job_1"
+        mark(store)
+        assert list(store.files()) == [JOB.success]
+
+
+def test_a_torn_write_is_not_a_marker():
+    store = with_job()
+    faulty = FaultSchedule(0, 1, (Fault(FaultKind.CRASH_WITHIN, 1),)).wrap(store)
+    with pytest.raises(SimulatedCrash):
+        mark(faulty)
+    assert store.get_status(JOB.success) is None
+
+
+def test_no_report_is_written_where_none_is_asked_for():
+    assert requests(with_job(), lambda one: report(one, options=CommitOptions())) == Counter()
+
+
+def test_a_report_costs_three_requests_and_names_the_failure():
+    failure = CommitConflictError("/table/a: is there already")
+    store = with_job()
+    found = requests(store, lambda one: report(one, failure))
+    assert found == Counter(mkdirs=1, write=1, replace=1)
+    saved = read(store, "/reports/summary-job_1.json")
+    assert not saved.success
+    assert saved.filenames == []
+    assert saved.diagnostics is not None
+    assert saved.diagnostics["exception"] == "CommitConflictError: /table/a: is there already"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_report_that_cannot_be_written_is_only_logged(number, when: str, error, caplog):
+    with caplog.at_level(logging.WARNING):
+        report(WrappedStore(with_job(), **{when: fail_at(number, error)}))
+    assert "/reports/summary-job_1.json: the summary report could not be written" in caplog.text
+
+
+def test_after_a_crash_anywhere_the_report_is_written_again():
+    for store in each_crash(with_job, report):
+        report(store)
+        assert list(store.files()) == ["/reports/summary-job_1.json"]

@@ -1,0 +1,219 @@
+"""A manifest is saved whole or not at all, and never into a job that is decided or over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest, digest
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.save_task_manifest import save_task_manifest
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.testing import (
+    Fault,
+    FaultKind,
+    FaultSchedule,
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+)
+from tests.stages.support import JOB, WHEN, at, do_at, each_crash, requests
+
+
+def save(store, job, attempts: int = 5) -> list[float]:
+    slept: list[float] = []
+    save_task_manifest(
+        store,
+        job,
+        TaskManifest(files=[]),
+        task_id="task_1_m_000000",
+        task_attempt_id="attempt_1_m_000000_0",
+        attempts=attempts,
+        sleep=slept.append,
+    )
+    return slept
+
+
+@pytest.mark.parametrize("operation", ["write", "replace"])
+@pytest.mark.parametrize("lost_answer", [False, True])
+def test_a_manifest_is_saved_in_as_many_tries_as_asked_for(
+    dest: Path, store, write_job, operation: str, lost_answer: bool
+):
+    job = write_job({})
+    failures = iter([True, True])
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == operation and next(failures, False):
+            raise OSError("simulated")
+
+    faulty = WrappedStore(store, **{"after" if lost_answer else "before": fail})
+    assert save(faulty, job) == [0.5, 1.0]
+    path = job.manifest("task_1_m_000000")
+    assert decode_manifest(Path(path).read_bytes(), path).files == []
+    assert len(list(Path(job.manifests).iterdir())) == 1
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 7])
+def test_the_number_of_tries_counts(dest: Path, store, write_job, attempts: int):
+    job = write_job({})
+    writes: list[StoreCall] = []
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == "write":
+            writes.append(call)
+            raise OSError("simulated")
+
+    with pytest.raises(TaskCommitError, match=f"in {attempts} tries"):
+        save(WrappedStore(store, before=fail), job, attempts)
+    assert len(writes) == attempts
+
+
+def test_a_task_attempt_that_wakes_after_the_job_is_over_cannot_save_a_manifest(
+    dest: Path, store, write_job, tree
+):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.commit_job(str(dest), "job_1")
+    Path(job.task_attempt("attempt_1_m_000000_9")).mkdir(parents=True)
+    with pytest.raises(TaskCommitError, match="is over"):
+        save(store, job)
+    assert ray_committer.commit_job(str(dest), "job_1").outcome == "already committed"
+    assert tree() == {"a": "x"}
+
+
+def test_a_task_cannot_commit_once_the_jobs_commit_has_begun(dest: Path, store, write_job):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest), "job_1")
+    with pytest.raises(CommitRecordExistsError, match="too late"):
+        save(store, job)
+
+
+TASK, ATTEMPT = "task_1_m_000000", "attempt_1_m_000000_0"
+PATH = JOB.manifest(TASK)
+
+
+def with_job() -> MemoryStore:
+    store = MemoryStore()
+    setup_job(store, JOB)
+    return store
+
+
+def manifest_of(files: int, attempt: str = ATTEMPT) -> TaskManifest:
+    entries = [FileEntry(f"/s/{number}", f"/d/{number}", number) for number in range(files)]
+    return TaskManifest(job_id=JOB.job_id, task_attempt_id=attempt, files=entries)
+
+
+def save_files(store, files: int = 1, *, attempt: str = ATTEMPT, attempts: int = 1) -> ManifestRef:
+    return save_task_manifest(
+        store,
+        JOB,
+        manifest_of(files, attempt),
+        task_id=TASK,
+        task_attempt_id=attempt,
+        attempts=attempts,
+        sleep=lambda _: None,
+    )
+
+
+@pytest.mark.parametrize("files", [0, 1, 1000])
+def test_the_reference_describes_what_was_saved(files: int):
+    store = with_job()
+    ref = save_files(store, files)
+    data = store.read(PATH)
+    assert decode_manifest(data, PATH) == manifest_of(files)
+    assert (ref.name, ref.size, ref.digest) == (f"{TASK}-manifest.json", len(data), digest(data))
+    assert (ref.files, ref.bytes) == (files, sum(range(files)))
+    assert (ref.task_attempt_id, ref.task_attempt_directory) == (ATTEMPT, JOB.task_attempt(ATTEMPT))
+
+
+@pytest.mark.parametrize("files", [0, 1, 1000])
+def test_a_manifest_is_saved_by_one_look_one_write_and_one_rename(files: int):
+    found = requests(with_job(), lambda one: save_files(one, files))
+    assert found == Counter(list_status=1, write=1, replace=1)
+
+
+def test_each_further_try_looks_again_whether_the_job_is_open():
+    calls: list[StoreCall] = []
+
+    def fail(call: StoreCall) -> None:
+        calls.append(call)
+        if call.operation == "replace":
+            raise TimeoutError("no answer")
+
+    with pytest.raises(TaskCommitError, match="in 3 tries"):
+        save_files(WrappedStore(with_job(), before=fail), attempts=3)
+    assert Counter(call.operation for call in calls) == Counter(list_status=3, write=3, replace=3)
+
+
+def test_a_commit_that_begins_between_two_tries_is_not_given_another_manifest():
+    store = with_job()
+
+    def decide_and_fail(call: StoreCall) -> None:
+        if call.operation == "replace":
+            store.write(JOB.commit_record, b"{}")
+            raise TimeoutError("no answer")
+
+    with pytest.raises(CommitRecordExistsError, match="too late"):
+        save_files(WrappedStore(store, before=decide_and_fail), attempts=5)
+    assert store.get_status(PATH) is None
+
+
+def test_the_manifest_of_a_later_attempt_takes_the_place_of_an_earlier_one():
+    store = with_job()
+    save_files(store, 1)
+    save_files(store, 2, attempt="attempt_1_m_000000_1")
+    assert len(store.files(JOB.manifests)) == 1
+    assert len(decode_manifest(store.read(PATH), PATH).files) == 2
+
+
+@pytest.mark.parametrize("operation", ["write", "replace"])
+@pytest.mark.parametrize("error", [PermissionError, FileNotFoundError, IsADirectoryError])
+def test_the_manifest_of_an_earlier_attempt_stays_when_a_later_one_cannot_be_saved(
+    operation: str, error: type[OSError]
+):
+    store = with_job()
+    save_files(store, 1)
+    before = store.read(PATH)
+    with pytest.raises(TaskCommitError, match=f"{PATH}: could not be saved in 2 tries"):
+        save_files(WrappedStore(store, before=at(operation, error("denied"))), 2, attempts=2)
+    assert store.read(PATH) == before
+
+
+@pytest.mark.parametrize("when", WHEN)
+def test_nothing_is_saved_where_the_job_cannot_be_looked_at(when: str):
+    store = with_job()
+    with pytest.raises(PermissionError):
+        save_files(WrappedStore(store, **{when: at("list_status", PermissionError("denied"))}))
+    assert store.files() == {}
+
+
+def test_a_job_that_is_cleaned_up_meanwhile_is_over():
+    store = with_job()
+    clean_up = do_at("write", lambda: store.delete_directory(JOB.job_directory))
+    with pytest.raises(TaskCommitError, match=r"was never set up or is over"):
+        save_files(WrappedStore(store, before=clean_up), attempts=5)
+    assert store.files() == {}
+
+
+def test_after_a_crash_anywhere_the_manifest_is_whole_or_not_there_and_is_saved_again():
+    for store in each_crash(with_job, save_files):
+        saved = store.files().get(PATH)
+        assert saved is None or decode_manifest(saved, PATH) == manifest_of(1)
+        save_files(store)
+        assert len(store.files(JOB.manifests)) == 1
+
+
+def test_a_torn_write_is_never_under_the_name_of_a_manifest():
+    store = with_job()
+    faulty = FaultSchedule(0, 2, (Fault(FaultKind.CRASH_WITHIN, 2),)).wrap(store)
+    with pytest.raises(SimulatedCrash):
+        save_files(faulty, 5)
+    (torn,) = store.files(JOB.manifests)
+    assert torn == JOB.manifest_temporary(ATTEMPT)
+    assert not torn.endswith("-manifest.json")
+    save_files(store, 5)
+    assert list(store.files(JOB.manifests)) == [PATH]

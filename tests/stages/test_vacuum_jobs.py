@@ -1,0 +1,146 @@
+"""What is old enough to go, what is kept and why: decided from the store, which is not changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stages.save_commit_record import save_commit_record
+from ray_committer.stages.vacuum_jobs import Remains, find_remains
+from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, write_job
+from ray_committer.testing.harness import put_file
+from tests.stages.support import JOB, OTHER_JOB, WHEN, context, record_of, requests, source_path
+
+HOUR = 3_600_000
+WRITTEN = 1_700_000_000_000
+
+
+class Clock:
+    """A store's time, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = WRITTEN
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def abandoned(tasks: int = 2, clock: Clock | None = None) -> MemoryStore:
+    """A job that was written at one moment and left."""
+    store = MemoryStore(clock=clock or Clock())
+    write_job(store, JOB, {task: {f"f{task}": b"xy"} for task in range(tasks)})
+    return store
+
+
+def look(store, hours_later: float = 3.0) -> list[Remains]:
+    now = WRITTEN + round(hours_later * HOUR)
+    found = find_remains(store, "/table", older_than_seconds=7200.0, now_milliseconds=now)
+    return sorted(found, key=lambda one: one.directory)
+
+
+def test_where_no_job_is_there_are_no_remains():
+    assert look(MemoryStore()) == []
+    store = MemoryStore()
+    store.mkdirs(JOB.temporary)
+    assert look(store) == []
+
+
+@pytest.mark.parametrize("tasks", [1, 5])
+def test_an_old_job_can_go_with_all_its_files(tasks: int):
+    store = abandoned(tasks)
+    (found,) = look(store)
+    assert (found.attempt, found.kept, found.decided) == (JOB, None, None)
+    assert (found.files, found.newest_milliseconds) == (2 * tasks, WRITTEN)
+    assert found.bytes == sum(len(data) for data in store.files().values())
+
+
+@pytest.mark.parametrize(("hours", "kept"), [(1.9, True), (2.0, True), (2.1, False), (24.0, False)])
+def test_a_job_that_has_changed_since_the_limit_is_kept(hours: float, kept: bool):
+    (found,) = look(abandoned(), hours)
+    assert found.kept == ("it has changed since" if kept else None)
+
+
+def test_one_young_file_keeps_its_job_alone():
+    clock = Clock()
+    store = abandoned(clock=clock)
+    write_job(store, OTHER_JOB, {0: {"b": b"y"}})
+    clock.now += 2 * HOUR
+    store.write(source_path(1, "f1"), b"written again")
+    assert [found.kept for found in look(store)] == ["it has changed since", None]
+
+
+@pytest.mark.parametrize("identity", [Identity.ETAG, Identity.SIZE_ONLY])
+def test_a_store_that_reports_no_age_keeps_everything(identity: Identity):
+    store = MemoryStore(identity=identity)
+    write_job(store, JOB, {0: {"a": b"x"}})
+    assert [found.kept for found in look(store)] == ["the store does not tell how old it is"]
+
+
+def test_a_job_whose_commit_has_begun_is_kept_with_all_its_attempts():
+    store, second = abandoned(), new_job_attempt("/table", "job_1", 1)
+    write_job(store, second, {})
+    save_commit_record(context(store), record_of())
+    first_found, second_found = look(store)
+    assert (first_found.kept, first_found.decided) == ("its commit has begun", JOB)
+    assert second_found.kept == "the commit of another attempt of the job has begun"
+    assert second_found.decided == JOB
+    assert first_found.files is None  # nobody looked
+
+
+def doctor(store: MemoryStore) -> None:
+    put_file(store, "/table/_temporary/doctor-1/probe", b"x")
+
+
+def classic(store: MemoryStore) -> None:
+    put_file(store, "/table/_temporary/0/task_1/part", b"x")
+    store.delete_directory("/table/_temporary/0")
+    put_file(store, "/table/_temporary/attempts/part", b"x")
+
+
+@pytest.mark.parametrize(("leave", "kept"), [(doctor, None), (classic, "it is not of this protocol; a")])
+def test_a_directory_without_an_attempt_goes_only_if_it_is_known(leave: Callable[..., None], kept):
+    store = MemoryStore(clock=Clock())
+    leave(store)
+    (found,) = look(store)
+    assert found.attempt is None
+    assert found.kept is kept or (found.kept or "").startswith(kept)
+
+
+def test_an_old_job_costs_eight_requests_however_many_tasks_it_has():
+    per_attempt = Counter(list_files=1, get_status=1, list_status=3)
+    for tasks in (1, 20):
+        found = requests(abandoned(tasks), look)
+        assert found == Counter(list_status=2 + 1) + per_attempt
+
+
+def test_a_job_with_a_record_costs_one_listing_beside_the_search():
+    store = abandoned()
+    save_commit_record(context(store), record_of())
+    assert requests(store, look) == Counter(list_status=2 + 1)
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_what_cannot_be_looked_at_is_an_error_and_nothing_is_changed(when: str, error: type[OSError]):
+    calls: list[StoreCall] = []
+    look(WrappedStore(abandoned(), before=calls.append))
+    for call in calls:
+        store = abandoned()
+        before = store.files()
+        with pytest.raises(error):
+            look(WrappedStore(store, **{when: fail_at(call.number, error)}))
+        assert store.files() == before
+
+
+def test_a_job_that_ends_during_the_look_is_kept_since_its_age_is_not_known():
+    store = abandoned()
+
+    def end(call: StoreCall) -> None:
+        if call.operation == "list_files":
+            store.delete_directory(JOB.job_directory)
+
+    (found,) = look(WrappedStore(store, before=end))
+    assert found.kept == "the store does not tell how old it is"
