@@ -22,12 +22,18 @@ from tests.mutants.runner import (
 )
 
 MUTANTS = load_mutants()
+
+
+def files_of(mutant: Mutant) -> str:
+    return " ".join(test.partition("::")[0] for test in mutant.tests)
+
+
 every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 every_mutant_here = pytest.mark.parametrize(
     "mutant",
     [
         # Mutants of the same tests are tried by one process, which runs them without a mistake once.
-        pytest.param(mutant, id=mutant.name, marks=pytest.mark.xdist_group(mutant.tests[0]))
+        pytest.param(mutant, id=mutant.name, marks=pytest.mark.xdist_group(files_of(mutant)))
         for mutant in MUTANTS
         if mutant.environment == environment()
     ],
