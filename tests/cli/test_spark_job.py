@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 import ray_committer
 from ray_committer.cli.main import main
+from ray_committer.errors import IncompleteJobError
 
 
 def run(*arguments: str, text: str = "") -> Result:
@@ -76,6 +77,43 @@ def test_a_task_that_the_driver_does_not_name_is_not_committed(dest: Path, write
     result = run("commit", text=request(dest, tasks=tasks_of(dest)[:1]))
     assert result.exit_code == 1
     assert tree() == {}
+
+
+def test_an_attempt_that_the_driver_does_not_count_is_not_committed(dest: Path, write_job, tree):
+    """Another attempt of the task has saved its manifest since, under the same name."""
+    write_job({0: {"a": "x"}})
+    counted = [{**task, "sha256": "0" * 64} for task in tasks_of(dest)]
+    result = run("commit", text=request(dest, tasks=counted))
+    assert result.exit_code == 1
+    assert "is not what the successful task attempt saved" in json.loads(result.stdout)["error"]
+    assert tree() == {}
+
+
+def test_of_partitions_with_odd_names_those_are_replaced_that_the_driver_names(dest: Path, tree):
+    """What Spark escapes is the name itself: it must not be taken for an escape of the URL."""
+    for name in ("p=a%3Ab", "p=a:b"):
+        (dest / name).mkdir(parents=True)
+        (dest / name / "old").write_text("old")
+    overwrite = {"dynamicPartitionOverwrite": True}
+    assert run("setup", text=request(dest, **overwrite)).exit_code == 0
+    with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
+        Path(attempt.path("p=a%3Ab/new")).write_text("new")
+    commit = request(dest, tasks=tasks_of(dest), partitionPaths=["p=a%3Ab"], **overwrite)
+    assert run("commit", text=commit).exit_code == 0
+    assert tree() == {"p=a%3Ab/new": "new", "p=a:b/old": "old"}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["of the table", "of partitions"])
+def test_an_overwrite_whose_driver_died_is_not_committed_as_an_append(dest: Path, tree, whole: bool):
+    dest.mkdir()
+    (dest / "old").write_text("old")
+    replaced = {"replacePaths": [dest.as_uri()]} if whole else {"dynamicPartitionOverwrite": True}
+    assert run("setup", text=request(dest, **replaced)).exit_code == 0
+    with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
+        Path(attempt.path("new")).write_text("new")
+    with pytest.raises(IncompleteJobError, match="this job was to replace data"):
+        ray_committer.commit_job(str(dest))
+    assert tree() == {"old": "old"}
 
 
 @pytest.mark.parametrize(

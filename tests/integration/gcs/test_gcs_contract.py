@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
+from dataclasses import replace
 
 import pytest
 
@@ -63,6 +64,21 @@ def test_a_listing_of_many_pages_is_whole(store: GcsStore):
     assert [len(page.items) for page in pages] == [3, 3, 1]
     assert {f"/{item.name}" for page in pages for item in page.items} == names
     assert {one.path for one in store.list_files("/d")} == names
+
+
+def test_a_page_without_objects_is_not_the_last(store: GcsStore, server: GcsServer, monkeypatch):
+    answer = server.proxy.answerer
+
+    async def empty_first(request: Request, send: Send) -> Answer:
+        listing, _, rest = request.path.partition("&pageToken=more")
+        if request.method == "GET" and "prefix=" in listing and listing == request.path:
+            return Answer(200, {"Content-Type": "application/json"}, b'{"nextPageToken": "more"}')
+        return await answer(replace(request, path=listing + rest), send)
+
+    store.write("/d/p=1/a", b"1")
+    monkeypatch.setattr(server.proxy, "answerer", empty_first)
+    assert [one.path for one in store.list_status("/d")] == ["/d/p=1"]
+    assert [one.path for one in store.list_files("/d")] == ["/d/p=1/a"]
 
 
 def test_a_mark_of_a_directory_is_no_file(store: GcsStore):

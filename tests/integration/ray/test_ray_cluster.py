@@ -16,11 +16,17 @@ from ray_committer import CommitOptions
 from ray_committer.errors import (
     CommitStateUnknownError,
     CommitterBusyError,
+    LeaseLostError,
     RayNotAvailableError,
 )
-from ray_committer.events import Event, FilesRenamed, StageStarted
+from ray_committer.events import Event, FilesRenamed, StageStarted, ignore
+from ray_committer.executors.ray.limit_actor import start_limit
+from ray_committer.executors.ray.pool import WorkerPool
+from ray_committer.executors.ray.pool_job import PoolJob
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stages.commit_job import _prove_same_store
 from ray_committer.stages.worker import WorkerSpec
+from ray_committer.stores.base import StoreSpec
 from tests.integration.ray.jobs import processes, write_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
@@ -87,6 +93,25 @@ def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
     )
     assert len(killed) == 1
     assert tree() == written
+
+
+def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
+    """It may live on behind a partition, where nobody can end it."""
+    options = CommitOptions(workers=1)
+    limit, pool = start_limit(options), WorkerPool(options, 1)
+    try:
+        spec = WorkerSpec(StoreSpec("file"), new_job_attempt(str(dest), "job_1", 0), concurrency=1)
+        job = PoolJob(pool, "commit", spec, limit, ignore)
+        job.start()
+        assert limit.grant("worker-commit-0", 0).requests is None
+        os.kill(processes("CommitWorker")[0], signal.SIGKILL)
+        assert list(job.run(getattr, ["in_driver"])) == [False]
+        with pytest.raises(LeaseLostError, match="worker-commit-0 was taken for lost and replaced"):
+            limit.grant("worker-commit-0", 0)
+        assert limit.grant("worker-commit-1", 0).requests is None
+    finally:
+        pool.close()
+        limit.close()
 
 
 def test_a_second_commit_of_the_same_job_is_refused(dest: Path, tree):

@@ -19,11 +19,14 @@ def slowly(event: Event) -> None:
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
-install(spark, options=CommitOptions(shard_files=1, threads=1), on_event=slowly)
+installation = install(spark, options=CommitOptions(shard_files=1, threads=1), on_event=slowly)
 frame = spark.range(400).selectExpr("id", "id % 100 AS p").repartition(1)
 try:
     frame.write.partitionBy("p").parquet(sys.argv[1])
 except BaseException as e:  # noqa: BLE001 - an interrupt arrives as one of several
     print("write raised", type(e).__name__, flush=True)
-    time.sleep(3)
+    deadline = time.monotonic() + 12  # it is well before the end of a commit that goes on
+    while installation.last_error is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    print("commit raised", type(installation.last_error).__name__, flush=True)
     raise SystemExit(7) from None

@@ -84,15 +84,16 @@ def test_a_retried_task_is_counted_once(spark, save: Save, rows: DataFrame, tmp_
 
 
 @needs_spark_4
+@pytest.mark.parametrize("tasks", [3, 1], ids=["one of three", "the only one"])
 def test_a_task_that_fails_for_good_keeps_what_was_there(
-    spark, save: Save, rows: DataFrame, tmp_path: Path
+    spark, save: Save, rows: DataFrame, tmp_path: Path, tasks: int
 ):
     dest = tmp_path / "t"
     save(rows, dest)
     before = data_files(dest)
     fail = fail_task(str(tmp_path / "ran"), times=9)
     with pytest.raises(Exception, match="simulated failure of a task"):
-        save(rows.withColumn("id", fail("id")), dest, mode="overwrite")
+        save(rows.coalesce(tasks).withColumn("id", fail("id")), dest, mode="overwrite")
     assert data_files(dest) == before
     assert not (dest / "_temporary").exists()
 

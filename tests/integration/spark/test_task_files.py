@@ -142,6 +142,15 @@ def test_a_file_that_was_begun_and_is_gone_fails_the_task(task: Task):
     assert not list(task.attempt.parents[1].glob("manifests/*"))
 
 
+def test_a_task_that_ends_after_its_job_was_recorded_saves_no_manifest(task: Task):
+    job = task.attempt.parents[1]
+    task.begin_file("p=1").write_text("x")
+    (job / "_COMMIT.json").write_text("{}")
+    with pytest.raises(Py4JJavaError, match="a task can no longer join it"):
+        task.commit()
+    assert not list(job.glob("manifests/*"))
+
+
 def _path(text: str) -> str:
     return text.removeprefix("file:")
 
