@@ -1,15 +1,24 @@
-# The two commands are `make demo` and `make test`. Each sets up all that it needs in this directory:
+# The two commands are `make demo` and `make test`; `make quick` is for each save. Each sets up all that it
+# needs in this directory:
 # .venv (Spark 3.5 and RayDP), .venv-spark4 (Spark 4) and .cache (the servers that the tests start).
 # CONSTRAINTS pins the versions that were tested.
 
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 WORKERS ?= 2
+PART ?= 1
+PARTS ?= 1
+N ?= 20
+
+PYTEST = -n $(WORKERS) --dist loadgroup --durations=30
+QUICK = not (wide or slow or server or ray or spark or hadoop)
+ON_SPARK4 = tests/integration/spark tests/integration/hadoop tests/docs/test_spark_blocks.py
+SPLIT = --splits $(PARTS) --group $(PART) --durations-path tests/durations.json
 
 export LC_ALL := C.UTF-8
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test check docs setup spark4 java npm clean
+.PHONY: demo quick test rest test-all flaky mutants check docs setup spark4 classes java npm clean
 
 demo: setup spark4
 	rm -rf build/demo
@@ -17,10 +26,30 @@ demo: setup spark4
 	.venv-spark4/bin/python docs/examples/flights_deferred.py build/demo/on-ray/flights.csv \
 		build/demo/deferred --also-read build/demo/on-ray/table
 
-test: setup spark4 npm
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/integration/hadoop
-	.venv-spark4/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "not one_spark" \
-		tests/integration/spark tests/integration/hadoop tests/docs/test_spark_blocks.py
+# Needs no JVM, Ray cluster or server. CONTRIBUTING.md describes the tiers.
+quick: setup
+	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/quick.xml --ignore tests/integration -m "$(QUICK)"
+
+test: setup spark4 npm classes
+	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/spark3.xml --ignore tests/integration/hadoop
+	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/spark4.xml \
+		-m "not wide and not one_spark" $(ON_SPARK4)
+
+# All that `make test` leaves out, or part PART of PARTS of it.
+rest: setup spark4 npm classes
+	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark3-$(PART).xml $(SPLIT) \
+		-m "wide and not hadoop" --ignore tests/integration/hadoop
+	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark4-$(PART).xml $(SPLIT) \
+		-m "wide or one_spark" $(ON_SPARK4) tests/mutants
+
+test-all: test rest
+
+# One test, or any arguments of pytest in T, N times beside other work on all cores.
+flaky: setup classes
+	.venv/bin/python -m tests.flaky $(N) $(T)
+
+mutants: setup
+	.venv/bin/python -m tests.mutants $(T)
 
 check: setup docs
 	.venv/bin/ruff format --check .
@@ -35,6 +64,11 @@ docs: setup
 setup: java .venv/ready
 
 spark4: java .venv-spark4/ready
+
+# Spark's classes, parsed once for all JVMs of the tests.
+classes: setup spark4
+	@.venv/bin/python -m tests.servers.class_archive
+	@.venv-spark4/bin/python -m tests.servers.class_archive
 
 java:
 	@.ci/require-java

@@ -1,4 +1,4 @@
-"""One Ray cluster of three raylets on this machine, for all modules of a test process that follow each other."""
+"""One Ray cluster of three raylets on this machine, for test modules that follow each other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,12 @@ class Raylets:
 def _start() -> Any:
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 1, "include_dashboard": False, "metrics_export_port": free_port()}
+    head = {
+        "num_cpus": 1,
+        "include_dashboard": False,
+        "metrics_export_port": free_port(),
+        "_system_config": {"metrics_report_interval_ms": 1_000},  # tests wait for them
+    }
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         for _ in range(2):
@@ -62,7 +67,9 @@ def _wait_for_actors_to_end() -> None:
     from tests.integration.ray.jobs import processes
 
     deadline = time.monotonic() + SECONDS_TO_END_ACTORS
-    while left := [pid for name in ("CommitWorker", "Coordinator", "RateLimit") for pid in processes(name)]:
+    while left := [
+        pid for name in ("CommitWorker", "Coordinator", "RateLimit") for pid in processes(name)
+    ]:
         if time.monotonic() > deadline:
             raise RuntimeError(f"actors outlived their driver: {left}")
         time.sleep(0.05)

@@ -39,7 +39,9 @@ def seeds(*, narrow: int, wide: int) -> list[ParameterSet]:
     """Ranges of `narrow` seeds up to `wide`, for `parametrize`; all but the first are `wide`."""
     ranges = [range(start, min(start + narrow, wide)) for start in range(0, wide, narrow)]
     return [
-        pytest.param(one, marks=(pytest.mark.wide,) if one.start else (), id=f"{one.start}-{one.stop - 1}")
+        pytest.param(
+            one, marks=(pytest.mark.wide,) if one.start else (), id=f"{one.start}-{one.stop - 1}"
+        )
         for one in ranges
     ]
 

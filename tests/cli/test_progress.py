@@ -16,6 +16,8 @@ from ray_committer.cli.lines import lines
 from ray_committer.events import JobLoaded, Notice, StageEnded, StageStarted
 from tests.cli.terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 FILES = 300
 
 # A commit of FILES files whose renames take a while; with "warn", it logs in the middle.

@@ -1,8 +1,7 @@
 """Whole commits under random faults, on every kind of store: run again, each must come out right.
 
-A few hundred schedules by default, spread over all stores, modes and executors. With
-RAY_COMMITTER_TEST_SCHEDULES=10000 it runs that many; a failure names the seed, which
-RAY_COMMITTER_TEST_SEED runs alone.
+400 schedules in `make test`, 10,000 in `make test-all`, spread over all stores, modes and executors. A
+failure names the seed, which RAY_COMMITTER_TEST_SEED runs alone.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from ray_committer.testing import (
     run_commit,
 )
 from tests.doubles import NAMES, SCENARIOS, Double, Scenario, check_unfinished, doubles
+from tests.tiers import seeds
 
-SCHEDULES = int(os.environ.get("RAY_COMMITTER_TEST_SCHEDULES", "400"))
 ONLY_SEED = os.environ.get("RAY_COMMITTER_TEST_SEED")
 RUNS_UNTIL_DONE = 3
 COMBINATIONS = list(itertools.product(NAMES, SCENARIOS, ("inline", "chaos")))
@@ -100,17 +99,17 @@ def count_calls(double: Double, options: CommitOptions) -> int:
     return len(calls)
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", range(len(COMBINATIONS)), ids=COMBINATION_NAMES)
+@pytest.mark.parametrize("drawn", seeds(narrow=400, wide=10_000))
 def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(
-    tmp_path: Path, number: int
+    tmp_path: Path, number: int, drawn: range
 ):
     name, scenario, executor = COMBINATIONS[number]
     double = doubles(tmp_path)[name]
     double.prepare(scenario, beside_another_job=True)
     calls = count_calls(double, scenario.options)
-    seeds = range(number, SCHEDULES, len(COMBINATIONS))
-    for seed in [int(ONLY_SEED)] if ONLY_SEED else seeds:
+    own = range(drawn.start + number, drawn.stop, len(COMBINATIONS))
+    for seed in [int(ONLY_SEED)] if ONLY_SEED else own:
         schedule = FaultSchedule.from_seed(seed, calls)
         options = draw_options(scenario, seed)
         check(Run(seed, double.fresh(), double, scenario, executor, schedule, options))

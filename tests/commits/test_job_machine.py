@@ -19,8 +19,10 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.testing.job_machine import JobMachine
 from tests.tiers import seeds
 
+pytestmark = pytest.mark.slow
+
 SHRINKS = os.environ.get("RAY_COMMITTER_TEST_SHRINK") == "1"
-EXAMPLES_OF_A_SEED = 5
+EXAMPLES_OF_A_SEED = 20
 
 
 class LocalJobMachine(JobMachine):
@@ -56,14 +58,14 @@ def run(machine: type[JobMachine], number: int) -> None:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("numbers", seeds(narrow=20, wide=1000))
+@pytest.mark.parametrize("numbers", seeds(narrow=5, wide=250))
 def test_jobs_in_any_order_leave_what_the_model_says(numbers: range):
     for number in numbers:
         run(JobMachine, number)
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("numbers", seeds(narrow=4, wide=200))
+@pytest.mark.parametrize("numbers", seeds(narrow=1, wide=50))
 def test_jobs_in_any_order_on_real_files_leave_what_the_model_says(numbers: range):
     for number in numbers:
         run(LocalJobMachine, number)

@@ -16,6 +16,8 @@ from tests.docs import ways
 from tests.docs.blocks import ROOT, all_blocks
 from tests.docs.preparations import PREPARATIONS, printed_in
 
+pytestmark = pytest.mark.slow
+
 BLOCKS = all_blocks()
 CONTRACT = """
 from ray_committer.testing import MemoryStore

@@ -55,7 +55,8 @@ def test_the_versions_that_ci_runs_are_those_that_are_pinned():
     assert f"| Spark | {older['pyspark']} (" in page
     assert f"; {newer['pyspark']} (" in page
     assert f"with RayDP {older['raydp']};" in page
-    assert f"| PyArrow | {older['pyarrow']} |" in page
+    arrays = [f"{each['numpy']} and {each['pyarrow']} with Spark" for each in (older, newer)]
+    assert f"| NumPy and PyArrow | {arrays[0]} 3.5; {arrays[1]} 4 |" in page
     stores = ", ".join(older[name] for name in ("gcsfs", "adlfs", "hdfs-native"))
     assert f"| gcsfs, adlfs, hdfs-native | {stores} |" in page
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # and they compile, by Java
+
 ROOT = Path(__file__).parents[2]
 JAR = "ray_committer/spark/jars/ray-committer.jar"
 BUILT = ("ray_committer", "hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore")

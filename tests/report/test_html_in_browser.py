@@ -18,6 +18,7 @@ from tests.servers.chromium import Page, open_page
 
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="this Chromium is built for x86-64"),
+    pytest.mark.server,
     pytest.mark.xdist_group("chromium"),
 ]
 

@@ -1,8 +1,8 @@
 """The classes of Spark, parsed and verified once for all JVMs of the tests (class data sharing).
 
 Half of what a short Spark session computes is loading some 15,000 classes. ``python -m
-tests.servers.class_archive`` writes them to a file, for the Java and the PySpark of its environment; a JVM
-that is given the file maps it. One with other jars or of another version passes it over.
+tests.servers.class_archive`` writes them to a file, for the Java and the PySpark of its environment; a
+JVM that is given the file maps it. One with other jars or of another version passes it over.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def java_tool_options() -> str:
     """What the JVMs of the tests are given in JAVA_TOOL_OPTIONS."""
     path = _path()
     # Without a log: a JVM of other jars would say on standard output that it passes the file over.
-    return f"{_SHORT_LIVED} -XX:SharedArchiveFile={path} -Xlog:disable" if path.exists() else _SHORT_LIVED
+    return (
+        f"{_SHORT_LIVED} -XX:SharedArchiveFile={path} -Xlog:disable" if path.exists() else _SHORT_LIVED
+    )
 
 
 def make() -> Path:

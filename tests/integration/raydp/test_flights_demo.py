@@ -28,6 +28,7 @@ def test_a_raydp_job_is_committed_on_ray_workers_beside_its_executors(tmp_path: 
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.wide
 def test_what_a_raydp_job_committed_is_read_by_ray_data(tmp_path: Path):
     command = [sys.executable, str(ROOT / "docs/examples/delays.py"), str(tmp_path), "--months", "1"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=380)

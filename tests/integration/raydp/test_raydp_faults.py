@@ -37,7 +37,13 @@ def test_stopping_spark_while_its_commit_runs_loses_nothing(dest: Path):
     assert not (dest / "_temporary").exists()
 
 
-@pytest.mark.parametrize("settings", [(), DYNAMIC_ALLOCATION], ids=["fixed", "dynamic-allocation"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param((), id="fixed"),
+        pytest.param(DYNAMIC_ALLOCATION, id="dynamic-allocation", marks=pytest.mark.wide),
+    ],
+)
 def test_a_job_that_loses_an_executor_is_committed_once(dest: Path, settings: tuple[str, ...]):
     said = run("lost_executor.py", str(dest), *settings)
     assert said.splitlines()[-1] == "lost 80"

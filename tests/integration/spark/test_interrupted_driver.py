@@ -13,7 +13,7 @@ import pytest
 import ray_committer
 from tests.integration.spark.conftest import data_files
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
+pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

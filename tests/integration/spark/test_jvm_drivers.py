@@ -34,6 +34,7 @@ def test_spark_sql_commits_through_the_command_on_its_path(tmp_path: Path):
     assert "is NOT committed" in log
 
 
+@pytest.mark.one_spark
 def test_spark_sql_without_a_command_says_what_to_set(tmp_path: Path):
     sql = SparkSql(tmp_path, PATH="/usr/bin:/bin")
     result = sql.run("INSERT OVERWRITE DIRECTORY 'out' USING csv SELECT 1", {})
@@ -42,6 +43,7 @@ def test_spark_sql_without_a_command_says_what_to_set(tmp_path: Path):
     assert "spark.ray_committer.jobs.address" in result.stderr
 
 
+@pytest.mark.one_spark
 def test_a_child_ends_its_commit_when_the_driver_is_killed(tmp_path: Path):
     sql = SparkSql(tmp_path)
     dest = tmp_path / "spark-warehouse" / "t"
@@ -111,6 +113,7 @@ def test_a_deferred_commit_is_only_recorded(spark, configure, rows: DataFrame, t
     assert spark.read.parquet(str(dest)).count() == 600
 
 
+@pytest.mark.one_spark
 def test_a_request_that_names_5000_tasks_reaches_the_child(spark, configure, dest: Path):
     configure(command=COMMAND, threads="4")
     request = json.dumps(request_of_many_tasks(dest, 5_000))

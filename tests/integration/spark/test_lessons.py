@@ -36,6 +36,7 @@ def test_jobs_of_the_same_second_stay_apart(installation, rows: DataFrame, tmp_p
     assert not (tmp_path / "t" / "_temporary").exists()
 
 
+@pytest.mark.one_spark
 def test_a_failed_job_beside_others_takes_nothing_of_theirs_away(
     installation, rows: DataFrame, tmp_path: Path
 ):
@@ -76,6 +77,7 @@ def test_a_long_commit_tells_that_it_goes_on(spark: SparkSession, rows: DataFram
     assert done[-1] == 12
 
 
+@pytest.mark.one_spark
 def test_many_tasks_are_committed_with_few_of_their_files_in_memory(
     installation, spark: SparkSession, tmp_path: Path
 ):
@@ -86,6 +88,7 @@ def test_many_tasks_are_committed_with_few_of_their_files_in_memory(
 
 
 @pytest.mark.ray
+@pytest.mark.one_spark
 def test_workers_that_ended_fail_the_write_before_its_tasks(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +17,23 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 
 SCRIPT = Path(__file__).with_name("matrix.py")
 IS_SPARK_3 = pyspark.__version__.startswith("3.")
+CLUSTER = "raydp" if IS_SPARK_3 else "local-cluster[2,1,600]"
+"""Executors in other processes: RayDP where it exists, else a cluster that Spark starts itself."""
+
 TABLES = ("dynamic_overwrite", "partitions_elsewhere", "a_table_of_hive", "buckets")
 ON_A_CLUSTER = [*(f"{name}_partitioned" for name in FORMATS), *TABLES]
-"""What is tried with executors in processes of their own; RAY_COMMITTER_TEST_MATRIX=all tries all."""
+"""What executors elsewhere could do otherwise."""
+
+
+def halves(cases: list[str], *, first_with_spark_3: bool) -> tuple[list[str], list[str]]:
+    """The cases of `make test` with this version of Spark, and those with the other one."""
+    begin = 0 if first_with_spark_3 is IS_SPARK_3 else 1
+    return cases[begin::2], cases[1 - begin :: 2]
+
+
+HERE, LEFT = halves(list(CASES), first_with_spark_3=True)
+ON_CLUSTER_HERE, _ = halves(ON_A_CLUSTER, first_with_spark_3=False)
+LEFT_ON_CLUSTER = [name for name in CASES if name not in ON_CLUSTER_HERE]
 
 
 def run(master: str, directory: Path, cases: list[str]) -> dict[str, dict[str, Any]]:
@@ -45,13 +58,18 @@ def compare(found: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_every_writer_in_one_process(tmp_path: Path):
-    compare(run("local[2]", tmp_path, list(CASES)))
-
-
-@pytest.mark.timeout(900)
-def test_writers_with_executors_in_other_processes(tmp_path: Path):
-    """On RayDP where it exists, else on a cluster that Spark starts itself."""
-    everything = os.environ.get("RAY_COMMITTER_TEST_MATRIX") == "all"
-    cases = list(CASES) if everything else ON_A_CLUSTER
-    compare(run("raydp" if IS_SPARK_3 else "local-cluster[2,1,600]", tmp_path, cases))
+@pytest.mark.parametrize(
+    ("master", "cases"),
+    [
+        pytest.param("local[2]", HERE, id="one process"),
+        pytest.param(CLUSTER, ON_CLUSTER_HERE, id="executors elsewhere"),
+        pytest.param("local[2]", LEFT, id="one process, the others", marks=pytest.mark.wide),
+        pytest.param(
+            CLUSTER, LEFT_ON_CLUSTER, id="executors elsewhere, the others", marks=pytest.mark.wide
+        ),
+    ],
+)
+def test_every_writer_leaves_what_sparks_own_committer_leaves(
+    tmp_path: Path, master: str, cases: list[str]
+):
+    compare(run(master, tmp_path, cases))

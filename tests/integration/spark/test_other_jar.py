@@ -13,7 +13,12 @@ import pytest
 
 import hatch_build
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(180),
+]
 
 ROOT = Path(__file__).parents[3]
 BRIDGE = "src/io/raycommitter/Bridge.java"

@@ -127,6 +127,7 @@ def jobs(address: str, dest: Path, action: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.one_spark
 def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
     sql = SparkSql(tmp_path)
     log = check_statements(sql, spark_settings(dashboard))
@@ -276,11 +277,13 @@ def test_a_commit_outlives_its_driver(dashboard: str, tmp_path: Path):
 
 
 @pytest.mark.one_spark
-def test_a_request_that_names_20000_tasks_reaches_the_cluster(
-    spark, dashboard: str, configure, dest: Path
+@pytest.mark.parametrize("tasks", [6_000, pytest.param(20_000, marks=pytest.mark.wide)])
+def test_a_request_larger_than_a_mebibyte_reaches_the_cluster(
+    spark, dashboard: str, configure, dest: Path, tasks: int
 ):
     configure(settings(dashboard, threads="4"))
-    request = json.dumps(request_of_many_tasks(dest, 20_000))
+    request = json.dumps(request_of_many_tasks(dest, tasks))
+    assert len(request) > 1 << 20
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     assert _bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
     assert b'"jobId": "many"' in (dest / "_SUCCESS").read_bytes()

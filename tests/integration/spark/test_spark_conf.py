@@ -14,7 +14,12 @@ from click.testing import CliRunner
 from ray_committer.cli.main import main
 from tests.integration.spark.jvm import COMMAND, environment
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(300),
+]
 
 SPARK = Path(pyspark.__file__).parent
 SQL = "CREATE TABLE t USING csv AS SELECT id FROM range(10)"

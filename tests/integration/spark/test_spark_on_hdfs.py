@@ -14,7 +14,12 @@ from ray_committer.stores.registry import open_store
 from ray_committer.testing import visible_files
 from tests.servers.hdfs import HdfsServer, hdfs_server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(300),
+]
 
 
 @pytest.fixture(scope="module")
