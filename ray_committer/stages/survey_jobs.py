@@ -58,9 +58,9 @@ def survey_exactly(store: StoreOperations, job: JobAttempt, *, threads: int) -> 
     found = survey_job(store, job)
     if found.problem is not None or found.state in (COMMITTED, ABORTING):
         return found
-    names = _names(store, job, found)
     crew = Crew(threads)
     try:
+        names = _names(store, job, found)
         count = partial(_count, store, job, looks_for_sources=found.state == RECORDED)
         counted = list(crew.map(count, names))
     except FileNotFoundError:

@@ -119,6 +119,7 @@ def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operat
         (lambda store: survey_job(store, JOB), running, "running"),
         (lambda store: survey_job(store, JOB), recorded, "recorded"),
         (exactly, running, "running"),
+        (exactly, recorded, "recorded"),
     ],
 )
 def test_a_job_that_ends_during_the_look_is_not_a_problem(

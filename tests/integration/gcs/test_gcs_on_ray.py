@@ -67,7 +67,10 @@ def test_a_killed_worker_and_lost_answers_lose_nothing(
         )
     assert len(killed) == 1
     assert killed[0] in {one.process for one in report.lost_workers}
-    assert report.findings[0].startswith("1 worker was lost and replaced: worker ")
+    # On a busy machine Ray may call a second one unavailable, which is replaced as if it were dead.
+    lost = len(report.lost_workers)
+    text = "1 worker was" if lost == 1 else f"{lost} workers were"
+    assert report.findings[0].startswith(f"{text} lost and replaced: worker ")
     assert sum(row.files for row in report.worker_rows) == 400
     assert sum(int(line.split()[0]) for line in report.findings if "found done" in line) == sum(
         report.proved.values()
