@@ -56,9 +56,3 @@ def test_each_directory_of_tests_is_a_room_of_the_package_or_known():
 def test_each_stage_has_a_test_file_of_its_own(stage: str):
     assert (PACKAGE / "stages" / f"{stage}.py").is_file()
     assert (TESTS / "stages" / f"test_{stage}.py").is_file()
-
-
-def test_a_module_is_tested_once_at_most_by_its_name():
-    names = [path.name for path in TESTS.rglob("test_*.py") if "integration" not in path.parts]
-    modules = {f"test_{path.stem}.py" for path in (PACKAGE / "stages").glob("*.py")}
-    assert sorted(name for name in names if name in modules) == sorted(set(names) & modules)
