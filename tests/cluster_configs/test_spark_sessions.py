@@ -132,6 +132,7 @@ ray.shutdown()
 """
 
 
+@pytest.mark.wide
 @pytest.mark.ray
 def test_beside_raydp_the_file_alone_brings_the_jar_and_the_commit_to_ray(tmp_path: Path):
     pytest.importorskip("raydp")

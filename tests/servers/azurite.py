@@ -64,7 +64,7 @@ class Azurite:
     def stop(self) -> None:
         """End it; idempotent."""
         if self._process is not None:
-            self._process.terminate()
+            self._process.kill()  # asked to end, it waits a minute for connections that are kept
             self._process.wait(timeout=60)
             self._process = None
         self._directory.cleanup()

@@ -38,8 +38,13 @@ class Scraped:
 
 
 @pytest.fixture(scope="module")
-def scraped(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
-    """Two commits on one pool: one that meets a foreign file, and is run again; and a whole one."""
+def scraped(
+    no_shared_raylets: None, ray_cluster: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scraped]:
+    """Two commits on one pool: one that meets a foreign file, and is run again; and a whole one.
+
+    On new raylets: the others count what earlier modules did.
+    """
     targets = [f"{node['NodeManagerAddress']}:{node['MetricsExportPort']}" for node in ray.nodes()]
     root = tmp_path_factory.mktemp("dashboard")
     with (

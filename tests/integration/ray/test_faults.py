@@ -74,7 +74,7 @@ def commit(dest: Path, *listeners: Callable[[Event], None], **options: Any) -> C
     return ray_committer.commit_job(
         str(dest),
         executor="ray",
-        options=CommitOptions(**{"workers": 6, "shard_files": SHARD_FILES, **options}),
+        options=CommitOptions(**{"workers": 3, "shard_files": SHARD_FILES, **options}),
         on_event=listen,
     )
 
@@ -95,6 +95,7 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
         dest,
         at(0.20, lambda: kill("CommitWorker")),
         at(0.45, lambda: cluster.remove_node(doomed, allow_graceful=False)),
+        workers=6,
         lease_seconds=60,  # Ray may have put the limit there, too; two CPUs start it again in over 10 s
     )
     check(report, dest, written)
@@ -118,12 +119,21 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
 @pytest.mark.parametrize(
     "listener",
     [
-        at_stage("job_stage_load_manifests", lambda: kill("Coordinator")),
-        at_stage("job_stage_load_manifests", lambda: kill("Coordinator"), ended=True),
-        at_stage("job_stage_create_target_dirs", lambda: kill("Coordinator")),
-        at(0.3, lambda: kill("Coordinator")),
+        pytest.param(
+            at_stage("job_stage_load_manifests", lambda: kill("Coordinator")), id="while loading"
+        ),
+        pytest.param(
+            at_stage("job_stage_load_manifests", lambda: kill("Coordinator"), ended=True),
+            id="before the preflight",
+            marks=pytest.mark.wide,
+        ),
+        pytest.param(
+            at_stage("job_stage_create_target_dirs", lambda: kill("Coordinator")),
+            id="before the directories",
+            marks=pytest.mark.wide,
+        ),
+        pytest.param(at(0.3, lambda: kill("Coordinator")), id="while renaming"),
     ],
-    ids=["while loading", "before the preflight", "before the directories", "while renaming"],
 )
 def test_the_coordinator_is_lost(cluster: Cluster, dest: Path, listener: Callable[[Event], None]):
     written = write_files(dest, tasks=60, files=FILES)

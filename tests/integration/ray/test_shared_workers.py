@@ -141,13 +141,18 @@ except rc.errors.RayNotAvailableError as e:
 @pytest.mark.parametrize(
     ("site", "text"),
     [
-        ("import sys; sys.modules['ray_committer'] = None", "lacks the package ray-committer"),
-        (
+        pytest.param(
+            "import sys; sys.modules['ray_committer'] = None",
+            "lacks the package ray-committer",
+            id="no package",
+        ),
+        pytest.param(
             "import ray_committer.version as v; v.__version__ = '0.0.1'",
             "runs ray-committer 0.0.1, the driver runs",
+            id="another version",
+            marks=pytest.mark.wide,
         ),
     ],
-    ids=["no package", "another version"],
 )
 def test_a_node_without_this_package_is_found_before_anything_moves(
     dest: Path, tmp_path: Path, site: str, text: str

@@ -82,9 +82,9 @@ def test_many_tasks_are_committed_with_few_of_their_files_in_memory(
     installation, spark: SparkSession, tmp_path: Path
 ):
     """HADOOP-16570: a commit held every file of every task at once."""
-    spark.range(400, numPartitions=400).write.parquet(str(tmp_path / "t"))
-    assert installation.last_report.manifests == 400
-    assert spark.read.parquet(str(tmp_path / "t")).count() == 400
+    spark.range(200, numPartitions=200).write.parquet(str(tmp_path / "t"))
+    assert installation.last_report.manifests == 200
+    assert spark.read.parquet(str(tmp_path / "t")).count() == 200
 
 
 @pytest.mark.ray

@@ -128,6 +128,7 @@ def jobs(address: str, dest: Path, action: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.one_spark
+@pytest.mark.wide
 def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
     sql = SparkSql(tmp_path)
     log = check_statements(sql, spark_settings(dashboard))

@@ -64,6 +64,7 @@ def test_spark_sql_commits_with_its_lines_in_the_defaults_file(tmp_path: Path):
     check(command, tmp_path, table, SPARK_CONF_DIR=str(tmp_path / "conf"), PATH="/usr/bin:/bin")
 
 
+@pytest.mark.wide
 def test_spark_sql_commits_with_its_arguments(tmp_path: Path):
     arguments = spark_conf("--format", "conf", "--command", COMMAND).replace("\\\n", " ")
     command = [str(SPARK / "bin" / "spark-sql"), "--master=local[1]", *shlex.split(arguments), "-e", SQL]
