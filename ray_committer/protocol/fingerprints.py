@@ -51,7 +51,7 @@ def _numbers(part: bytes) -> NDArray[numpy.uint64]:
 
 
 def _sorted(parts: Iterable[bytes]) -> NDArray[numpy.uint64]:
-    array = numpy.concatenate([_numbers(b""), *map(_numbers, parts)])
+    array: NDArray[numpy.uint64] = numpy.concatenate([_numbers(b""), *map(_numbers, parts)])
     array.sort()
     return array
 
