@@ -90,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """End the shared cluster where tests begin that need none: idle raylets take a fifth of a core."""
+    """End the shared cluster where tests begin that need none: idle raylets take a twelfth of a core."""
     raylets = item.config.stash[_RAYLETS]
     if item.get_closest_marker("ray") is None and not raylets.are_in_use:
         raylets.stop()

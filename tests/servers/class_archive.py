@@ -1,6 +1,6 @@
 """The classes of Spark, parsed and verified once for all JVMs of the tests (class data sharing).
 
-Half of what a short Spark session computes is loading some 15,000 classes. ``python -m
+Nearly half of what a short Spark session computes is loading classes. ``python -m
 tests.servers.class_archive`` writes them to a file, for the Java and the PySpark of its environment; a
 JVM that is given the file maps it. One with other jars or of another version passes it over.
 """
