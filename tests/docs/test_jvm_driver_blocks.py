@@ -77,6 +77,7 @@ def test_a_child_process_commits_and_its_progress_is_in_the_log(tmp_path: Path):
     assert "INFO" in log
 
 
+@pytest.mark.wide
 def test_a_ray_cluster_commits(dashboard: str, tmp_path: Path):
     log = run(ways.ON_RAY, tmp_path, address=dashboard, RAY_AUTH_TOKEN=TOKEN)
     assert "rename_files" in log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -11,16 +12,21 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import ManifestError, PreflightError, RayCommitterError
 from ray_committer.events import Event, FilesRenamed, StageEnded
+from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 
 RAY = pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")])
 
 
+@pytest.fixture(scope="module")
+def pool(ray_cluster: None) -> Iterator[CommitPool]:
+    with ray_committer.commit_pool(CommitOptions(workers=2)) as opened:
+        yield opened
+
+
 @pytest.fixture(params=["inline", "threads", RAY])
-def executor(request: pytest.FixtureRequest) -> str:
-    if request.param == "ray":
-        request.getfixturevalue("ray_cluster")
-    return request.param
+def executor(request: pytest.FixtureRequest) -> str | CommitPool:
+    return request.getfixturevalue("pool") if request.param == "ray" else request.param
 
 
 def many(tasks: int, files: int) -> dict[int, dict[str, str]]:
@@ -46,7 +52,8 @@ def test_every_file_is_moved_exactly_once(executor, write_job, dest: Path, tree)
         str(dest), executor=executor, options=CommitOptions(shard_files=50), on_event=events.append
     )
     assert report.outcome is Outcome.COMMITTED
-    assert (report.executor, report.moved, report.files) == (executor, 720, 720)
+    name = executor if isinstance(executor, str) else "ray"
+    assert (report.executor, report.moved, report.files) == (name, 720, 720)
     assert report.validated == 720
     assert report.directories == 21
     assert tree() == contents(tasks)

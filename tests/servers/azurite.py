@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 import time
@@ -86,6 +87,8 @@ def install() -> tuple[str, str]:
     with _locked(_CACHE / "lock"):
         done = _CACHE / "installed"
         if not done.exists() or done.read_text() != " ".join(PACKAGES):
+            # An npm that was killed leaves half of a tree, which the next one takes for whole.
+            shutil.rmtree(_CACHE / "node_modules", ignore_errors=True)
             command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", "."]
             run = subprocess.run(
                 [*command, *PACKAGES], cwd=_CACHE, capture_output=True, text=True, check=False

@@ -74,7 +74,7 @@ def commit(dest: Path, *listeners: Callable[[Event], None], **options: Any) -> C
     return ray_committer.commit_job(
         str(dest),
         executor="ray",
-        options=CommitOptions(**{"workers": 3, "shard_files": SHARD_FILES, **options}),
+        options=CommitOptions(**{"workers": 2, "shard_files": SHARD_FILES, **options}),
         on_event=listen,
     )
 
@@ -95,7 +95,7 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
         dest,
         at(0.20, lambda: kill("CommitWorker")),
         at(0.45, lambda: cluster.remove_node(doomed, allow_graceful=False)),
-        workers=6,
+        workers=4,
         lease_seconds=60,  # Ray may have put the limit there, too; two CPUs start it again in over 10 s
     )
     check(report, dest, written)
@@ -153,7 +153,7 @@ from ray_committer.events import FilesRenamed
 def listen(event):
     if isinstance(event, FilesRenamed):
         print("done", event.done, flush=True)
-options = rc.CommitOptions(workers=4, shard_files=60)
+options = rc.CommitOptions(workers=2, shard_files=60)
 rc.commit_job(sys.argv[1], executor="ray", options=options, on_event=listen)
 """
 

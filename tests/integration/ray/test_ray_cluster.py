@@ -20,6 +20,7 @@ from ray_committer.errors import (
     RayNotAvailableError,
 )
 from ray_committer.events import Event, FilesRenamed, StageStarted, ignore
+from ray_committer.executors.base import CommitPool
 from ray_committer.executors.ray.limit_actor import start_limit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
@@ -32,12 +33,12 @@ from tests.integration.ray.jobs import processes, write_files
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
 
 
-def driver_peak(dest: Path, *, files: int) -> tuple[dict[str, str], int]:
+def driver_peak(dest: Path, pool: CommitPool, *, files: int) -> tuple[dict[str, str], int]:
     """Commit on Ray; what was written, and the driver's peak of new memory in bytes."""
     written = write_files(dest, tasks=300, files=files)
     tracemalloc.start()
     try:
-        report = ray_committer.commit_job(str(dest), executor="ray", options=CommitOptions(workers=4))
+        report = ray_committer.commit_job(str(dest), executor=pool)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -47,9 +48,10 @@ def driver_peak(dest: Path, *, files: int) -> tuple[dict[str, str], int]:
 
 @pytest.mark.timeout(300)
 def test_ten_thousand_files_arrive_once_each_and_the_driver_holds_none(tmp_path: Path, dest: Path, tree):
-    driver_peak(tmp_path / "warm-up", files=300)
-    _, small = driver_peak(tmp_path / "small", files=1_000)
-    written, large = driver_peak(dest, files=10_000)
+    with ray_committer.commit_pool(CommitOptions(workers=3)) as pool:
+        driver_peak(tmp_path / "warm-up", pool, files=300)
+        _, small = driver_peak(tmp_path / "small", pool, files=1_000)
+        written, large = driver_peak(dest, pool, files=10_000)
     assert tree() == written
     assert not (dest / "_temporary").exists()
     # Eight bytes a file for the duplicate check, and copies of them while that is sorted; an entry
@@ -70,7 +72,7 @@ def test_a_killed_worker_loses_nothing(dest: Path, tree):
     report = ray_committer.commit_job(
         str(dest),
         executor="ray",
-        options=CommitOptions(workers=3, shard_files=50),
+        options=CommitOptions(workers=2, shard_files=50),
         on_event=kill_one,
     )
     assert len(killed) == 1
@@ -89,7 +91,7 @@ def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
             os.kill(killed[0], signal.SIGKILL)
 
     ray_committer.commit_job(
-        str(dest), executor="ray", options=CommitOptions(workers=3), on_event=kill_one
+        str(dest), executor="ray", options=CommitOptions(workers=2), on_event=kill_one
     )
     assert len(killed) == 1
     assert tree() == written
@@ -124,7 +126,9 @@ def test_a_second_commit_of_the_same_job_is_refused(dest: Path, tree):
                 ray_committer.commit_job(str(dest), "job_1", executor="ray")
             refusals.append(caught.value)
 
-    ray_committer.commit_job(str(dest), executor="ray", on_event=try_second)
+    ray_committer.commit_job(
+        str(dest), executor="ray", options=CommitOptions(workers=1), on_event=try_second
+    )
     assert len(refusals) == 1
     assert refusals[0].exit_code == 4
     assert tree() == written
@@ -147,7 +151,7 @@ def test_a_cancelled_commit_on_ray_is_finished_later(dest: Path, tree):
             cancel=token,
         )
     assert 0 < len(tree()) < 4_000
-    ray_committer.commit_job(str(dest), executor="ray")
+    ray_committer.commit_job(str(dest), executor="threads")
     assert tree() == written
 
 
@@ -155,7 +159,7 @@ def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
     import ray
 
     write_files(dest, tasks=1, files=1)
-    ray_committer.commit_job(str(dest), executor="ray")
+    ray_committer.commit_job(str(dest), executor="ray", options=CommitOptions(workers=1))
     assert ray.is_initialized()
 
 
@@ -166,7 +170,7 @@ def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest:
         ray_committer.commit_job(str(dest), executor="ray", options=options)
     assert tree() == {}
     assert ray_committer.list_jobs(str(dest))[0].state == "running"
-    ray_committer.commit_job(str(dest), executor="ray")
+    ray_committer.commit_job(str(dest), executor="threads")
     assert len(tree()) == 10
 
 

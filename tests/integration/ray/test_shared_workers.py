@@ -32,49 +32,15 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def pool() -> Iterator[RayPool]:
+@pytest.fixture(scope="module")
+def pool(ray_cluster: None) -> Iterator[RayPool]:
     with ray_committer.commit_pool(CommitOptions(workers=4)) as opened:
         assert isinstance(opened, RayPool)
         yield opened
 
 
-def test_one_pool_serves_many_commits(pool: RayPool, tmp_path: Path):
-    workers = []
-    for number in range(3):
-        dest = tmp_path / str(number)
-        written = write_files(dest, tasks=4, files=400)
-        report = ray_committer.commit_job(str(dest), executor=pool)
-        assert (report.executor, report.executor_reason) == ("ray", "on the pool that was given")
-        assert visible_files(dest) == written
-        workers.append(sorted(processes("CommitWorker")))
-    assert len(workers[0]) == 4
-    assert workers[0] == workers[1] == workers[2]
-
-
-def test_commits_at_once_share_a_pool(pool: RayPool, tmp_path: Path):
-    dests = [tmp_path / str(number) for number in range(4)]
-    written = [write_files(dest, tasks=4, files=800) for dest in dests]
-
-    def commit(dest: Path) -> Outcome:
-        return ray_committer.commit_job(str(dest), executor=pool).outcome
-
-    with ThreadPoolExecutor(len(dests)) as threads:
-        assert list(threads.map(commit, dests)) == [Outcome.COMMITTED] * len(dests)
-    assert [visible_files(dest) for dest in dests] == written
-
-
-def test_a_pool_ends_its_workers_and_nothing_else():
-    with ray_committer.commit_pool(CommitOptions(workers=2)):
-        pass
-    assert ray.is_initialized()
-    deadline = time.monotonic() + 20
-    while processes("CommitWorker") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert processes("CommitWorker") == []
-
-
 def test_metrics_of_the_workers_are_at_every_node(pool: RayPool, dest: Path):
+    """The first to use the pool, whose metrics count all that it has done."""
     write_files(dest, tasks=4, files=4_000)
     ray_committer.commit_job(str(dest), executor=pool)
     nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -109,6 +75,49 @@ def scrape(node: dict[str, object]) -> str:
             return answer.read().decode()
     except (urllib.error.URLError, ConnectionError):
         return ""
+
+
+def test_one_pool_serves_many_commits(pool: RayPool, tmp_path: Path):
+    workers = []
+    for number in range(3):
+        dest = tmp_path / str(number)
+        written = write_files(dest, tasks=4, files=400)
+        report = ray_committer.commit_job(str(dest), executor=pool)
+        assert (report.executor, report.executor_reason) == ("ray", "on the pool that was given")
+        assert visible_files(dest) == written
+        workers.append(sorted(processes_of(pool)))
+    assert len(workers[0]) == 4
+    assert workers[0] == workers[1] == workers[2]
+
+
+def test_commits_at_once_share_a_pool(pool: RayPool, tmp_path: Path):
+    dests = [tmp_path / str(number) for number in range(4)]
+    written = [write_files(dest, tasks=4, files=800) for dest in dests]
+
+    def commit(dest: Path) -> Outcome:
+        return ray_committer.commit_job(str(dest), executor=pool).outcome
+
+    with ThreadPoolExecutor(len(dests)) as threads:
+        assert list(threads.map(commit, dests)) == [Outcome.COMMITTED] * len(dests)
+    assert [visible_files(dest) for dest in dests] == written
+
+
+def test_a_pool_ends_its_workers_and_nothing_else(pool: RayPool):
+    with ray_committer.commit_pool(CommitOptions(workers=2)) as other:
+        assert isinstance(other, RayPool)
+        ended = set(processes_of(other))
+    assert ray.is_initialized()
+    deadline = time.monotonic() + 20
+    while ended & set(processes("CommitWorker")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert ended.isdisjoint(processes("CommitWorker"))
+    assert set(processes_of(pool)) <= set(processes("CommitWorker"))
+
+
+def processes_of(pool: RayPool) -> list[int]:
+    return ray.get(
+        [member.actor.__ray_call__.remote(lambda _: os.getpid()) for member in pool.workers.members]
+    )
 
 
 def test_small_manifests_are_read_once(dest: Path, tmp_path: Path):
@@ -188,6 +197,7 @@ except rc.errors.RayCommitterError as e:
 """
 
 
+@pytest.mark.wide
 def test_two_committers_in_two_clusters_at_once_are_harmless(dest: Path, tmp_path: Path):
     """Neither cluster knows of the other: both may end, or one says what to do, and nothing is lost."""
     written = write_files(dest, tasks=20, files=6_000)

@@ -1,4 +1,4 @@
-"""RayDP jobs whose Spark is stopped while the commit runs, or whose executors come and go."""
+"""RayDP jobs that lose an executor, or whose Spark is stopped while the commit runs."""
 
 from __future__ import annotations
 
@@ -28,15 +28,6 @@ DYNAMIC_ALLOCATION = (
 )
 
 
-def test_stopping_spark_while_its_commit_runs_loses_nothing(dest: Path):
-    run("stopped_job.py", str(dest))
-    if ray_committer.list_jobs(str(dest)):
-        ray_committer.commit_job(str(dest))
-    assert len(data_files(dest)) == 16
-    assert (dest / "_SUCCESS").is_file()
-    assert not (dest / "_temporary").exists()
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -44,16 +35,26 @@ def test_stopping_spark_while_its_commit_runs_loses_nothing(dest: Path):
         pytest.param(DYNAMIC_ALLOCATION, id="dynamic-allocation", marks=pytest.mark.wide),
     ],
 )
-def test_a_job_that_loses_an_executor_is_committed_once(dest: Path, settings: tuple[str, ...]):
-    said = run("lost_executor.py", str(dest), *settings)
-    assert said.splitlines()[-1] == "lost 80"
+def test_a_lost_executor_and_a_stopped_spark_lose_no_file(tmp_path: Path, settings: tuple[str, ...]):
+    lost, stopped = tmp_path / "lost", tmp_path / "stopped"
+    said = run(str(lost), str(stopped), *settings)
+    assert "lost 80" in said.splitlines()
+    assert_committed(lost)
+    assert "renamed " in said  # Spark was stopped when the commit had begun
+    if ray_committer.list_jobs(str(stopped)):
+        ray_committer.commit_job(str(stopped))
+    assert_committed(stopped)
+
+
+def assert_committed(dest: Path) -> None:
     assert len(data_files(dest)) == 16
+    assert (dest / "_SUCCESS").is_file()
     assert not (dest / "_temporary").exists()
 
 
-def run(script: str, *arguments: str) -> str:
-    """Run a script of this directory to its end: what it printed."""
-    command = [sys.executable, str(Path(__file__).with_name(script)), *arguments]
+def run(*arguments: str) -> str:
+    """Run `faults.py` to its end: what it printed."""
+    command = [sys.executable, str(Path(__file__).with_name("faults.py")), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     assert result.returncode == 0, result.stdout + result.stderr[-3000:]
     return result.stdout

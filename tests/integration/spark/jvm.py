@@ -144,20 +144,28 @@ def submit(
 
 
 def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:
-    """What the jar asks for at the end of a job of many tasks without output, whose manifests exist."""
+    """What the jar asks for at the end of a job of many tasks without output, whose manifests exist.
+
+    The first of them is written by a task attempt, the others are like it.
+    """
     ray_committer.setup_job(str(dest), "many")
+    with ray_committer.task_attempt(str(dest), "many", 0) as attempt:
+        pass
+    manifests = dest / "_temporary/many/00/manifests"
+    (first,) = manifests.iterdir()
+    text = first.read_text()
     named = []
     for task in range(tasks):
-        with ray_committer.task_attempt(str(dest), "many", task) as attempt:
-            pass
-        manifest = f"task_many_m_{task:06d}-manifest.json"
-        content = (dest / "_temporary/many/00/manifests" / manifest).read_bytes()
+        number = f"_m_{task:06d}"
+        path = first.with_name(first.name.replace("_m_000000", number))
+        content = text.replace("_m_000000", number).encode()
+        path.write_bytes(content)
         named.append(
             {
-                "manifest": manifest,
+                "manifest": path.name,
                 "size": len(content),
                 "sha256": hashlib.sha256(content).hexdigest(),
-                "taskAttemptId": attempt.task_attempt_id,
+                "taskAttemptId": attempt.task_attempt_id.replace("_m_000000", number),
             }
         )
     return {

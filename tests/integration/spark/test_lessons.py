@@ -13,7 +13,6 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
-import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.events import Event, FilesRenamed
 from ray_committer.spark import Installation, install, uninstall
@@ -85,28 +84,6 @@ def test_many_tasks_are_committed_with_few_of_their_files_in_memory(
     spark.range(200, numPartitions=200).write.parquet(str(tmp_path / "t"))
     assert installation.last_report.manifests == 200
     assert spark.read.parquet(str(tmp_path / "t")).count() == 200
-
-
-@pytest.mark.ray
-@pytest.mark.one_spark
-def test_workers_that_ended_fail_the_write_before_its_tasks(
-    spark: SparkSession, rows: DataFrame, tmp_path: Path
-):
-    """HADOOP-16798: a commit began although its threads had been shut down."""
-    import ray
-
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        with ray_committer.commit_pool(CommitOptions(workers=2)) as pool:
-            install(spark, executor=pool)
-            rows.write.parquet(str(tmp_path / "t"))
-        with pytest.raises(Exception, match="its workers have ended"):
-            rows.write.mode("append").parquet(str(tmp_path / "t"))
-        assert spark.read.parquet(str(tmp_path / "t")).count() == 600
-        assert not (tmp_path / "t" / "_temporary").exists()
-    finally:
-        uninstall(spark)
-        ray.shutdown()
 
 
 def test_a_task_that_wakes_when_its_job_has_failed_leaves_nothing(

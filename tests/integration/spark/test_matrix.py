@@ -32,8 +32,6 @@ def halves(cases: list[str], *, first_with_spark_3: bool) -> tuple[list[str], li
 
 
 HERE, LEFT = halves(list(CASES), first_with_spark_3=True)
-ON_CLUSTER_HERE, _ = halves(ON_A_CLUSTER, first_with_spark_3=False)
-LEFT_ON_CLUSTER = [name for name in CASES if name not in ON_CLUSTER_HERE]
 
 
 def run(master: str, directory: Path, cases: list[str]) -> dict[str, dict[str, Any]]:
@@ -62,10 +60,18 @@ def compare(found: dict[str, dict[str, Any]]) -> None:
     ("master", "cases"),
     [
         pytest.param("local[2]", HERE, id="one process"),
-        pytest.param(CLUSTER, ON_CLUSTER_HERE, id="executors elsewhere"),
         pytest.param("local[2]", LEFT, id="one process, the others", marks=pytest.mark.wide),
         pytest.param(
-            CLUSTER, LEFT_ON_CLUSTER, id="executors elsewhere, the others", marks=pytest.mark.wide
+            CLUSTER,
+            ON_A_CLUSTER,
+            id="executors elsewhere",
+            marks=pytest.mark.wide if IS_SPARK_3 else (),
+        ),
+        pytest.param(
+            CLUSTER,
+            [name for name in CASES if name not in ON_A_CLUSTER],
+            id="executors elsewhere, the others",
+            marks=pytest.mark.wide,
         ),
     ],
 )

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 import ray_committer
-from ray_committer import CommitOptions, CommitReport, Outcome
+from ray_committer import CommitReport, Outcome
 from ray_committer.cli.main import main
 from ray_committer.events import Event, StageStarted
 from ray_committer.spark import Installation, install, uninstall
@@ -32,6 +32,7 @@ def texts(frame: DataFrame) -> list[str]:
     return sorted(json.dumps(row.asDict(), sort_keys=True, default=str) for row in frame.collect())
 
 
+@pytest.mark.wide  # test_matrix has every format, too
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "csv", "json", "text"])
 def test_every_format_gives_what_sparks_own_committer_gives(
@@ -294,30 +295,3 @@ def test_who_waits_for_a_write_sees_how_far_its_commit_is(
     finally:
         uninstall(spark)
     assert f"ray_committer: {tmp_path}/t: rename_files, " in capsys.readouterr().err.replace("file:", "")
-
-
-@pytest.mark.ray
-def test_df_write_commits_on_ray_and_never_starts_another_one(spark, rows, tmp_path: Path):
-    import ray
-
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    installation = install(spark, executor="ray", options=CommitOptions(workers=2))
-    try:
-        rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
-        assert report(installation).executor == "ray"
-        assert report(installation).moved == 12
-
-        def shut_down(event: Event) -> None:
-            if isinstance(event, StageStarted) and event.stage == "job_stage_load_manifests":
-                ray.shutdown()
-
-        installation = install(
-            spark, executor="ray", options=CommitOptions(workers=2), on_event=shut_down
-        )
-        with pytest.raises(Exception, match="Ray"):
-            rows.write.mode("append").partitionBy("p").parquet(str(tmp_path / "t"))
-        assert not ray.is_initialized()
-        assert spark.read.parquet(str(tmp_path / "t")).count() == 600
-    finally:
-        uninstall(spark)
-        ray.shutdown()

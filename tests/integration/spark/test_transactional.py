@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -226,21 +225,3 @@ def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_
     result = CliRunner().invoke(main, ["commit", str(dest)])
     assert result.exit_code == 0, result.output
     assert spark.read.parquet(str(dest)).count() == 600
-
-
-@pytest.mark.ray
-def test_the_commit_runs_on_the_ray_of_the_driver(spark, rows: DataFrame, tmp_path: Path):
-    import ray
-
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        options = CommitOptions(workers=2)
-        report = write_transactional(
-            rows, str(tmp_path / "t"), partition_by="p", executor="ray", options=options
-        )
-        assert report is not None
-        assert (report.executor, report.workers, report.moved) == ("ray", 2, 12)
-    finally:
-        ray.shutdown()
-    assert json.loads((tmp_path / "t" / "_SUCCESS").read_bytes())["committer"] == "ray_committer"
-    assert spark.read.parquet(str(tmp_path / "t")).count() == 600

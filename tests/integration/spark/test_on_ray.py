@@ -1,0 +1,84 @@
+"""Spark's writes in a driver that is connected to a Ray of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+from pyspark.sql import DataFrame, SparkSession
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.events import Event, StageStarted
+from ray_committer.spark import install, uninstall
+from ray_committer.spark.transactional import write_transactional
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.ray,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def connected() -> Iterator[None]:
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def test_the_commit_runs_on_the_ray_of_the_driver(spark: SparkSession, rows: DataFrame, tmp_path: Path):
+    options = CommitOptions(workers=2)
+    report = write_transactional(
+        rows, str(tmp_path / "t"), partition_by="p", executor="ray", options=options
+    )
+    assert report is not None
+    assert (report.executor, report.workers, report.moved) == ("ray", 2, 12)
+    assert json.loads((tmp_path / "t" / "_SUCCESS").read_bytes())["committer"] == "ray_committer"
+    assert spark.read.parquet(str(tmp_path / "t")).count() == 600
+
+
+@pytest.mark.one_spark
+def test_workers_that_ended_fail_the_write_before_its_tasks(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+):
+    """HADOOP-16798: a commit began although its threads had been shut down."""
+    try:
+        with ray_committer.commit_pool(CommitOptions(workers=1)) as pool:
+            install(spark, executor=pool)
+            rows.write.parquet(str(tmp_path / "t"))
+        with pytest.raises(Exception, match="its workers have ended"):
+            rows.write.mode("append").parquet(str(tmp_path / "t"))
+        assert spark.read.parquet(str(tmp_path / "t")).count() == 600
+        assert not (tmp_path / "t" / "_temporary").exists()
+    finally:
+        uninstall(spark)
+
+
+def test_df_write_commits_on_ray_and_never_starts_another_one(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+):
+    """The last one here, since it ends the connection."""
+    installation = install(spark, executor="ray", options=CommitOptions(workers=2))
+    try:
+        rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
+        assert installation.last_report is not None
+        assert installation.last_report.executor == "ray"
+        assert installation.last_report.moved == 12
+
+        def shut_down(event: Event) -> None:
+            if isinstance(event, StageStarted) and event.stage == "job_stage_load_manifests":
+                ray.shutdown()
+
+        options = CommitOptions(workers=1, lease_seconds=2.0)  # so long it asks who is gone
+        install(spark, executor="ray", options=options, on_event=shut_down)
+        with pytest.raises(Exception, match="Ray"):
+            rows.write.mode("append").partitionBy("p").parquet(str(tmp_path / "t"))
+        assert not ray.is_initialized()
+        assert spark.read.parquet(str(tmp_path / "t")).count() == 600
+    finally:
+        uninstall(spark)
