@@ -66,7 +66,7 @@ def measure(root: Path) -> dict[str, float]:
         executor.start_workers()
         quarters = [range(low, BATCHES, 4) for low in range(4)]
         started = time.monotonic()
-        named = sum(executor.run_on_workers(Collect(executor.directories), quarters))
+        named = sum(executor.run(Collect(executor.directories), quarters))
         collected = time.monotonic() - started
         executor.directories.renew()
         leaves = [f"/made/p={n // 100}/q={n}" for n in range(LEAVES)]

@@ -64,22 +64,19 @@ class WorkExecutor(Protocol):
     def listen(self, sink: EventSink) -> None:
         """Tell `sink` which workers started and which were lost."""
 
-    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Run short, stateless work."""
+    def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Run work on workers that keep their store client; `Supplied` items allowed."""
 
-    def park_tasks(
+    def park(
         self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
     ) -> Iterator[tuple[Result, Parked]]:
-        """Run short, stateless work whose second result stays where it was made."""
-
-    def run_on_workers(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Run work on long-lived workers that keep their store client; `Supplied` items allowed."""
+        """Run work whose second result stays where it was made."""
 
     def start_workers(self) -> None:
-        """Start the long-lived workers; idempotent, an error if they cannot be had."""
+        """Wait until all workers are there; idempotent, an error if they cannot be had."""
 
     def admit_workers(self, check: Work[Result], item: Item) -> None:
-        """Run `check` once on every worker, later ones included, before it gets other work."""
+        """Run `check` once on every worker, and on later ones before they get work."""
 
     def limit_statistics(self) -> LimitStatistics:
         """What the limit of requests did so far."""

@@ -28,17 +28,14 @@ class InlineExecutor:
     def listen(self, sink: EventSink) -> None:
         """There is nothing to tell: no worker of this process starts late or is lost."""
 
-    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+    def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         for item in items:
             yield call(work, self._resources, item)
 
-    def park_tasks(
+    def park(
         self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
     ) -> Iterator[tuple[Result, Parked]]:
-        return self.run_tasks(work, items)
-
-    def run_on_workers(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
-        return self.run_tasks(work, items)
+        return self.run(work, items)
 
     def start_workers(self) -> None:
         """They are here."""

@@ -24,7 +24,7 @@ class ThreadsExecutor(InlineExecutor):
     """A `WorkExecutor` of `threads` threads that share one set of resources.
 
     Work is done one item after another until that was seen to wait, for a store that takes its time,
-    longer than it computes; each call of `run_tasks` is judged by itself, until one was. Threads of one
+    longer than it computes; each call of `run` is judged by itself, until one was. Threads of one
     interpreter that only compute hold each other up: a commit of 2,000 local files took half as long
     again with 32 of them as with one.
     """
@@ -40,7 +40,7 @@ class ThreadsExecutor(InlineExecutor):
         self._waits = False
         self._pool = ThreadPoolExecutor(threads, THREAD_PREFIX, initializer=self._add_clock)
 
-    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+    def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
         running: set[Future[Any]] = set()
         waited, computed = 0.0, self._computed()

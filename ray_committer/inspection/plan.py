@@ -125,7 +125,7 @@ def _first_renames(
         if len(found) >= first:
             break
         work = partial(_renames_of, limit=first - len(found))
-        for renames in context.executor.run_tasks(work, [ref]):
+        for renames in context.executor.run(work, [ref]):
             found += renames
     return tuple(found)
 

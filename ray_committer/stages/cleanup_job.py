@@ -28,7 +28,7 @@ def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
     one_by_one = sorted(attempts) if len(attempts) > FEW_ATTEMPTS else []
     try:
         work = batches(context.executor, [*(one_by_one or [job.tasks]), job.manifests])
-        for _ in context.executor.run_on_workers(_delete_directories, work):
+        for _ in context.executor.run(_delete_directories, work):
             pass
         if one_by_one:
             store.delete_directory(job.tasks)  # and what failed attempts left in it

@@ -39,7 +39,7 @@ def create_output_directories(context: JobContext) -> int:
         if not left:
             return leaves
         holders = context.until_cancelled([limit] * min(width, left))
-        for _made in context.executor.run_on_workers(work, holders):
+        for _made in context.executor.run(work, holders):
             pass
         context.check_cancelled()
         left = directories.release()

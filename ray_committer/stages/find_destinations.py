@@ -18,7 +18,7 @@ def find_destinations(
 ) -> list[tuple[str, str]]:
     """The destinations with a wanted fingerprint, each with its manifest's name; reads all manifests."""
     work = partial(_find_in_batch, wanted=wanted)
-    results = context.executor.run_tasks(work, batches(context.executor, manifests))
+    results = context.executor.run(work, batches(context.executor, manifests))
     return [found for batch in results for found in batch]
 
 

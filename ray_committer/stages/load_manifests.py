@@ -96,12 +96,12 @@ def load_manifests(
     loaded: dict[int, LoadedBatch] = {}
     packed: dict[int, Parked] = {}
     numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
-    for batch, parked in context.executor.park_tasks(work, numbered):
+    for batch, parked in context.executor.park(work, numbered):
         loaded[batch.number] = batch
         if batch.packs:
             packed[batch.number] = parked
     context.check_cancelled()
-    numbers = range(len(loaded))
+    numbers = sorted(loaded)
     manifests = tuple(ref for number in numbers for ref in loaded[number].refs)
     if [ref.name for ref in manifests] != [item.name for item in wanted]:
         raise MissingManifestsError(

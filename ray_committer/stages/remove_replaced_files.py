@@ -33,7 +33,7 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> tuple[Repl
     while level:
         below: list[str] = []
         work = context.until_cancelled(batches(context.executor, level))
-        for statuses in context.executor.run_tasks(_list_directories, work):
+        for statuses in context.executor.run(_list_directories, work):
             for status in statuses:
                 if status.is_directory and status.is_link:
                     raise PreflightError(
@@ -57,7 +57,7 @@ def remove_replaced_files(context: JobContext, record: CommitRecord) -> int:
     items: list[Group] = [(path, tuple(files)) for path, files in groups.items()]
     work = context.until_cancelled(batches(context.executor, items))
     removed = 0
-    for count, kept in context.executor.run_on_workers(_remove_from_directories, work):
+    for count, kept in context.executor.run(_remove_from_directories, work):
         removed += count
         for path in kept:
             context.notice(f"{path}: was to be replaced but has changed since; it was kept")

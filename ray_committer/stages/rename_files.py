@@ -108,7 +108,7 @@ def rename_files(
     )
     shards = plan_shards(record.manifests, shard_files=size.files, sample=MAX_FILENAMES)
     items = (_supplied(shard, loaded) for shard in shards if not failures)
-    for result in context.executor.run_on_workers(work, context.until_cancelled(items)):
+    for result in context.executor.run(work, context.until_cancelled(items)):
         _add(renamed, result)
         size.learn(result.seconds_a_file)
         context.journal.add(result.statistics)

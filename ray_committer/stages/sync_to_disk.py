@@ -48,7 +48,7 @@ def sync_replaced(context: JobContext, record: CommitRecord) -> None:
 
 
 def _run(context: JobContext, work: Work[None], groups: Iterable[Paths]) -> None:
-    for _ in context.executor.run_on_workers(work, context.until_cancelled(groups)):
+    for _ in context.executor.run(work, context.until_cancelled(groups)):
         pass
     context.check_cancelled()
 

@@ -32,7 +32,7 @@ def refuse_files_of_unfinished(
             continue
         work = partial(_written, job=attempt, marks=marks)
         groups = batches(context.executor, record.manifests)
-        for found in context.executor.run_tasks(work, groups):
+        for found in context.executor.run(work, groups):
             if found:
                 raise CommitConflictError(
                     f"{finish_first(context.store.spec, attempt)}; it has written {found[0]}, which "

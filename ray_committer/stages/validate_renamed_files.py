@@ -7,7 +7,7 @@ Hadoop's stage of this name runs after ``_SUCCESS`` and clean-up, when there is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -29,6 +29,7 @@ FILES_A_THREAD = 32
 """For so many files one more thread is worth its while: each may be in a directory of its own."""
 FILES_A_PACK = 20_000
 SHOWN = 5
+ROUNDS = 5
 
 Expected = dict[bytes, Expectation]
 
@@ -56,16 +57,11 @@ def validate_renamed_files(context: JobContext, manifests: Sequence[ManifestRef]
 
     `ValidationError` names the first differences. The coordinator must know the directories.
     """
-    packs = context.until_cancelled(_packs(manifests))
-    packed = tuple(parked for _, parked in context.executor.park_tasks(_pack_expected, packs))
-    context.check_cancelled()
-    items = (Supplied(share, packed) for share in _shares(context, manifests))
     compared, differences, missing = 0, list[str](), set[bytes]()
-    for found in context.executor.run_on_workers(_compare_share, context.until_cancelled(items)):
+    for found in _compare(context, manifests):
         compared += found.files
         differences += found.differences
         missing |= found.missing
-    context.check_cancelled()
     if missing:
         lost = find_destinations(context, manifests, frozenset(missing))
         differences += [f"{path}: is missing" for path, _ in lost]
@@ -79,6 +75,30 @@ def validate_renamed_files(context: JobContext, manifests: Sequence[ManifestRef]
             f"the others are not known, so run the same command again"
         )
     return compared
+
+
+def _compare(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Compared]:
+    """What each share found; a share that lost with a node what it was to compare is compared again."""
+    waiting: Iterable[Share] = _shares(context, manifests)
+    for _ in range(ROUNDS):
+        packs = context.until_cancelled(_packs(manifests))
+        packed = tuple(parked for _, parked in context.executor.park(_pack_expected, packs))
+        context.check_cancelled()
+        items = context.until_cancelled(Supplied(share, packed) for share in waiting)
+        again: list[Share] = []
+        for found in context.executor.run(_compare_share, items):
+            if isinstance(found, Share):
+                again.append(found)
+            else:
+                yield found
+        context.check_cancelled()
+        if not again:
+            return
+        waiting = again
+    raise CommitStateUnknownError(
+        f"{context.job.destination}: what was to be compared was lost with its node again and again; "
+        f"all files are in place, run the same command to finish"
+    )
 
 
 def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]]:
@@ -113,14 +133,14 @@ def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[S
         yield Share(number, shares, tuple(known))
 
 
-def _compare_share(worker: Worker, share: Share, *packed: bytes | None) -> Compared:
-    """Work: compare one share of the directories; at most a few differences are returned."""
+def _compare_share(worker: Worker, share: Share, *packed: bytes | None) -> Compared | Share:
+    """Work: compare one share of the directories; at most a few differences are returned.
+
+    Returns the share itself if not all that it needs is there.
+    """
     parts = [part for part in packed if part is not None]
     if len(parts) < len(packed):
-        raise CommitStateUnknownError(
-            f"{worker.job.destination}: what was to be compared was lost with its node; all files are "
-            f"in place, run the same command to finish"
-        )
+        return share
     expected = by_directory(parts, share.number, share.shares)
     items = [
         (directory, files)

@@ -82,7 +82,7 @@ class ChaosExecutor(InlineExecutor):
         self._is_cancelled = False
         super().__init__(lambda: open_worker(store))
 
-    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+    def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
         while window := list(islice(waiting, self.width)):
             self._random.shuffle(window)

@@ -47,9 +47,9 @@ PROTOCOL_PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 class ForgetfulExecutor(InlineExecutor):
     """Runs all work but the last item of several, and says nothing, as a queue that was cut short."""
 
-    def run_on_workers(self, work: Any, items: Iterable[Any]) -> Iterator[Any]:
+    def run(self, work: Any, items: Iterable[Any]) -> Iterator[Any]:
         listed = list(items)
-        return super().run_on_workers(work, listed[:-1] if len(listed) > 1 else listed)
+        return super().run(work, listed[:-1] if len(listed) > 1 else listed)
 
 
 class IdleStore(LocalStore):

@@ -64,7 +64,7 @@ def sometimes(found: Callable[[], bool]) -> bool:
 def test_work_that_computes_is_done_one_after_another(threads):
     def alone() -> bool:
         gauge = Gauge(compute)
-        assert sorted(threads().run_tasks(gauge, range(6))) == list(range(6))
+        assert sorted(threads().run(gauge, range(6))) == list(range(6))
         return gauge.most == 1
 
     assert sometimes(alone)
@@ -73,9 +73,9 @@ def test_work_that_computes_is_done_one_after_another(threads):
 def test_work_that_waits_is_done_by_all_threads_and_so_is_what_follows(threads):
     executor = threads()
     waiting, computing = Gauge(lambda: time.sleep(0.02)), Gauge(compute)
-    assert sorted(executor.run_tasks(waiting, range(60))) == list(range(60))
+    assert sorted(executor.run(waiting, range(60))) == list(range(60))
     assert waiting.most == 8
-    assert sorted(executor.run_tasks(computing, range(10))) == list(range(10))
+    assert sorted(executor.run(computing, range(10))) == list(range(10))
     assert computing.most > 1
 
 
@@ -87,7 +87,7 @@ def test_others_go_on_beside_a_first_piece_of_work_that_hangs(threads):
             assert released.wait(60)
         return item
 
-    for item in threads().run_tasks(work, range(50)):
+    for item in threads().run(work, range(50)):
         done.append(item)
         if len(done) == 49:
             released.set()
@@ -97,7 +97,7 @@ def test_others_go_on_beside_a_first_piece_of_work_that_hangs(threads):
 def test_what_the_caller_does_between_two_results_is_not_waiting(threads):
     def alone() -> bool:
         gauge = Gauge(compute)
-        for _ in threads().run_tasks(gauge, range(5)):
+        for _ in threads().run(gauge, range(5)):
             time.sleep(0.2)
         return gauge.most == 1
 

@@ -138,20 +138,36 @@ def test_files_in_directories_that_nobody_knows_are_not_taken_for_compared():
         run_commit(store, JOB, VALIDATE, executor=executor)
 
 
-def test_what_was_lost_with_its_node_stops_the_commit():
-    class Lossy(InlineExecutor):
-        def run_on_workers(self, work, items):
-            lost = (
-                replace(item, parked=(None,) * len(item.parked)) if isinstance(item, Supplied) else item
-                for item in items
-            )
-            return super().run_on_workers(work, lost)
+class Lossy(InlineExecutor):
+    """Loses what is parked, as often as told."""
 
+    def __init__(self, store: MemoryStore, times: int) -> None:
+        super().__init__(lambda: Worker(store, JOB, in_driver=True))
+        self.times = times
+
+    def run(self, work, items):
+        return super().run(work, map(self._lose, items))
+
+    def _lose(self, item):
+        if not self.times or not isinstance(item, Supplied) or not item.parked:
+            return item
+        self.times -= 1
+        return replace(item, parked=(None,) * len(item.parked))
+
+
+def test_what_was_lost_with_its_node_is_made_again():
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"x"}, 1: {"p=1/b": b"y"}})
+    executor = Lossy(store, times=3)
+    assert run_commit(store, JOB, VALIDATE, executor=executor).validated == 2
+    assert executor.times == 0
+
+
+def test_what_is_lost_with_its_node_again_and_again_stops_the_commit():
     store = MemoryStore()
     write_job(store, JOB, {0: {"a": b"x"}})
-    executor = Lossy(lambda: Worker(store, JOB, in_driver=True))
-    with pytest.raises(CommitStateUnknownError, match="lost with its node"):
-        run_commit(store, JOB, VALIDATE, executor=executor)
+    with pytest.raises(CommitStateUnknownError, match="lost with its node again and again"):
+        run_commit(store, JOB, VALIDATE, executor=Lossy(store, times=99))
     assert run_commit(store, JOB, VALIDATE).validated == 1
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ray_committer import CommitOptions, ConflictMode, Outcome
-from ray_committer.errors import CommitStateUnknownError, PreflightError
+from ray_committer.errors import CommitStateUnknownError, MissingManifestsError, PreflightError
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -76,7 +76,7 @@ def executor_of(kind: Chaos | None, seed: int = 1) -> tuple[ChaosExecutor, list[
 @pytest.mark.parametrize("kind", RUNS)
 def test_work_runs_as_often_as_it_says_and_its_result_arrives_once(kind: Chaos):
     executor, calls = executor_of(kind)
-    assert sorted(executor.run_tasks(append, range(10))) == list(range(10))
+    assert sorted(executor.run(append, range(10))) == list(range(10))
     writes = Counter(call.paths[0] for call in calls if call.operation == "write")
     assert set(writes.values()) == {RUNS[kind]}
 
@@ -84,7 +84,7 @@ def test_work_runs_as_often_as_it_says_and_its_result_arrives_once(kind: Chaos):
 def test_results_come_out_of_order_and_items_are_taken_as_they_are_needed():
     executor, _ = executor_of(Chaos.NOTHING)
     taken: list[int] = []
-    results = executor.run_on_workers(append, (taken.append(item) or item for item in range(30)))
+    results = executor.run(append, (taken.append(item) or item for item in range(30)))
     first = next(results)
     assert taken == [0, 1, 2]
     assert [first, *results] != list(range(30))
@@ -94,14 +94,14 @@ def test_a_lost_worker_dies_in_the_middle_and_another_does_its_work():
     cut: set[int] = set()
     for seed in range(40):
         executor, calls = executor_of(Chaos.WORKER_LOST, seed)
-        assert list(executor.run_tasks(append, [7])) == [7]
+        assert list(executor.run(append, [7])) == [7]
         cut.add(len(calls) - 3)
     assert cut == {0, 1, 2, 3}  # calls of the dead worker that reached the store
 
 
 def test_only_so_many_workers_are_lost():
     executor, _ = executor_of(Chaos.WORKER_LOST)
-    assert sorted(executor.run_tasks(append, range(10))) == list(range(10))
+    assert sorted(executor.run(append, range(10))) == list(range(10))
     counted = Counter(one.chaos for one in executor.happened)
     assert counted == {Chaos.WORKER_LOST: 3, Chaos.RESULT_LOST: 7}
 
@@ -112,7 +112,7 @@ def test_two_runs_at_once_mix_their_calls_as_the_seed_says():
         runs = []
         for _ in range(2):
             executor, calls = executor_of(Chaos.TWICE_AT_ONCE, seed)
-            assert list(executor.run_tasks(append, [1])) == [1]
+            assert list(executor.run(append, [1])) == [1]
             runs.append(tuple(call.operation for call in calls))
         assert runs[0] == runs[1]
         orders.add(runs[0])
@@ -122,7 +122,7 @@ def test_two_runs_at_once_mix_their_calls_as_the_seed_says():
 def test_an_error_arrives_after_the_items_in_progress_have_ended():
     executor, calls = executor_of(None)
     with pytest.raises(PreflightError):
-        list(executor.run_tasks(fail, range(3)))
+        list(executor.run(fail, range(3)))
     assert len(calls) >= 3
 
 
@@ -135,14 +135,14 @@ def test_every_worker_is_checked_before_it_works():
 
     executor.admit_workers(note, "check")
     before = len(seen)
-    list(executor.run_tasks(append, range(20)))
+    list(executor.run(append, range(20)))
     assert len(seen) > before
 
 
 def test_a_cancel_reaches_workers_that_are_opened_later():
     executor, _ = executor_of(None)
     executor.cancel()
-    cancelled = executor.run_tasks(lambda resources, item: resources.is_cancelled, range(10))
+    cancelled = executor.run(lambda resources, item: resources.is_cancelled, range(10))
     assert set(cancelled) == {True}
 
 
@@ -155,7 +155,7 @@ def test_a_death_of_the_process_is_not_survived():
             WrappedStore(MemoryStore(), before=die), Resources, seed=1, kinds=[kind]
         )
         with pytest.raises(SimulatedCrash):
-            list(executor.run_tasks(append, [1]))
+            list(executor.run(append, [1]))
 
 
 @pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
@@ -174,17 +174,17 @@ def test_chaos_alone_never_fails_a_commit(mode: ConflictMode, kind: Chaos | None
 
 
 class ForgetfulExecutor(InlineExecutor):
-    """Breaks the contract: one item of the long-lived workers is neither worked on nor reported."""
+    """Breaks the contract: one item is neither worked on nor reported."""
 
     def __init__(self, store: StoreOperations, job: JobAttempt, forgotten: int) -> None:
         super().__init__(lambda: Worker(store, job, in_driver=True))
         self.items_left = forgotten
 
-    def run_on_workers(self, work, items):
+    def run(self, work, items):
         for item in items:
             self.items_left -= 1
             if self.items_left != 0:
-                yield from super().run_on_workers(work, [item])
+                yield from super().run(work, [item])
 
 
 def test_a_commit_whose_executor_forgets_an_item_does_not_say_that_it_is_done():
@@ -195,7 +195,7 @@ def test_a_commit_whose_executor_forgets_an_item_does_not_say_that_it_is_done():
         store = prepared.copy()
         try:
             run_commit(store, job, options, executor=ForgetfulExecutor(store, job, forgotten))
-        except CommitStateUnknownError:
+        except (CommitStateUnknownError, MissingManifestsError):
             stopped += 1
             run_commit(store, job, options)
         assert visible_files(store, job.destination) == FILES

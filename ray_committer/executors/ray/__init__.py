@@ -1,1 +1,1 @@
-"""Work on Ray: remote tasks, long-lived worker actors, the coordinating and the limiting actor."""
+"""Work on Ray: long-lived worker actors, the coordinating and the limiting actor."""

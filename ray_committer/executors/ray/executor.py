@@ -1,10 +1,9 @@
-"""The `WorkExecutor` on Ray: remote tasks load, worker actors make directories and rename."""
+"""The `WorkExecutor` on Ray: worker actors do all work, from loading to cleaning up."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import ray
 
@@ -17,13 +16,9 @@ from ray_committer.executors.ray.coordinator_actor import start_coordinator
 from ray_committer.executors.ray.limit_actor import start_limit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
-from ray_committer.executors.ray.remote import run_task_remotely
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
 from ray_committer.ratelimit import LimitStatistics
-from ray_committer.version import __version__
-
-_TASKS_IN_FLIGHT_A_WORKER = 2
 
 
 class RayPool:
@@ -100,22 +95,13 @@ class RayExecutor:
     def listen(self, sink: EventSink) -> None:
         self._sink = sink
 
-    def run_tasks(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
-        for (ref,) in self._tasks(work, items, num_returns=1):
-            with calls():
-                result: Result = ray.get(ref)
-            yield result
+    def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+        return self._workers().run(work, items)
 
-    def park_tasks(
+    def park(
         self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
     ) -> Iterator[tuple[Result, Parked]]:
-        for ref, parked in self._tasks(work, items, num_returns=2):
-            with calls():
-                result: Result = ray.get(ref)
-            yield result, parked
-
-    def run_on_workers(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
-        return self._workers().run(work, items)
+        return self._workers().park(work, items)
 
     def start_workers(self) -> None:
         with calls():
@@ -143,36 +129,6 @@ class RayExecutor:
         self._job = self._own_pool = None
         self._disconnect()
 
-    def _tasks(self, work: Work[Any], items: Iterable[Any], *, num_returns: int) -> Iterator[list[Any]]:
-        """Run tasks, a bounded number at a time; the references of each, whose first is ready."""
-        with calls():
-            shared = ray.put(work)
-        task = run_task_remotely.options(
-            num_cpus=self._options.worker_cpus, max_retries=3, num_returns=num_returns
-        )
-        waiting = iter(items)
-        running: dict[Any, list[Any]] = {}
-        try:
-            while True:
-                for item in waiting:
-                    with calls():
-                        refs = task.remote(
-                            self._key, self._open_resources, self._limit, __version__, shared, item
-                        )
-                    refs = refs if isinstance(refs, list) else [refs]
-                    running[refs[0]] = refs
-                    if len(running) >= _TASKS_IN_FLIGHT_A_WORKER * self.width:
-                        break
-                if not running:
-                    return
-                with calls():
-                    ready, _ = ray.wait(list(running), num_returns=1)
-                yield running.pop(ready[0])
-        finally:
-            if ray.is_initialized():
-                for ref in running:
-                    ray.cancel(ref)
-
     def _workers(self) -> PoolJob:
         """This commit's part of the worker pool, which starts when it is first needed."""
         if self._job is None:
@@ -181,7 +137,6 @@ class RayExecutor:
                 if pool is None:
                     pool = self._own_pool = WorkerPool(self._options, self.width)
                 self._job = PoolJob(pool, self._key, self._open_resources, self._limit, self._sink)
-                self._job.start()
         return self._job
 
     def _disconnect(self) -> None:

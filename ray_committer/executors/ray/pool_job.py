@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -47,6 +47,30 @@ class _Seat:
         return f"worker {self.member.number}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """An item that a worker works on, and its result that will stay there, if it has one."""
+
+    seat: _Seat
+    item: Any
+    parked: Any
+
+
+_Submit = Callable[[Any, str, Any, Any], tuple[Any, Any]]
+"""Calls a worker's actor for a commit, with work and an item; the references of both results."""
+
+
+def _run(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+    if isinstance(item, Supplied):
+        return actor.run.remote(key, work, item.item, *item.parked), None
+    return actor.run.remote(key, work, item), None
+
+
+def _park(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+    ref, parked = actor.park.options(num_returns=2).remote(key, work, item)
+    return ref, parked
+
+
 class PoolJob:
     """Runs the work of one commit (`key`) on the workers of `pool`."""
 
@@ -66,6 +90,7 @@ class PoolJob:
         self._admission: list[tuple[Any, Any]] = []
         self._seats: dict[int, _Seat] = {}
         self._failed_starts = self._losses = 0
+        self._has_begun = False
 
     def start(self) -> None:
         """Wait until every worker of the pool is ready; `RayNotAvailableError` if one does not start."""
@@ -87,20 +112,35 @@ class PoolJob:
 
     def run(self, work: Work[Any], items: Iterable[Any]) -> Iterator[Any]:
         """Run work over items; at least once each, every result yielded once."""
+        for result, _ in self._run(work, items, _run):
+            yield result
+
+    def park(self, work: Work[Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """`run` for work with two results, the second of which is not fetched."""
+        return self._run(work, items, _park)
+
+    def _run(self, work: Work[Any], items: Iterable[Any], submit: _Submit) -> Iterator[tuple[Any, Any]]:
         with calls():
             shared_work = ray.put(work)
         waiting = iter(items)
         again: deque[Any] = deque()
-        running: dict[Any, tuple[_Seat, Any]] = {}
+        running: dict[Any, _Running] = {}
+
+        def begin(seat: _Seat, item: Any) -> None:
+            ref, parked = submit(seat.member.actor, self._key, shared_work, item)
+            running[ref] = _Running(seat, item, parked)
+
         try:
             while True:
                 with calls():
                     starting = [seat.pending for seat in self._waiting()]
-                    if self._feed(shared_work, waiting, again, running) and not running:
+                    if self._feed(begin, waiting, again) and not running:
                         return
                     ready, _ = ray.wait([*running, *starting], timeout=self._patience(running))
                     self._settle({ref for ref in ready if ref not in running})
-                    done = [self._result(ref, running, again) for ref in ready if ref in running]
+                    done = [
+                        self._result(ref, running.pop(ref), again) for ref in ready if ref in running
+                    ]
                 for result in done:
                     yield from result
         finally:
@@ -159,16 +199,13 @@ class PoolJob:
                 continue
             if seat.step == 0:
                 seat.place = found
+                self._has_begun = True
                 self._sink(WorkerStarted(seat.name, found.node, found.process))
             seat.pending = None
             seat.step += 1
 
     def _feed(
-        self,
-        work: Any,
-        waiting: Iterator[Any],
-        again: deque[Any],
-        running: dict[Any, tuple[_Seat, Any]],
+        self, begin: Callable[[_Seat, Any], None], waiting: Iterator[Any], again: deque[Any]
     ) -> bool:
         """Give each ready worker what it lacks, those with the least first; True if no item is left."""
         depths = self._depths()
@@ -180,15 +217,9 @@ class PoolJob:
                     item = again.popleft() if again else next(waiting)
                 except StopIteration:
                     return True
-                running[self._submit(seat, work, item)] = (seat, item)
+                begin(seat, item)
                 seat.running += 1
         return False
-
-    def _submit(self, seat: _Seat, work: Any, item: Any) -> Any:
-        run = seat.member.actor.run
-        if isinstance(item, Supplied):
-            return run.remote(self._key, work, item.item, *item.parked)
-        return run.remote(self._key, work, item)
 
     def _depths(self) -> list[tuple[_Seat, int]]:
         """The ready workers; one that takes twice the median is given one item at a time."""
@@ -197,11 +228,9 @@ class PoolJob:
         slow = 2 * median(known) if known else float("inf")
         return [(seat, 1 if (seat.seconds or 0.0) > slow else DEPTH) for seat in ready]
 
-    def _result(
-        self, ref: Any, running: dict[Any, tuple[_Seat, Any]], again: deque[Any]
-    ) -> tuple[Any, ...]:
-        """The result of a call that ended, or nothing if its item must run again."""
-        seat, item = running.pop(ref)
+    def _result(self, ref: Any, ended: _Running, again: deque[Any]) -> list[tuple[Any, Any]]:
+        """The results of a call that ended, or none if its item must run again."""
+        seat, item = ended.seat, ended.item
         seat.running -= 1
         try:
             seconds, result = ray.get(ref)
@@ -209,14 +238,14 @@ class PoolJob:
             again.appendleft(item)
             self._lose(seat, e)
             self._sink(ShardRequeued(seat.name))
-            return ()
+            return []
         except ObjectLostError:
             if not isinstance(item, Supplied):
                 raise
             again.appendleft(Supplied(item.item, (None,) * len(item.parked)))
-            return ()
+            return []
         seat.seconds = seconds if seat.seconds is None else 0.5 * (seat.seconds + seconds)
-        return (result,)
+        return [(result, ended.parked)]
 
     def _lose(self, seat: _Seat, cause: Exception) -> None:
         """Have a lost worker replaced; `CommitStateUnknownError` if this commit has lost too many."""
@@ -236,12 +265,14 @@ class PoolJob:
     def _holder(self, seat: _Seat) -> str:
         return f"worker-{self._key}-{seat.member.number}"
 
-    def _patience(self, running: dict[Any, tuple[_Seat, Any]]) -> float | None:
+    def _patience(self, running: dict[Any, _Running]) -> float | None:
         """How long to wait: without end while work is done, but not for workers that never start."""
         if running or any(seat.pending is None for seat in self._seats.values()):
             return None
         seconds = self._pool.options.worker_start_seconds
         if all(time.monotonic() - seat.since > seconds for seat in self._seats.values()):
+            if not self._has_begun:
+                raise self._not_started()
             raise CommitStateUnknownError(
                 f"all commit workers were lost and none started again within {seconds:g} s; mend the "
                 f"cluster and run the same command"

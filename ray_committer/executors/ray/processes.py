@@ -23,29 +23,6 @@ from ray_committer.permits import Permits
 from ray_committer.ratelimit import LimitAuthority
 from ray_committer.version import __version__
 
-_opened: dict[str, Any] = {}
-
-
-def run_task(
-    key: str,
-    open_resources: OpenResources,
-    authority: LimitAuthority,
-    version: str,
-    work: Work[Any],
-    item: Any,
-) -> Any:
-    """Run work in a Ray task; resources are opened once a process and key.
-
-    `RayNotAvailableError` if the driver runs another `version` of this package.
-    """
-    if key not in _opened:
-        _check_version(version)
-        for resources in _opened.values():
-            resources.close()
-        _opened.clear()
-        _opened[key] = _open(open_resources, authority, f"task-{uuid.uuid4()}")
-    return work(_opened[key], item)
-
 
 def answer(ask: Callable[[], Any]) -> tuple[str, Any]:
     """Say which version of this package a node has, and what `ask` finds there."""
@@ -89,6 +66,11 @@ class CommitWorker:
         result = work(self._resources[key], item, *parked)
         self._metrics.note(result)
         return time.monotonic() - started, result
+
+    def park(self, key: str, work: Work[Any], item: Any) -> tuple[tuple[float, Any], Any]:
+        """`run` for work with two results, of which the second stays on this node."""
+        seconds, (result, parked) = self.run(key, work, item)
+        return (seconds, result), parked
 
     def cancel(self, key: str) -> None:
         """Let a commit's running work stop at its next step."""
