@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,12 @@ def visible(dest: Path) -> int:
 
 
 def wait_for_files(dest: Path) -> None:
+    wait_for(lambda: visible(dest) > 0)
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
-    while not visible(dest):
+    while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -153,10 +158,11 @@ def test_a_log_line_stays_above_what_is_drawn(files, dest: Path):
     assert any("rename_files" in screen for screen in drawn_after)
 
 
-def test_ctrl_c_on_a_terminal_is_answered_and_cancels_in_order(files, dest: Path):
-    code = SLOW.replace("time.sleep(0.1)", "time.sleep(1.0)")
+def test_ctrl_c_on_a_terminal_is_answered_and_cancels_in_order(files, dest: Path, tmp_path: Path):
+    renaming = tmp_path / "renaming"  # touched at the begin of a rename, which the answer can outrun
+    code = SLOW.replace("time.sleep(0.1)", f"open({str(renaming)!r}, 'w').close(); time.sleep(2.0)")
     terminal = Terminal([sys.executable, "-c", code, str(dest)], 80)
-    wait_for_files(dest)
+    wait_for(renaming.exists)
     terminal.process.send_signal(signal.SIGINT)
     exit_code, _ = terminal.end()
     assert exit_code == 3
@@ -174,11 +180,8 @@ STUCK = SLOW.replace("time.sleep(0.1)", "time.sleep(30)")
 
 def test_a_second_ctrl_c_on_a_terminal_ends_at_once_and_gives_the_cursor_back(files, dest: Path):
     terminal = Terminal([sys.executable, "-c", STUCK, str(dest)], 80)
-    deadline = time.monotonic() + 30
     for expected in ("rename_files", "cancelling; again to stop at once"):
-        while not any(expected in screen for screen in terminal.screens):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda text=expected: any(text in screen for screen in terminal.screens))
         terminal.process.send_signal(signal.SIGINT)
     exit_code, _ = terminal.end()
     assert exit_code == 3

@@ -1,4 +1,7 @@
-"""One HDFS for all tests of a process, and what they need of it."""
+"""One HDFS for all tests of a process, and what they need of it.
+
+Their group is that of the tests on Ray, some of which need it, too.
+"""
 
 from __future__ import annotations
 

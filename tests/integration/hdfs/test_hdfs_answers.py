@@ -19,7 +19,7 @@ from ray_committer.testing import StoreCall, WrappedStore, run_commit, visible_f
 from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
 
-pytestmark = [pytest.mark.xdist_group("hdfs"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(120)]
 
 DEADLINE_SECONDS = 1.0
 

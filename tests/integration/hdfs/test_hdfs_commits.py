@@ -32,7 +32,7 @@ from tests.integration.ray.jobs import processes
 from tests.integration.store_jobs import Tasks, all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
 
-pytestmark = [pytest.mark.xdist_group("hdfs"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(120)]
 
 DEFAULTS = CommitOptions()
 CAP = 60
@@ -169,7 +169,6 @@ def test_a_killed_commit_is_finished_by_running_it_again(rpc: StoreSpec, directo
 
 
 @pytest.mark.ray
-@pytest.mark.xdist_group("ray")
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.timeout(240)
 class TestOnRay:
@@ -217,6 +216,7 @@ class TestOnRay:
         assert visible_files(store, directory) == all_of(tasks)
 
 
+@pytest.mark.wide
 def test_a_module_of_the_server_runs_by_hand(tmp_path: Path):
     run = subprocess.run(
         [sys.executable, "-m", "tests.servers.hdfs"],

@@ -8,7 +8,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import StoreContract
 
-pytestmark = [pytest.mark.xdist_group("hdfs"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
 
 
 class HdfsContract(StoreContract):

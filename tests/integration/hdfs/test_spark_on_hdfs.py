@@ -14,7 +14,7 @@ import pytest
 
 from tests.servers.hdfs import HdfsServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("hdfs"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("ray"), pytest.mark.timeout(240)]
 
 DRIVER = """
 import sys

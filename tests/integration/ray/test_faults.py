@@ -95,7 +95,7 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
         dest,
         at(0.20, lambda: kill("CommitWorker")),
         at(0.45, lambda: cluster.remove_node(doomed, allow_graceful=False)),
-        workers=4,
+        workers=6,
         lease_seconds=60,  # Ray may have put the limit there, too; two CPUs start it again in over 10 s
     )
     check(report, dest, written)

@@ -1,7 +1,8 @@
-"""A job on a standalone cluster whose task attempts do not all end well.
+"""Two jobs on a standalone cluster whose task attempts do not all end well.
 
-``python cluster_job.py MASTER DEST JOB [KEY=VALUE ...]`` prints one JSON line. JOB is `slow`, where the
-first attempt of one task sleeps, or `shuffled`, where the second of two stages writes.
+``python cluster_job.py MASTER SLOW SHUFFLED MARKER [KEY=VALUE ...]`` writes to two destinations and
+prints a line of JSON for each: first a job where the first attempt of one task sleeps, then one where
+the second of two stages writes. An executor that saves a manifest halts where no file MARKER is there.
 """
 
 from __future__ import annotations
@@ -20,26 +21,35 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from ray_committer.spark import install
 
 
-def main(master: str, dest: str, job: str, *settings: str) -> None:
+def main(master: str, slow_dest: str, shuffled_dest: str, marker: str, *settings: str) -> None:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     for pair in settings:
         builder = builder.config(*pair.split("=", 1))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     install(spark)
-    frame = slow(spark, dest) if job == "slow" else shuffled(spark)
+    Path(marker).touch()
+    write(spark, slow(spark, slow_dest), slow_dest)
+    Path(marker).unlink()
+    write(spark, shuffled(spark), shuffled_dest)
+    spark.stop()
+
+
+def write(spark: SparkSession, frame: DataFrame, dest: str) -> None:
+    spark.sparkContext.setJobGroup(dest, "a write")
     started = time.monotonic()
     frame.write.partitionBy("p").parquet(dest)
     seconds = time.monotonic() - started
+    again = stages_begun_again(spark, dest)
+    spark.sparkContext.setJobGroup("", "")
     written = spark.read.parquet(dest)
     found = {
         "rows": written.count(),
         "distinct": written.select("id").distinct().count(),
         "seconds": seconds,
-        "first_stages": [last_attempt(spark, stage) for stage in (0, 1)],
+        "stages_begun_again": again,
     }
     print(json.dumps(found))
-    spark.stop()
 
 
 def slow(spark: SparkSession, dest: str) -> DataFrame:
@@ -64,10 +74,12 @@ def numbers(spark: SparkSession) -> DataFrame:
     return spark.range(0, 80, numPartitions=8).selectExpr("id", "id % 2 AS p")
 
 
-def last_attempt(spark: SparkSession, stage: int) -> int | None:
-    """How often a stage was begun again; None if there is none of this number."""
-    info = spark.sparkContext.statusTracker().getStageInfo(stage)
-    return info.currentAttemptId if info else None
+def stages_begun_again(spark: SparkSession, group: str) -> int:
+    """How many stages of a group's jobs had more than one attempt."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return sum(1 for stage in stages if stage and stage.currentAttemptId > 0)
 
 
 if __name__ == "__main__":

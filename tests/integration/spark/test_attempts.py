@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ pytestmark = [
 HOME = Path(pyspark.__file__).parent
 
 
+@dataclass(frozen=True)
+class Written:
+    """A destination, and what the driver told of its job."""
+
+    dest: Path
+    told: dict[str, Any]
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A standalone master and two workers of two cores, each on an address of its own."""
@@ -45,65 +54,62 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield master
 
 
-def test_a_speculative_attempt_wins_and_the_slow_one_leaves_nothing(cluster: str, dest: Path):
-    found = run(
-        cluster,
-        dest,
-        "slow",
+@pytest.fixture(scope="module")
+def found(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Written, Written]:
+    """What the two jobs of `cluster_job.py` left, in one application that speculates."""
+    directory = tmp_path_factory.mktemp("attempts")
+    slow, shuffled, marker = (directory / name for name in ("slow", "shuffled", "halted"))
+    classes = compiled(directory)
+    settings = (
         "spark.speculation=true",
         "spark.speculation.interval=200ms",
         "spark.speculation.multiplier=2",
         "spark.speculation.quantile=0.5",
-    )
-    assert found["seconds"] < 50, "nobody speculated"
-    assert {path.name for path in dest.parent.glob(f"{dest.name}-attempt-*")} == {
-        f"{dest.name}-attempt-0",
-        f"{dest.name}-attempt-1",
-    }
-    assert_exact(dest, found)
-
-
-def test_two_attempts_that_both_saved_a_manifest_and_a_stage_that_ran_twice_count_once(
-    cluster: str, dest: Path, tmp_path: Path
-):
-    """The executor is gone between its manifest and its answer, and with it the first stage's output."""
-    classes = compiled(tmp_path)
-    marker = tmp_path / "halted"
-    found = run(
-        cluster,
-        dest,
-        "shuffled",
         f"spark.driver.extraClassPath={classes}",
         f"spark.executor.extraClassPath={classes}",
         "spark.hadoop.fs.file.impl=HaltingFileSystem",
         f"spark.hadoop.halting.marker={marker}",
     )
-    assert marker.exists(), "no executor halted"
-    assert any(found["first_stages"]), "no stage ran again"
-    assert_exact(dest, found)
-
-
-def assert_exact(dest: Path, found: dict[str, Any]) -> None:
-    assert (found["rows"], found["distinct"]) == (80, 80)
-    assert len(data_files(dest)) == 16
-    assert (dest / "_SUCCESS").is_file()
-    assert not (dest / "_temporary").exists()
-
-
-def run(master: str, dest: Path, job: str, *settings: str) -> dict[str, Any]:
     script = str(Path(__file__).with_name("cluster_job.py"))
-    command = [sys.executable, script, master, str(dest), job, *settings]
     result = subprocess.run(
-        command,
+        [sys.executable, script, cluster, str(slow), str(shuffled), str(marker), *settings],
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=250,
         env=environment(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"),
     )
     assert result.returncode == 0, result.stderr[-3000:]
-    found: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    return found
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert marker.exists(), "no executor halted"
+    first, second = (Written(dest, line) for dest, line in zip((slow, shuffled), lines, strict=True))
+    return first, second
+
+
+def test_a_speculative_attempt_wins_and_the_slow_one_leaves_nothing(found: tuple[Written, Written]):
+    slow, _ = found
+    assert slow.told["seconds"] < 50, "nobody speculated"
+    assert {path.name for path in slow.dest.parent.glob("slow-attempt-*")} == {
+        "slow-attempt-0",
+        "slow-attempt-1",
+    }
+    assert_exact(slow)
+
+
+def test_two_attempts_that_both_saved_a_manifest_and_a_stage_that_ran_twice_count_once(
+    found: tuple[Written, Written],
+):
+    """The executor is gone between its manifest and its answer, and with it the first stage's output."""
+    _, shuffled = found
+    assert shuffled.told["stages_begun_again"], "no stage ran again"
+    assert_exact(shuffled)
+
+
+def assert_exact(written: Written) -> None:
+    assert (written.told["rows"], written.told["distinct"]) == (80, 80)
+    assert len(data_files(written.dest)) == 16
+    assert (written.dest / "_SUCCESS").is_file()
+    assert not (written.dest / "_temporary").exists()
 
 
 def daemon(stack: ExitStack, directory: Path, name: str, *arguments: str) -> None:

@@ -16,7 +16,7 @@ from tests.integration.spark.conftest import data_files
 pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.wide)])
 def test_an_interrupted_driver_stops_the_commit_and_the_same_command_finishes_it(
     dest: Path, number: signal.Signals
 ):

@@ -56,9 +56,10 @@ def build_jar(tmp_path: Path, change: tuple[str, str]) -> Path:
     ("change", "said"),
     [
         ((r"PROTOCOL_VERSION = \d+", "PROTOCOL_VERSION = 99"), "speaks version 99, this package"),
-        (
+        pytest.param(
             (r"    public static int protocolVersion\(\) \{.*?\n    \}\n", ""),
             "does not say which version it speaks, this package",
+            marks=pytest.mark.wide,
         ),
     ],
 )

@@ -71,6 +71,7 @@ def test_spark_sql_commits_with_its_arguments(tmp_path: Path):
     check(command, tmp_path, tmp_path / "spark-warehouse" / "t", PATH="/usr/bin:/bin")
 
 
+@pytest.mark.wide
 def test_pyspark_needs_two_lines_and_install(tmp_path: Path):
     lines = spark_conf("--driver", "pyspark")
     assert len(lines.splitlines()) == 2
