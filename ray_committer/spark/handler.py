@@ -1,4 +1,4 @@
-"""What Spark's driver JVM calls, through Py4J, when a job begins and when its tasks are done.
+"""What Spark's driver asks for when a job begins and when its tasks are done.
 
 Requests and answers are JSON text. An error is answered, not raised: exceptions that cross Py4J arrive
 as a traceback, and the user of a failed ``df.write`` should read one sentence.
@@ -77,7 +77,7 @@ class HandlerSettings:
 
 
 class CommitHandler:
-    """Implements ``io.raycommitter.JobCommitHandler``; jobs may be committed concurrently."""
+    """Does what an ``io.raycommitter.JobCommitHandler`` must; jobs may be committed concurrently."""
 
     def __init__(self, settings: HandlerSettings) -> None:
         self._settings = settings
@@ -176,11 +176,6 @@ class CommitHandler:
 
     def _note(self, report: CommitReport) -> None:
         self.last_report = report
-
-    class Java:
-        """Read by Py4J."""
-
-        implements = ["io.raycommitter.JobCommitHandler"]
 
 
 def _say(text: str) -> None:

@@ -22,6 +22,7 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.options import CommitOptions
 from ray_committer.report.heartbeat import EVERY_SECONDS
+from ray_committer.spark.callback import callback, new_secret
 from ray_committer.spark.driver_kind import require_driver
 from ray_committer.spark.handler import DEFERRED, CommitHandler, HandlerSettings
 from ray_committer.spark.job_configuration import job_configuration, session_configuration
@@ -115,7 +116,7 @@ def install(
         configuration=lambda job_id: job_configuration(spark, job_id),
     )
     handler = CommitHandler(settings)
-    _bridge(spark).setHandler(handler)
+    _offer(spark, handler)
     earlier = _installed.pop(id(spark), None)
     if earlier is not None:
         earlier.restore_signal()
@@ -136,7 +137,7 @@ def uninstall(spark: SparkSession) -> None:
     if spark.sparkContext._jsc is None:  # stopped
         return
     if _installed:
-        _bridge(spark).setHandler(list(_installed.values())[-1].handler)
+        _offer(spark, list(_installed.values())[-1].handler)
     else:
         _bridge(spark).clearHandler()
     for key, value in installation.previous.items():
@@ -167,6 +168,12 @@ def _load_jar(spark: SparkSession) -> None:
             )
     require_own_version(context._jvm)
     ensure_callback_server_started(context._gateway)
+
+
+def _offer(spark: SparkSession, handler: CommitHandler) -> None:
+    """Let the JVM, which alone is told the secret, ask this handler."""
+    secret = new_secret()
+    _bridge(spark).setHandler(callback(handler, secret), secret)
 
 
 def _bridge(spark: SparkSession) -> Any:

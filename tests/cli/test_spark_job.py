@@ -26,7 +26,7 @@ def run(*arguments: str, text: str = "") -> Result:
 
 def request(dest: Path, **more: Any) -> str:
     fields: dict[str, Any] = {
-        "version": 3,
+        "version": 4,
         "jobId": "job_1",
         "jobAttempt": 0,
         "dest": dest.as_uri(),
@@ -121,14 +121,14 @@ def test_an_overwrite_whose_driver_died_is_not_committed_as_an_append(dest: Path
     [
         ("", "the request is not one of a Spark driver", 1),
         ("{}", "missing required field `version`", 1),
-        ('{"version": 1}', "the driver's jar speaks version 1, this ray-committer 3", 1),
-        ('{"version": 3, "conf": {"spark.ray_committer.threads": "x"}}', "must be a whole number", 2),
+        ('{"version": 1}', "the driver's jar speaks version 1, this ray-committer 4", 1),
+        ('{"version": 4, "conf": {"spark.ray_committer.threads": "x"}}', "must be a whole number", 2),
         (
-            '{"version": 3, "conf": {"spark.ray_committer.executor": "x"}}',
+            '{"version": 4, "conf": {"spark.ray_committer.executor": "x"}}',
             "executor=x: is not one of",
             2,
         ),
-        ('{"version": 3, "conf": {"spark.ray_committer.thread": "2"}}', "thread: is no option", 2),
+        ('{"version": 4, "conf": {"spark.ray_committer.thread": "2"}}', "thread: is no option", 2),
     ],
 )
 def test_what_is_wrong_with_a_request_is_answered(text: str, error: str, code: int):

@@ -169,7 +169,7 @@ def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:
             }
         )
     return {
-        "version": 3,
+        "version": 4,
         "jobId": "many",
         "jobAttempt": 0,
         "dest": dest.as_uri(),

@@ -6,14 +6,15 @@ import org.apache.hadoop.conf.Configuration;
 /** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
 public final class Bridge {
     /** Version of the requests; the Python side refuses a jar that speaks another one. */
-    public static final int PROTOCOL_VERSION = 3;
+    public static final int PROTOCOL_VERSION = 4;
 
     private static volatile JobCommitHandler handler;
 
     private Bridge() {}
 
-    public static void setHandler(JobCommitHandler newHandler) {
-        handler = newHandler;
+    /** Lets Python commit; each request will bring the secret. */
+    public static void setHandler(PythonCallback python, String secret) {
+        handler = new PythonHandler(python, secret);
     }
 
     /** Returns the handler, or null when none is installed in this process. */

@@ -3,8 +3,8 @@ package io.raycommitter;
 import java.io.IOException;
 
 /**
- * Sets up and commits jobs on behalf of Spark. Python implements it through Py4J; without Python, a
- * child process or a job on a Ray cluster does.
+ * Sets up and commits jobs on behalf of Spark. Python does it through {@link PythonCallback}; without
+ * Python, a child process or a job on a Ray cluster does.
  *
  * <p>Requests and answers are JSON text, so that nothing but strings crosses the language border.
  * An answer is a JSON object; one with the key {@code error} fails the write with that text.

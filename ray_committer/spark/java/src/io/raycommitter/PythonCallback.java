@@ -1,0 +1,13 @@
+package io.raycommitter;
+
+/**
+ * What Python implements, and Py4J calls through a port of this machine: a {@link JobCommitHandler}
+ * that wants a secret with each request.
+ */
+public interface PythonCallback {
+    /** See {@link JobCommitHandler#setupJob}. */
+    String setupJob(String secret, String requestJson);
+
+    /** See {@link JobCommitHandler#commitJob}. */
+    String commitJob(String secret, String requestJson);
+}

@@ -1,0 +1,120 @@
+"""Py4J's callback port is open to every user of the machine: who has no secret, gets nothing from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import ray_committer
+from ray_committer.spark import install
+from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION
+from tests.integration.spark.conftest import data_files
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+SECRETS = ("", "0" * 64, "guessed")
+
+
+@contextmanager
+def connection(spark: SparkSession) -> Iterator[Any]:
+    """What anybody on this machine can open."""
+    port = spark.sparkContext._gateway._callback_server.server_socket.getsockname()[1]
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        yield opened.makefile("rw", newline="\n")
+
+
+def call(spark: SparkSession, name: str, method: str, *texts: str) -> str:
+    """Call a method of the Python object that Py4J knows by this name; the answer's first line."""
+    escaped = [text.replace("\\", "\\\\").replace("\n", "\\n") for text in texts]
+    with connection(spark) as stream:
+        stream.write("\n".join(["c", name, method, *(f"s{text}" for text in escaped), "e", ""]))
+        stream.flush()
+        return stream.readline()
+
+
+def objects(spark: SparkSession) -> list[str]:
+    """The names that an attacker would try: Py4J counts them."""
+    names = list(spark.sparkContext._gateway.gateway_property.pool.dict)
+    assert names
+    assert all(name.startswith("p") or name == "t" for name in names)
+    return names
+
+
+@pytest.fixture
+def request_json(dest: Path) -> str:
+    """A request for the commit of a job that somebody else is still writing; only the secret lacks."""
+    ray_committer.setup_job(str(dest), "job_1")
+    with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
+        Path(attempt.path("part-0")).write_text("not yet to be seen")
+    (manifest,) = dest.glob("_temporary/job_1/00/manifests/*.json")
+    task = {
+        "manifest": manifest.name,
+        "size": manifest.stat().st_size,
+        "sha256": hashlib.sha256(manifest.read_bytes()).hexdigest(),
+        "taskAttemptId": attempt.task_attempt_id,
+    }
+    request = {
+        "version": JAR_PROTOCOL_VERSION,
+        "jobId": "job_1",
+        "jobAttempt": 0,
+        "dest": dest.as_uri(),
+        "commit": "ray",
+        "dynamicPartitionOverwrite": False,
+        "tasks": [task],
+    }
+    return json.dumps(request)
+
+
+@pytest.mark.parametrize("method", ["commitJob", "setupJob"])
+def test_a_request_without_the_secret_does_nothing(
+    spark: SparkSession, installation, dest: Path, request_json: str, method: str
+):
+    if method == "setupJob":
+        request_json = request_json.replace("job_1", "job_2")
+    before = sorted(path.name for path in dest.rglob("*"))
+    for name in objects(spark):
+        for arguments in ((request_json,), *((secret, request_json) for secret in SECRETS)):
+            answer = call(spark, name, method, *arguments)
+            assert "{}" not in answer
+    assert sorted(path.name for path in dest.rglob("*")) == before
+    assert installation.handler.commits == 0
+    assert data_files(dest) == set()
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["__setattr__", "__getattribute__", "__class__", "_answer", "cancel", "__init__", "__dir__"],
+)
+def test_nothing_else_of_what_python_offers_can_be_called(
+    spark: SparkSession, installation, method: str
+):
+    for name in objects(spark):
+        answer = call(spark, name, method, "secret", "guessed")
+        assert answer.startswith("!x"), answer
+
+
+def test_spark_itself_commits_and_a_refusal_is_logged(
+    spark: SparkSession, installation, rows: DataFrame, dest: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("DEBUG", "ray_committer")
+    rows.write.parquet(str(dest))
+    assert spark.read.parquet(str(dest)).count() == 600
+    call(spark, objects(spark)[-1], "commitJob", "guessed", "{}")
+    assert "without the secret of this session was refused" in caplog.text
+
+
+def test_a_session_that_is_installed_again_has_another_secret(
+    spark: SparkSession, installation, rows: DataFrame, tmp_path: Path
+):
+    for name in ("a", "b"):
+        install(spark)
+        rows.write.parquet(str(tmp_path / name))
+        assert spark.read.parquet(str(tmp_path / name)).count() == 600
