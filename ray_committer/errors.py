@@ -78,6 +78,12 @@ class PreflightError(RayCommitterError):
     advice = "nothing was changed; abort the job, mend its tasks and run them again"
 
 
+class LinkedPathError(RayCommitterError):
+    """A directory of the job, or of old data, is a symbolic link. What is behind it was not touched."""
+
+    advice = "look where the link leads; once it is gone, run the same command"
+
+
 class TaskCommitError(RayCommitterError):
     """A task attempt could not be committed. Run the task again."""
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ray_committer.errors import AmbiguousJobError, CommitRecordExistsError, JobNotFoundError
+from ray_committer.errors import (
+    AmbiguousJobError,
+    CommitRecordExistsError,
+    JobNotFoundError,
+    LinkedPathError,
+)
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import (
     COMMIT_POINT,
@@ -28,6 +33,8 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stores.base import FileStatus, StoreOperations
+
+_OWN_NAMES = (MANIFESTS, TASKS, COMMIT_RECORD, COMMIT_POINT, REPLACES_DATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +69,31 @@ class FoundJob:
 
 
 def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
-    """List the job attempt directory once."""
+    """List the job attempt directory once; `LinkedPathError` if it is behind a symbolic link."""
+    refuse_links(store, (job.temporary, job.job_directory, job.directory))
     try:
-        return attempt_state(store.list_status(job.directory))
+        listed = store.list_status(job.directory)
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState(False, False, False, False, False)
+    for status in listed:
+        if status.is_link and status.name in _OWN_NAMES:
+            raise _is_link(status.path)
+    return attempt_state(listed)
+
+
+def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
+    """`LinkedPathError` if one of `paths` is a symbolic link; what is behind one is not the job's."""
+    if store.capabilities.has_links:
+        for path in paths:
+            if (status := store.get_status(path)) is not None and status.is_link:
+                raise _is_link(path)
+
+
+def _is_link(path: str) -> LinkedPathError:
+    return LinkedPathError(
+        f"{path}: is a symbolic link, and what is behind it may belong to others, so nothing was done; "
+        f"look where it leads, remove the link, and run the same command"
+    )
 
 
 def attempt_state(listed: Iterable[FileStatus]) -> AttemptState:
@@ -96,14 +123,25 @@ def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
 
 
 def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:
-    """The jobs below ``$destination/_temporary``; empty if there are none."""
+    """The jobs below ``$destination/_temporary``; empty if there are none, and none behind links."""
+    temporary = temporary_directory(destination)
+    refuse_links(store, (temporary,))
+    try:
+        found = store.list_status(temporary)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    directories = sorted(status.path for status in found if status.is_directory and not status.is_link)
+    jobs = (_found_job(store, destination, directory) for directory in directories)
+    return [job for job in jobs if job is not None]
+
+
+def list_links(store: StoreOperations, destination: str) -> list[str]:
+    """The symbolic links below ``$destination/_temporary`` that stand where jobs should."""
     try:
         found = store.list_status(temporary_directory(destination))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    directories = sorted(status.path for status in found if status.is_directory)
-    jobs = (_found_job(store, destination, directory) for directory in directories)
-    return [job for job in jobs if job is not None]
+    return sorted(status.path for status in found if status.is_link)
 
 
 def _found_job(store: StoreOperations, destination: str, directory: str) -> FoundJob | None:
@@ -116,7 +154,7 @@ def _found_job(store: StoreOperations, destination: str, directory: str) -> Foun
         return None
     for status in statuses:
         number = attempt_number(status.name)
-        if status.is_directory and number is not None:
+        if status.is_directory and not status.is_link and number is not None:
             attempts.append(JobAttempt(destination, job_id, number, status.path))
     return FoundJob(job_id, directory, tuple(sorted(attempts, key=lambda attempt: attempt.number)))
 

@@ -25,11 +25,12 @@ from ray_committer.executors.base import Parked
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, join, parent
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.batches import batch_size, batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
+from ray_committer.stages.find_job import refuse_links
 from ray_committer.stages.identities import save_identities
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
@@ -261,10 +262,19 @@ def _checked_entries(
     loaded = list(entries(manifest, worker.store.spec))
     for entry in loaded:
         check_entry(entry, worker.job, attempt, roots, worker.store)
+    if worker.store.capabilities.has_links:
+        _refuse_linked_sources(worker, loaded)
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
         raise PreflightError(f"{twice}: is named twice, but can be moved only once; run the task again")
     return loaded
+
+
+def _refuse_linked_sources(worker: Worker, loaded: list[Entry]) -> None:
+    """`LinkedPathError` if a file would be moved from behind a link, where it is not the task's."""
+    parents = {parent(entry.source) for entry in loaded}
+    above = {path for directory in parents for path in ancestors(directory, worker.job.tasks)}
+    refuse_links(worker.store, sorted(above | parents))
 
 
 def _directories(

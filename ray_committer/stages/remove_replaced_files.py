@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from ray_committer.errors import PreflightError
-from ray_committer.protocol.paths import SUCCESS, TEMPORARY, parent
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY, ancestors, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.find_job import refuse_links
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations
 
@@ -28,6 +29,9 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> tuple[Repl
 
     Left out are ``_SUCCESS`` and what belongs to running jobs (``_temporary``, Spark's staging).
     """
+    destination = context.job.destination
+    for root in roots:
+        refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
     found: dict[str, ReplacedFile] = {}
     level = list(dict.fromkeys(roots))
     while level:

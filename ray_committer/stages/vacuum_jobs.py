@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ray_committer.errors import LinkedPathError
 from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
-from ray_committer.stages.find_job import FoundJob, list_job_directories, read_attempt_state
+from ray_committer.stages.find_job import (
+    FoundJob,
+    list_job_directories,
+    list_links,
+    read_attempt_state,
+)
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 DOCTOR_PREFIX = "doctor-"
@@ -20,6 +26,7 @@ DOCTOR_PREFIX = "doctor-"
 
 _RECORD = "its commit has begun"
 _OTHER_RECORD = "the commit of another attempt of the job has begun"
+_LINK = "it is a symbolic link; what is behind it was not looked at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +52,16 @@ def find_remains(
 ) -> Iterator[Remains]:
     """Look at each job attempt, one by one; its files are all listed, unless a record forbids it."""
     limit = now_milliseconds - round(older_than_seconds * 1000)
+    for link in list_links(store, destination):
+        yield Remains(link.rpartition("/")[2], link, kept=_LINK)
     for found in list_job_directories(store, destination):
-        decided = next(
-            (one for one in found.attempts if read_attempt_state(store, one).is_decided), None
-        )
+        try:
+            decided = next(
+                (one for one in found.attempts if read_attempt_state(store, one).is_decided), None
+            )
+        except LinkedPathError as e:
+            yield Remains(found.job_id, found.directory, kept=str(e))
+            continue
         for attempt in found.attempts:
             yield _attempt_remains(store, attempt, decided, limit)
         if not found.attempts:

@@ -69,6 +69,8 @@ class StoreCapabilities:
     max_name_length: int
     renames_are_local: bool = False
     """The kernel of one machine renames, so that more processes gain nothing."""
+    has_links: bool = False
+    """A name may be a symbolic link, which leads out of the directory that it is in."""
     has_directories: bool = True
     """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
     directories are made."""

@@ -37,6 +37,7 @@ class LocalStore:
         max_path_length=4095,
         max_name_length=255,
         renames_are_local=True,
+        has_links=True,
         needs_sync=True,
     )
 
