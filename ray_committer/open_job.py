@@ -171,6 +171,8 @@ def _find(
     documented = None if state.exists else find_job.find_documented_attempt(store, job)
     if documented is not None:
         job, state = documented, find_job.read_attempt_state(store, documented)
+    if state.exists and not state.is_decided:
+        find_job.confirm_documented(store, job)
     if number is not None and not is_known:
         find_job.refuse_if_other_attempt_is_decided(store, job)
     return job, state

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import destination_url
 
 
-def commit_command(spec: StoreSpec, job: JobAttempt) -> str:
-    """What finishes the commit of `job`."""
-    return job_command("commit", destination_url(spec, job.destination), job)
+def commit_command(spec: StoreSpec, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
+    """What finishes the commit of `job`, which may write to `allowed_roots`, too."""
+    command = job_command("commit", destination_url(spec, job.destination), job)
+    roots = [word for root in allowed_roots for word in ("--allowed-root", destination_url(spec, root))]
+    return shlex.join([*shlex.split(command), *roots])
 
 
 def abort_command(spec: StoreSpec, job: JobAttempt) -> str:

@@ -36,6 +36,7 @@ from ray_committer.stages.rename_files import reconcile, rename_files
 from ray_committer.stages.save_commit_record import (
     load_commit_record,
     refuse_aborted,
+    refuse_foreign_paths,
     save_commit_point,
     save_commit_record,
 )
@@ -106,6 +107,7 @@ def _commit(
         record = load_commit_record(context, committed=False) if state.has_record else None
         if record is not None:
             refuse_aborted(context, record)
+            refuse_foreign_paths(context, record, (*replaced_roots, *allowed_roots))
             context = context.as_recorded(record)
         progress.record = record
         roots = (context.job.destination, *(record.allowed_roots if record else allowed_roots))

@@ -6,8 +6,8 @@ or two attempts are an error that lists them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from ray_committer.errors import (
     AmbiguousJobError,
@@ -131,12 +131,27 @@ def list_job_directories(store: StoreOperations, destination: str) -> list[Found
     except (FileNotFoundError, NotADirectoryError):
         return []
     directories = sorted(status.path for status in found if status.is_directory and not status.is_link)
-    jobs = (_found_job(store, destination, directory) for directory in directories)
+    names = {directory.rpartition("/")[2] for directory in directories}
+    jobs = [
+        _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names))
+        for directory in directories
+    ]
     return [job for job in jobs if job is not None]
+
+
+def _job_id(name: str, names: Collection[str]) -> str:
+    """The job that a directory below ``_temporary`` stands for, where `names` are beside each other.
+
+    That of Hadoop's documentation has a prefix; beside one without it, it is a job's own name.
+    """
+    documented = job_id_of_directory(name)
+    return name if documented in names else documented
 
 
 def list_links(store: StoreOperations, destination: str) -> list[str]:
     """The symbolic links below ``$destination/_temporary`` that stand where jobs should."""
+    if not store.capabilities.has_links:
+        return []
     try:
         found = store.list_status(temporary_directory(destination))
     except (FileNotFoundError, NotADirectoryError):
@@ -144,9 +159,8 @@ def list_links(store: StoreOperations, destination: str) -> list[str]:
     return sorted(status.path for status in found if status.is_link)
 
 
-def _found_job(store: StoreOperations, destination: str, directory: str) -> FoundJob | None:
+def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
     """The job in a directory; None if it is not there, or no more."""
-    job_id = job_id_of_directory(directory.rpartition("/")[2])
     attempts = []
     try:
         statuses = store.list_status(directory)
@@ -177,14 +191,43 @@ def find_job_attempt(
 def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
     """The same attempt under the directory name of Hadoop's documentation, if it is there."""
     directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
-    found = _found_job(store, job.destination, directory)
+    found = _found_job(store, job.destination, directory, job.job_id)
     attempts = found.attempts if found else ()
     return next((attempt for attempt in attempts if attempt.number == job.number), None)
 
 
+def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
+    """`JobNotFoundError` if a directory that may be named as in Hadoop's documentation is another job's.
+
+    Its manifests say whose it is; that of any other name needs no request.
+    """
+    name = job.job_directory.rpartition("/")[2]
+    if name == job.job_id:
+        return
+    said = _job_id_of_manifests(store, job)
+    if said != job.job_id:
+        what = (
+            f"is of job {said}" if said else "may be of a job of that name: no manifest says whose it is"
+        )
+        raise JobNotFoundError(
+            f"{job.job_directory}: {what}, so it is not taken for job {job.job_id}; nothing was done. "
+            f"To mean that directory, name the job {said or name}"
+        )
+
+
+def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
+    try:
+        for status in store.list_status(job.manifests):
+            if status.name.endswith(MANIFEST_SUFFIX):
+                return decode_manifest(store.read(status.path), status.path).job_id
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return None
+
+
 def refuse_if_other_attempt_is_decided(store: StoreOperations, job: JobAttempt) -> None:
     """`CommitRecordExistsError` if the commit of another attempt of this job has begun."""
-    found = _found_job(store, job.destination, job.job_directory)
+    found = _found_job(store, job.destination, job.job_directory, job.job_id)
     for other in found.attempts if found else ():
         if other.number != job.number and read_attempt_state(store, other).is_decided:
             raise CommitRecordExistsError(
@@ -205,10 +248,11 @@ def read_success(store: StoreOperations, destination: str) -> SuccessData | None
 def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> FoundJob:
     jobs = list_job_directories(store, destination)
     if job_id is not None:
-        jobs = [job for job in jobs if job.job_id == job_id]
-        if not jobs:
+        by_name = {job.directory.rpartition("/")[2]: job for job in jobs}
+        named = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id)
+        if named is None:
             raise JobNotFoundError(_not_found(store, destination, job_id))
-        return jobs[0]
+        return _called(named, job_id)
     live = [job for job in jobs if job.attempts] or jobs
     if not live:
         raise JobNotFoundError(_not_found(store, destination, None))
@@ -218,6 +262,11 @@ def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> F
             f"({', '.join(job.job_id for job in live)}); name one with --job-id"
         )
     return live[0]
+
+
+def _called(job: FoundJob, job_id: str) -> FoundJob:
+    attempts = tuple(replace(attempt, job_id=job_id) for attempt in job.attempts)
+    return replace(job, job_id=job_id, attempts=attempts)
 
 
 def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobAttempt:

@@ -6,9 +6,12 @@ so a crash leaves neither of them half done.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ray_committer.errors import CommitAbortedError, CommitStateUnknownError, CommitterBusyError
+from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
 from ray_committer.protocol.record import CommitRecord, decode_record, encode_record
-from ray_committer.stages.commands import abort_command
+from ray_committer.stages.commands import abort_command, commit_command
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state, read_success
 from ray_committer.stages.settle import settle
@@ -16,8 +19,51 @@ from ray_committer.stages.settle import settle
 
 def load_commit_record(context: JobContext, *, committed: bool) -> CommitRecord:
     """Read the record, or the commit point if the job is `committed`."""
-    path = context.job.commit_point if committed else context.job.commit_record
-    return decode_record(context.store.read(path), path)
+    job = context.job
+    path = job.commit_point if committed else job.commit_record
+    record = decode_record(context.store.read(path), path)
+    if (record.job_id, record.job_attempt) != (job.job_id, job.number):
+        raise CommitStateUnknownError(
+            f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "
+            f"attempt {job.number} of job {job.job_id}; nothing was done. Find out who put it there"
+        )
+    return record
+
+
+def refuse_foreign_paths(
+    context: JobContext, record: CommitRecord, allowed_roots: Sequence[str]
+) -> None:
+    """`CommitStateUnknownError` if a record leads out of what this caller lets the job change.
+
+    It was read from a directory in which others may write, too. `allowed_roots` are those that the
+    caller gives beside the destination.
+    """
+    path, roots = context.job.commit_record, (context.job.destination, *allowed_roots)
+    old = [file.path for file in (*record.replaced, *record.overwritten)]
+    for one in (*old, *record.allowed_roots):
+        if not _is_plain(one, context.job):
+            raise CommitStateUnknownError(
+                f"{path}: names {one}, which no job may change; nothing was done. Find out who wrote it"
+            )
+    outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
+    outside += [parent(one) for one in old if not _is_within(one, (*roots, *outside))][:1]
+    if outside:
+        command = commit_command(context.store.spec, context.job, (*allowed_roots, *outside))
+        raise CommitStateUnknownError(
+            f"{path}: says that the job may change {', '.join(outside)}, which is not below the "
+            f"destination; nothing was done, and the commit is as it was. If that is the job's, as a "
+            f"partition with a location of its own is, allow it: {command}"
+        )
+
+
+def _is_plain(path: str, job: JobAttempt) -> bool:
+    """Whether a path leads nowhere else than it says, and not to what belongs to running jobs."""
+    is_own = path == job.temporary or is_inside(path, job.temporary)
+    return path.startswith("/") and all(map(is_name, path.split("/")[1:])) and not is_own
+
+
+def _is_within(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or is_inside(path, root) for root in roots)
 
 
 def refuse_aborted(context: JobContext, record: CommitRecord) -> None:

@@ -1,0 +1,101 @@
+"""A commit record is read from where others may write: it can name much, and change nothing more."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, ConflictMode
+from ray_committer.errors import CommitStateUnknownError
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.record import CommitRecord, ReplacedFile, decode_record, encode_record
+from tests.conftest import visible_files
+
+
+@pytest.fixture
+def recorded(write_job, dest: Path) -> JobAttempt:
+    job = write_job({0: {"a": "new"}})
+    ray_committer.record_job(str(dest))
+    return job
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "archive" / "kept").write_text("of others")
+    return tmp_path / "archive"
+
+
+def plant(job: JobAttempt, **changes: object) -> None:
+    path = Path(job.commit_record)
+    record: CommitRecord = decode_record(path.read_bytes(), str(path))
+    path.write_bytes(encode_record(msgspec.structs.replace(record, **changes)))
+
+
+def old(path: Path | str) -> ReplacedFile:
+    found = Path(path).stat()
+    return ReplacedFile(str(path), found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+@pytest.mark.parametrize("kind", ["replaced", "overwritten"])
+def test_old_files_elsewhere_stay(recorded: JobAttempt, dest: Path, archive: Path, kind: str):
+    plant(recorded, mode=ConflictMode.OVERWRITE, **{kind: [old(archive / "kept")]})
+    with pytest.raises(CommitStateUnknownError, match=r"may change .*/archive, which is not below"):
+        ray_committer.commit_job(str(dest))
+    assert (archive / "kept").read_text() == "of others"
+    assert visible_files(dest) == {}
+    assert ray_committer.list_jobs(str(dest))[0].state == "recorded"
+
+
+def test_the_command_that_allows_it_is_told_and_goes_on(recorded: JobAttempt, dest: Path, archive: Path):
+    plant(recorded, replaced=[old(archive / "kept")])
+    with pytest.raises(CommitStateUnknownError) as caught:
+        ray_committer.commit_job(str(dest))
+    words = shlex.split(str(caught.value).rpartition("allow it: ")[2])
+    assert words[-2:] == ["--allowed-root", str(archive)]
+    ray_committer.commit_job(str(dest), options=CommitOptions(allowed_roots=(words[-1],)))
+    assert visible_files(dest) == {"a": "new"}
+    assert not (archive / "kept").exists()
+
+
+@pytest.mark.parametrize("name", ["/../archive/kept", "/./b", "//b"])
+def test_a_path_that_leads_out_by_its_elements_is_refused(
+    recorded: JobAttempt, dest: Path, archive: Path, name: str
+):
+    plant(recorded, replaced=[ReplacedFile(f"{dest}{name}", 9)])
+    with pytest.raises(CommitStateUnknownError, match="which no job may change"):
+        ray_committer.commit_job(str(dest))
+    assert (archive / "kept").exists()
+
+
+def test_what_belongs_to_another_job_is_not_replaced(recorded: JobAttempt, dest: Path, write_job):
+    other = write_job({0: {"b": "x"}}, job_id="job_2")
+    (manifest,) = Path(other.manifests).iterdir()
+    plant(recorded, replaced=[old(manifest)])
+    with pytest.raises(CommitStateUnknownError, match="which no job may change"):
+        ray_committer.commit_job(str(dest), "job_1")
+    assert manifest.exists()
+
+
+def test_roots_that_the_caller_does_not_allow_are_named(recorded: JobAttempt, dest: Path, archive: Path):
+    plant(recorded, allowed_roots=[str(archive)])
+    with pytest.raises(CommitStateUnknownError, match=f"--allowed-root {archive}"):
+        ray_committer.commit_job(str(dest))
+    ray_committer.commit_job(str(dest), options=CommitOptions(allowed_roots=(str(archive),)))
+    assert visible_files(dest) == {"a": "new"}
+
+
+@pytest.mark.parametrize("action", [ray_committer.commit_job, ray_committer.abort_job])
+@pytest.mark.parametrize("change", [{"job_id": "job_2"}, {"job_attempt": 1}])
+def test_the_record_of_another_job_is_not_this_ones(
+    recorded: JobAttempt, dest: Path, action, change: dict[str, object]
+):
+    plant(recorded, aborted=True, **change)
+    with pytest.raises(CommitStateUnknownError, match="is the record of attempt"):
+        action(str(dest), "job_1")
+    assert visible_files(dest) == {}
+    assert len(list(Path(recorded.manifests).iterdir())) == 1
