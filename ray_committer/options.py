@@ -85,7 +85,8 @@ class CommitOptions:
     mode: what becomes of data at the destination; judged once, before the commit record is written.
     replaced_roots: with OVERWRITE, the directories whose present files are replaced, as paths or
         URLs on the destination's store; empty means the whole destination.
-    allowed_roots: directories outside the destination to which tasks may have written.
+    allowed_roots: directories outside the destination to which tasks may have written, also those that
+        a commit record names: it is believed no further than its caller allows.
     partition_paths: the partitions that a dynamic partition overwrite replaces; kept in the record.
     mark_success: write ``_SUCCESS``.
     cleanup: remove the job's directory after the commit.

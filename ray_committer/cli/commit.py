@@ -48,7 +48,7 @@ from ray_committer.report.text import report_json, report_lines
     "--allowed-root",
     multiple=True,
     metavar="DIR",
-    help="A directory outside of DEST to which tasks may have written.",
+    help="A directory outside of DEST to which the job may have written, or where it replaces files.",
 )
 @shared.executor_option
 @click.option(
