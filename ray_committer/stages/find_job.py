@@ -32,7 +32,7 @@ from ray_committer.protocol.paths import (
     temporary_directory,
 )
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, first_link
 
 _OWN_NAMES = (MANIFESTS, TASKS, COMMIT_RECORD, COMMIT_POINT, REPLACES_DATA)
 
@@ -83,10 +83,8 @@ def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
 
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
     """`LinkedPathError` if one of `paths` is a symbolic link; what is behind one is not the job's."""
-    if store.capabilities.has_links:
-        for path in paths:
-            if (status := store.get_status(path)) is not None and status.is_link:
-                raise _is_link(path)
+    if (link := first_link(store, paths)) is not None:
+        raise _is_link(link)
 
 
 def _is_link(path: str) -> LinkedPathError:

@@ -7,6 +7,7 @@ when the store did nothing and wants fewer requests, `StoreUnavailableError` whe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
@@ -70,7 +71,7 @@ class StoreCapabilities:
     renames_are_local: bool = False
     """The kernel of one machine renames, so that more processes gain nothing."""
     has_links: bool = False
-    """A name may be a symbolic link, which leads out of the directory that it is in."""
+    """A name may be a symbolic link, which leads out of the directory that it is in: it `SeesLinks`."""
     has_directories: bool = True
     """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
@@ -140,6 +141,18 @@ def sync(store: StoreOperations, path: str) -> None:
     """Force a file or the names in a directory to disk; nothing to do where an answer means that."""
     if store.capabilities.needs_sync:
         cast("Syncs", store).sync(path)
+
+
+class SeesLinks(Protocol):
+    """A store with symbolic links; its capabilities say `has_links`."""
+
+    def first_link(self, paths: Iterable[str]) -> str | None:
+        """The first of `paths` that is a link itself; the kernel answers, so it counts as no request."""
+
+
+def first_link(store: StoreOperations, paths: Iterable[str]) -> str | None:
+    """The first of `paths` that is a symbolic link; None where a store has none."""
+    return cast("SeesLinks", store).first_link(paths) if store.capabilities.has_links else None
 
 
 @runtime_checkable

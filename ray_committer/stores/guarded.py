@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
@@ -20,7 +20,7 @@ from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
 from ray_committer.ratelimit import Clock
-from ray_committer.stores.base import FileStatus, StoreOperations, sync
+from ray_committer.stores.base import FileStatus, StoreOperations, first_link, sync
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,6 +97,10 @@ class GuardedStore:
     def sync(self, path: str) -> None:
         """Force a file, or the names in a directory, to disk."""
         self._call("op_hsync", sync, self._store, path)
+
+    def first_link(self, paths: Iterable[str]) -> str | None:
+        """The first of `paths` that is a symbolic link; no request."""
+        return first_link(self._store, paths)
 
     def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a request that may be made twice."""

@@ -12,7 +12,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
@@ -121,6 +121,10 @@ class LocalStore:
             raise OSError(e.errno, f"cannot be forced to disk: {e.strerror}", path) from e
         finally:
             os.close(descriptor)
+
+    def first_link(self, paths: Iterable[str]) -> str | None:
+        """The first of `paths` that is a symbolic link."""
+        return next(filter(os.path.islink, paths), None)
 
     def _list_if_there(self, path: str) -> list[FileStatus]:
         try:

@@ -11,12 +11,12 @@ import errno
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ray_committer.errors import ThrottledError
-from ray_committer.stores.base import FileStatus, StoreOperations, sync
+from ray_committer.stores.base import FileStatus, StoreOperations, first_link, sync
 
 
 class SimulatedCrash(BaseException):
@@ -124,6 +124,10 @@ class WrappedStore:
         """Force a file, or the names in a directory, to disk."""
         with self._call("sync", path):
             sync(self._store, path)
+
+    def first_link(self, paths: Iterable[str]) -> str | None:
+        """The first of `paths` that is a symbolic link; no request."""
+        return first_link(self._store, paths)
 
 
 def together(*hooks: Hook) -> Hook:

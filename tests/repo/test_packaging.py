@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,7 +83,8 @@ def test_changed_sources_are_compiled_again(checkout: Path):
     build(checkout, "wheel")
     before = (checkout / JAR).read_bytes()
     source = checkout / "ray_committer/spark/java/src/io/raycommitter/Bridge.java"
-    source.write_text(source.read_text().replace("PROTOCOL_VERSION = 3", "PROTOCOL_VERSION = 4"))
+    changed = re.sub(r"PROTOCOL_VERSION = \d+", "PROTOCOL_VERSION = 99", source.read_text())
+    source.write_text(changed)
     shutil.rmtree(checkout / "dist")
     build(checkout, "wheel")
     assert (checkout / JAR).read_bytes() != before

@@ -74,7 +74,9 @@ def commit(dest: Path, *listeners: Callable[[Event], None], **options: Any) -> C
     return ray_committer.commit_job(
         str(dest),
         executor="ray",
-        options=CommitOptions(**{"workers": 2, "shard_files": SHARD_FILES, **options}),
+        options=CommitOptions(
+            **{"workers": 2, "shard_files": SHARD_FILES, "worker_start_seconds": 120.0, **options}
+        ),
         on_event=listen,
     )
 

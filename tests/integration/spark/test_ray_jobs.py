@@ -23,6 +23,7 @@ import trustme
 from click.testing import CliRunner
 from pyspark.sql import DataFrame
 
+import ray_committer
 from ray_committer.cli.main import main
 from ray_committer.spark.session import _bridge
 from tests.integration.spark.conftest import data_files
@@ -58,6 +59,11 @@ PORTS = (
     "ray-client-server-port",
 )
 SLOW = {"max_requests_per_second": "20"}
+# A command whose commits wait for a file.
+HELD = """#!/bin/sh
+case "$*" in *"spark-job commit"*) while [ ! -e {begin} ]; do sleep 0.1; done;; esac
+exec {command} "$@"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -253,12 +259,19 @@ def test_a_command_that_the_cluster_has_not_is_named(
 
 @pytest.mark.one_spark
 def test_a_cluster_out_of_reach_in_the_middle_loses_nothing(
-    spark, proxy: Proxy, configure, rows: DataFrame, dest: Path
+    spark, proxy: Proxy, configure, rows: DataFrame, dest: Path, tmp_path: Path
 ):
-    configure(settings(proxy.url, **SLOW), **{"jobs.unreachable_seconds": "2"})
+    """The commit begins when the driver has given up, so whatever the driver deletes is missed."""
+    begin, command = tmp_path / "begin", tmp_path / "held"
+    command.write_text(HELD.format(begin=begin, command=COMMAND))
+    command.chmod(0o755)
+    configure(settings(proxy.url), command=str(command), **{"jobs.unreachable_seconds": "2"})
     is_commit = Fault(Harm.CUT, lambda request: "ray-committer-commit-" in request.path)
     with proxy.faulty(is_commit), pytest.raises(Exception, match="may still go on, so everything"):
         rows.write.partitionBy("text").parquet(str(dest))
+    assert data_files(dest) == set()
+    assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
+    begin.touch()
     wait_until_committed(dest)
     assert spark.read.parquet(str(dest)).count() == 600
 
