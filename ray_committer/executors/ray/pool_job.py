@@ -56,17 +56,17 @@ class _Running:
     parked: Any
 
 
-_Submit = Callable[[Any, str, Any, Any], tuple[Any, Any]]
+_Call = Callable[[Any, str, Any, Any], tuple[Any, Any]]
 """Calls a worker's actor for a commit, with work and an item; the references of both results."""
 
 
-def _run(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+def _call_run(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
     if isinstance(item, Supplied):
         return actor.run.remote(key, work, item.item, *item.parked), None
     return actor.run.remote(key, work, item), None
 
 
-def _park(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+def _call_park(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
     ref, parked = actor.park.options(num_returns=2).remote(key, work, item)
     return ref, parked
 
@@ -112,14 +112,14 @@ class PoolJob:
 
     def run(self, work: Work[Any], items: Iterable[Any]) -> Iterator[Any]:
         """Run work over items; at least once each, every result yielded once."""
-        for result, _ in self._run(work, items, _run):
+        for result, _ in self._run(work, items, _call_run):
             yield result
 
     def park(self, work: Work[Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """`run` for work with two results, the second of which is not fetched."""
-        return self._run(work, items, _park)
+        return self._run(work, items, _call_park)
 
-    def _run(self, work: Work[Any], items: Iterable[Any], submit: _Submit) -> Iterator[tuple[Any, Any]]:
+    def _run(self, work: Work[Any], items: Iterable[Any], call: _Call) -> Iterator[tuple[Any, Any]]:
         with calls():
             shared_work = ray.put(work)
         waiting = iter(items)
@@ -127,7 +127,7 @@ class PoolJob:
         running: dict[Any, _Running] = {}
 
         def begin(seat: _Seat, item: Any) -> None:
-            ref, parked = submit(seat.member.actor, self._key, shared_work, item)
+            ref, parked = call(seat.member.actor, self._key, shared_work, item)
             running[ref] = _Running(seat, item, parked)
 
         try:
