@@ -12,9 +12,8 @@ from ray_committer.stores.registry import destination_url
 
 def commit_command(spec: StoreSpec, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
     """What finishes the commit of `job`, which may write to `allowed_roots`, too."""
-    command = job_command("commit", destination_url(spec, job.destination), job)
     roots = [word for root in allowed_roots for word in ("--allowed-root", destination_url(spec, root))]
-    return shlex.join([*shlex.split(command), *roots])
+    return job_command("commit", destination_url(spec, job.destination), job, options=roots)
 
 
 def abort_command(spec: StoreSpec, job: JobAttempt) -> str:
@@ -22,9 +21,11 @@ def abort_command(spec: StoreSpec, job: JobAttempt) -> str:
     return job_command("abort", destination_url(spec, job.destination), job)
 
 
-def job_command(verb: str, dest: str, job: JobAttempt, *, name_attempt: bool = False) -> str:
+def job_command(
+    verb: str, dest: str, job: JobAttempt, *, name_attempt: bool = False, options: Sequence[str] = ()
+) -> str:
     """A command on one job at `dest`, quoted for a shell; the attempt has to be named beside others."""
     words = ["ray-committer", verb, dest, "--job-id", job.job_id]
     if name_attempt:
         words += ["--attempt", str(job.number)]
-    return shlex.join(words)
+    return shlex.join([*words, *options])

@@ -120,6 +120,8 @@ def _commit(
             if not record_only:
                 context.executor.start_workers()  # a cluster without room is found before the record
             record = _decide(context, loaded, nonce, replaced_roots, allowed_roots)
+            if record.nonce != nonce:  # somebody else's, which is there since a moment ago
+                refuse_foreign_paths(context, record, (*replaced_roots, *allowed_roots))
             progress.record = record
         context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, progress.resumed))
         context.sync(context.job.commit_record, context.job.directory)

@@ -11,6 +11,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitStateUnknownError
+from ray_committer.events import Event, StageStarted
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord, ReplacedFile, decode_record, encode_record
 from tests.conftest import visible_files
@@ -87,6 +88,23 @@ def test_roots_that_the_caller_does_not_allow_are_named(recorded: JobAttempt, de
         ray_committer.commit_job(str(dest))
     ray_committer.commit_job(str(dest), options=CommitOptions(allowed_roots=(str(archive),)))
     assert visible_files(dest) == {"a": "new"}
+
+
+def test_a_record_that_appears_while_a_commit_begins_is_not_believed_either(
+    write_job, dest: Path, archive: Path
+):
+    """It names the same manifests, so it is not refused for these."""
+    job = write_job({0: {"a": "new"}})
+
+    def overtake(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == "job_stage_save_commit_record":
+            ray_committer.record_job(str(dest))
+            plant(job, replaced=[old(archive / "kept")])
+
+    with pytest.raises(CommitStateUnknownError, match="--allowed-root"):
+        ray_committer.commit_job(str(dest), on_event=overtake)
+    assert (archive / "kept").exists()
+    assert visible_files(dest) == {}
 
 
 @pytest.mark.parametrize("action", [ray_committer.commit_job, ray_committer.abort_job])
