@@ -8,7 +8,6 @@ before anything else happens. Errors are those of `ray_committer.errors`.
 from __future__ import annotations
 
 import logging
-import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,8 +32,8 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.recording import Recording
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
-from ray_committer.stages import find_job
 from ray_committer.stages import setup_job as setup_job_stage
+from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 
@@ -156,6 +155,7 @@ def setup_job(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
     on_warning: Callable[[str], None] = _log.warning,
+    on_stamp: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Set up a job at `dest` and return its id, a new one if none is given.
 
@@ -163,12 +163,12 @@ def setup_job(
     mode ERROR it is refused where data is already.
     `on_warning` is told of other jobs at the destination whose commit never ended: this one may be the
     same application, run again, and would then double their rows. By default that is logged.
+    `on_stamp` is given the job's stamp, for tasks that write their manifests without this package.
     """
     store, destination = open_here(dest, options, storage_options)
     job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
-    find_job.refuse_if_other_attempt_is_decided(store, job)
     replaces = roots_on_store(options.replaced_roots, store.spec) or (destination,)
-    warnings = setup_job_stage.setup_job(
+    stamp, warnings = setup_job_stage.setup_job(
         store,
         job,
         mark_success=options.mark_success,
@@ -177,6 +177,7 @@ def setup_job(
     )
     for warning in warnings:
         on_warning(warning)
+    on_stamp(stamp)
     return job.job_id
 
 
@@ -184,20 +185,29 @@ def abort_job(
     dest: str,
     job_id: str | None = None,
     *,
+    undo: bool = False,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> bool:
     """Abort a job: delete what its tasks wrote. False if nothing was there.
 
-    `CommitRecordExistsError`, with nothing deleted, once its commit has begun.
+    `CommitRecordExistsError`, with nothing deleted, once its commit has begun. With `undo` a commit that
+    was recorded, and has not begun to replace data, is given up: what it has moved is taken back.
 
     >>> abort_job(dest, "job_1")
     True
     """
     with open_job(
-        dest, job_id, executor="inline", options=options, storage_options=storage_options
+        dest,
+        job_id,
+        executor="threads" if undo else "inline",
+        options=options,
+        storage_options=storage_options,
     ) as job:
-        return abort_job_stage.abort_job(job.context, nonce=_nonce())
+        if not undo:
+            return abort_job_stage.abort_job(job.context)
+        roots = (*job.replaced_roots, *job.allowed_roots)
+        return undo_job_stage.undo_job(job.context, job.state, allowed_roots=roots)
 
 
 def read_text(url: str, *, storage_options: StorageOptions | None = None) -> str:
@@ -226,10 +236,6 @@ def doctor(
     return examine(store, destination, executor, options)
 
 
-def _nonce() -> str:
-    return f"{socket.gethostname()}-{uuid.uuid4()}"
-
-
 def _run_commit(
     job: OpenJob,
     recording: Recording,
@@ -246,7 +252,6 @@ def _run_commit(
     commit_job_stage.commit_job(
         job.context,
         job.state,
-        nonce=_nonce(),
         replaced_roots=job.replaced_roots,
         allowed_roots=job.allowed_roots,
         record_only=record_only,

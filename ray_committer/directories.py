@@ -26,6 +26,9 @@ class Directories(Protocol):
     def renew(self) -> None:
         """Go on with an empty coordinator if the one of before was lost."""
 
+    def forget(self) -> None:
+        """Forget what was collected; idempotent."""
+
     def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
         """Add the directories and the files' fingerprints of one batch; again, it changes nothing."""
 
@@ -72,6 +75,12 @@ class DirectoryCoordinator:
 
     def renew(self) -> None:
         """It lives as long as its process."""
+
+    def forget(self) -> None:
+        with self._lock:
+            for known in (self._collected, self._inner, self._waiting, self._claimed, self._made):
+                known.clear()
+            self._files.clear()
 
     def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
         with self._lock:

@@ -1,7 +1,8 @@
 """The errors, grouped by what the caller does next.
 
 Each carries the process exit code of the command line: 1 nothing visible was changed, 2 usage, 3
-partial, unknown or cancelled (run the same command again), 4 conflict, 5 validation difference.
+partial, unknown or cancelled (everything was kept), 4 conflict, or another committer at work, 5
+validation difference.
 Texts read ``"{path}: what is wrong; what to do"``. Where one does not say what to do, the `advice` of
 its class does.
 """
@@ -15,7 +16,7 @@ class RayCommitterError(Exception):
     """Base of all errors that this package raises on purpose."""
 
     exit_code = 1
-    advice = "mend what it names and run the same command again"
+    advice = "fix what it names and run the same command again"
 
 
 class PathError(RayCommitterError, ValueError):
@@ -47,6 +48,15 @@ class JobNotFoundError(RayCommitterError):
     advice = "`ray-committer status DEST` lists the jobs that are there"
 
 
+class JobGoneError(JobNotFoundError):
+    """A job that was named is not there, and ``_SUCCESS`` is not its own: it may have been committed
+    before another job was, or deleted. Look at the data before its application runs again.
+    """
+
+    exit_code = 3
+    advice = "look for its files at the destination before its application is run again"
+
+
 class AmbiguousJobError(RayCommitterError):
     """Several jobs or job attempts qualify. Name one."""
 
@@ -69,13 +79,13 @@ class MissingManifestsError(IncompleteJobError):
 class ManifestError(RayCommitterError):
     """A task manifest is truncated, foreign or would lose data. Fix it or run the task again."""
 
-    advice = "mend or remove the file, or run its task again"
+    advice = "fix or remove the file, or run its task again"
 
 
 class PreflightError(RayCommitterError):
     """The job's output contradicts itself. Nothing was changed."""
 
-    advice = "nothing was changed; abort the job, mend its tasks and run them again"
+    advice = "nothing was changed; abort the job, fix its tasks and run them again"
 
 
 class LinkedPathError(RayCommitterError):
@@ -91,9 +101,9 @@ class TaskCommitError(RayCommitterError):
 
 
 class CommitAbortedError(RayCommitterError):
-    """The store failed before anything visible was changed. Mend it and run the job's commit again."""
+    """The store failed before anything visible was changed. Fix it and run the job's commit again."""
 
-    advice = "nothing was changed; mend that and run the same command again"
+    advice = "nothing was changed; fix that and run the same command again"
 
 
 class ThrottledError(OSError):
@@ -113,7 +123,7 @@ class ThrottledError(OSError):
 
 class StoreUnavailableError(OSError):
     """The store did not say whether it did what it was asked for: a time-out, a lost connection, a
-    failure inside. Look before it is asked again, unless doing it twice is harmless. Pickles.
+    failure inside. Look before it is asked again, unless doing it twice changes nothing. Pickles.
     """
 
     def __init__(self, path: str, what: str) -> None:
@@ -134,7 +144,7 @@ class CommitStateUnknownError(RayCommitterError):
     """The commit stopped in the middle. Nothing was cleaned up: run the same command again."""
 
     exit_code = 3
-    advice = "everything was kept; mend that and run the same command to finish"
+    advice = "everything was kept; fix that and run the same command to finish"
 
 
 class CoordinatorLostError(CommitStateUnknownError):
@@ -153,6 +163,10 @@ class CommitCancelledError(CommitStateUnknownError):
     """The commit was cancelled. Run the same command to finish it."""
 
 
+class ManifestReplacedError(MissingManifestsError):
+    """A task has saved a manifest again since it was listed. Run the same command."""
+
+
 class ManifestChangedError(CommitStateUnknownError):
     """A manifest is not the one that the commit record names. Nothing further was touched."""
 
@@ -165,7 +179,7 @@ class CommitConflictError(RayCommitterError):
 
 
 class CommitRecordExistsError(CommitConflictError):
-    """The job's commit has begun, so this may no longer be done. Finish the commit."""
+    """The job's commit has begun, so this may no longer be done. Finish the commit, or undo it."""
 
 
 class CommitterBusyError(CommitConflictError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +11,13 @@ import msgspec
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
-from ray_committer.errors import CommitAbortedError, JobNotFoundError, PathError
+from ray_committer.errors import (
+    CommitAbortedError,
+    JobGoneError,
+    JobNotFoundError,
+    ManifestError,
+    PathError,
+)
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
@@ -20,10 +25,12 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.success import SuccessData
 from ray_committer.ratelimit import RateLimit
 from ray_committer.report.command import repeat_command
 from ray_committer.stages import find_job
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stages.worker import Worker, WorkerSpec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
@@ -83,7 +90,7 @@ def open_job(
         ) from e
     except OSError as e:
         raise CommitAbortedError(
-            f"{e.filename or destination}: {e.strerror or e}; nothing was changed: mend that and run "
+            f"{e.filename or destination}: {e.strerror or e}; nothing was changed: fix that and run "
             f"the same command"
         ) from e
     choice = choose_executor(
@@ -91,7 +98,6 @@ def open_job(
         options,
         open_here=lambda: Worker(store, job, in_driver=True, retry_seconds=options.retry_seconds),
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
-        commit_key=_commit_key(spec, job),
         renames_are_local=store.capabilities.renames_are_local,
         estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
     )
@@ -144,11 +150,15 @@ def require_destination(store: StoreOperations, destination: str) -> None:
 
 def existing_state(job: OpenJob) -> find_job.AttemptState:
     """What is in the job attempt's directory; `JobNotFoundError` if nothing can be committed."""
-    if job.state.is_remnant:
+    if not job.state.is_remnant:
+        return job.state
+    attempt, store = job.context.job, job.context.store
+    if find_job.is_noted(store, attempt):
         raise JobNotFoundError(
-            f"{job.context.job.directory}: has no manifests; check the destination and the job id"
+            f"{attempt.directory}: is gone, since job {attempt.job_id} is committed; nothing is left to "
+            f"do"
         )
-    return job.state
+    raise find_job.not_found(store, attempt.destination, attempt.job_id)
 
 
 def _find(
@@ -163,19 +173,42 @@ def _find(
     try:
         job = find_job.find_job_attempt(store, destination, job_id, number)
     except JobNotFoundError:
-        success = find_job.read_success(store, destination)
+        success = _success(store, destination, strict=job_id is None)
         if success is None or success.job_id is None or job_id not in (None, success.job_id):
             raise
-        job = new_job_attempt(destination, success.job_id, number or 0)
-    state = find_job.read_attempt_state(store, job)
+        noted = find_job.attempt_of(success, number or 0)
+        if number not in (None, noted):
+            raise
+        job = new_job_attempt(destination, success.job_id, noted)
+    state = find_job.read_state_and_manifests(store, job)
     documented = None if state.exists else find_job.find_documented_attempt(store, job)
     if documented is not None:
         job, state = documented, find_job.read_attempt_state(store, documented)
     if state.exists and not state.is_decided:
-        find_job.confirm_documented(store, job)
+        _confirm(store, job, is_named=job_id is not None)
     if number is not None and not is_known:
-        find_job.refuse_if_other_attempt_is_decided(store, job)
+        refuse_other_attempts(store, job)
     return job, state
+
+
+def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
+    """The destination's ``_SUCCESS``; one that cannot be read is an error only if it is to tell the
+    job."""
+    try:
+        return find_job.read_success(store, destination)
+    except ManifestError:
+        if strict:
+            raise
+        return None
+
+
+def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None:
+    try:
+        find_job.confirm_documented(store, job)
+    except JobNotFoundError as e:
+        if not is_named:
+            raise
+        raise JobGoneError(str(e)) from e
 
 
 def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
@@ -185,8 +218,3 @@ def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
         if replace(found, storage_options={}) != replace(spec, storage_options={}):
             raise PathError(f"{root}: is not on the destination's store {spec.scheme}://")
     return tuple(path for _, path in resolved)
-
-
-def _commit_key(spec: StoreSpec, job: JobAttempt) -> str:
-    name = f"{spec.scheme}://{spec.authority}{job.destination}\n{job.job_id}"
-    return hashlib.sha256(name.encode()).hexdigest()[:32]

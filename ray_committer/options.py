@@ -41,6 +41,7 @@ COMMAND_LINE = frozenset(
         "output",
         "replace",
         "storage_options",
+        "undo",
         "verbose",
     )
 )
@@ -106,6 +107,8 @@ class CommitOptions:
         limit until the store throttles.
     lease_seconds: how long a process goes on when it cannot ask whether it still may.
     retry_seconds: how long one request is repeated that the store throttles or does not answer.
+    conflict_wait_seconds: how long to wait for jobs that are being committed and must not be at the same
+        time, as an overwrite and an append of one directory, or for another commit of this job.
     rename_attempts: tries of a rename that failed and proved not to have happened.
     manifest_save_attempts: tries of saving a task manifest.
     """
@@ -135,6 +138,7 @@ class CommitOptions:
     max_requests_per_second: float | None = None
     lease_seconds: float = 10.0
     retry_seconds: float = 300.0
+    conflict_wait_seconds: float = 600.0
     rename_attempts: int = 8
     manifest_save_attempts: int = 5
 
@@ -238,6 +242,7 @@ TEXTS: dict[str, _Kind] = {
     "max_requests_per_second": _or_none(_NUMBER, "none"),
     "lease_seconds": _DURATION,
     "retry_seconds": _DURATION,
+    "conflict_wait_seconds": _DURATION,
     "rename_attempts": _COUNT,
     "manifest_save_attempts": _COUNT,
 }

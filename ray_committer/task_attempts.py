@@ -88,7 +88,7 @@ def task_attempt(
     stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
     number = secrets.randbelow(2**31) if attempt is None else attempt
     task_attempt_id = f"attempt_{stem}_{number}"
-    directory = setup_task(store, job, task_attempt_id)
+    directory, stamp = setup_task(store, job, task_attempt_id)
     running = TaskAttempt(store, job, task_attempt_id, directory)
     try:
         yield running
@@ -100,6 +100,7 @@ def task_attempt(
         job,
         task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
         task_attempt_id=task_attempt_id,
+        stamp=stamp,
         attempts=options.manifest_save_attempts,
     )
     running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import socket
 import time
-import uuid
 from dataclasses import dataclass
 
-from ray_committer.errors import CommitRecordExistsError, SettingsError
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, SettingsError
 from ray_committer.open_job import StorageOptions, attempt_context, open_here, require_destination
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commands import job_command
-from ray_committer.stages.survey_jobs import ABORTING, survey_job
+from ray_committer.stages.find_job import is_noted, read_attempt_state
+from ray_committer.stages.gone_jobs import sweep_gone
+from ray_committer.stages.job_state import read_state
 from ray_committer.stages.vacuum_jobs import Remains, find_remains
 from ray_committer.stores.guarded import GuardedStore
 
 WEEK_SECONDS = 7 * 86_400.0
 LEAST_SECONDS = 3600.0
 _DEFAULTS = CommitOptions()
+_COMMITTED = "it was committed meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class VacuumedJob:
     """A directory below ``$dest/_temporary``, and what became of it.
 
     job_attempt: None for a directory that holds no job attempt.
+    had_ended: it is what was left of a job that was committed or aborted, under the name (`job_id`) that
+        its clean-up gave it.
     files, bytes: all in it, None if nobody looked; `age_seconds`: since the newest of it changed.
     removed: whether it was removed, or would be by a run that is not dry.
     reason: why it was kept, else None; `command`: what finishes a commit or an abort that was begun.
@@ -38,6 +43,7 @@ class VacuumedJob:
     bytes: int | None
     age_seconds: float | None
     removed: bool
+    had_ended: bool = False
     reason: str | None = None
     command: str | None = None
 
@@ -54,7 +60,8 @@ def vacuum_jobs(
 
     Dead is a job without a commit record of which nothing has changed for `older_than_seconds`, at least
     an hour. Nobody can see from the store whether a task still runs: let it be longer than any task
-    computes without writing. A job with a record is never touched. With `dry_run` nothing is removed.
+    computes without writing. A job with a record is never touched. What a clean-up that was stopped has
+    left of a job that had ended is removed however old it is. With `dry_run` nothing is removed.
     """
     if older_than_seconds < LEAST_SECONDS:
         raise SettingsError(
@@ -71,9 +78,10 @@ def vacuum_jobs(
 def _settle(
     store: GuardedStore, dest: str, remains: Remains, now: int, options: CommitOptions, *, dry_run: bool
 ) -> VacuumedJob:
-    reason, newest = remains.kept, remains.newest_milliseconds
+    reason, newest, decided = remains.kept, remains.newest_milliseconds, remains.decided
     if reason is None and not dry_run:
         reason = _remove(store, remains, options)
+        decided = remains.attempt if reason is not None else None
     return VacuumedJob(
         job_id=remains.job_id,
         job_attempt=remains.attempt.number if remains.attempt else None,
@@ -82,31 +90,41 @@ def _settle(
         bytes=remains.bytes,
         age_seconds=None if newest is None else max(0.0, (now - newest) / 1000),
         removed=reason is None,
+        had_ended=remains.is_gone and reason is None,
         reason=reason,
-        command=_command(store, dest, remains),
+        command=_command(store, dest, decided, is_other=decided != remains.attempt),
     )
 
 
 def _remove(store: GuardedStore, remains: Remains, options: CommitOptions) -> str | None:
     """Remove it; the reason if it has to be kept after all."""
+    if remains.gone is not None:
+        return None if sweep_gone(store, remains.gone) else "it is of a job that has not ended"
     if remains.attempt is None:
         remove = store.delete_directory if remains.files else store.remove_empty_directory
         remove(remains.directory)
         return None
+    if not read_attempt_state(store, remains.attempt).exists and is_noted(store, remains.attempt):
+        return _COMMITTED
     context = attempt_context(store, remains.attempt, options)
     try:
-        abort_job(context, nonce=f"{socket.gethostname()}-{uuid.uuid4()}")
+        abort_job(context)
     except CommitRecordExistsError:
-        return "its commit began just now"
+        is_over = read_state(store, remains.attempt) is None
+        return _COMMITTED if is_over else "its commit began just now"
+    except CommitStateUnknownError as e:
+        return str(e)
     finally:
         context.executor.close()
     return None
 
 
-def _command(store: GuardedStore, dest: str, remains: Remains) -> str | None:
-    if remains.decided is None:
+def _command(
+    store: GuardedStore, dest: str, decided: JobAttempt | None, *, is_other: bool
+) -> str | None:
+    """What finishes the commit of an attempt, or its undoing."""
+    seen = read_state(store, decided) if decided is not None else None
+    if decided is None or seen is None:
         return None
-    is_aborting = survey_job(store, remains.decided).state == ABORTING
-    is_other = remains.decided != remains.attempt
-    verb = "abort" if is_aborting else "commit"
-    return job_command(verb, dest, remains.decided, name_attempt=is_other)
+    verb, *words = ("abort", "--undo") if seen.phase is Phase.UNDOING else ("commit",)
+    return job_command(verb, dest, decided, name_attempt=is_other, options=words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 
@@ -12,10 +14,20 @@ from ray_committer.checkup.lines import Line, Verdict
 from ray_committer.checkup.scratch import Scratch
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import join
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions, WarnsOfCosts
+from ray_committer.stores.base import (
+    STATE_SUFFIX,
+    FileStatus,
+    StoredState,
+    StoreOperations,
+    Versions,
+    WarnsOfCosts,
+    delete_version,
+    move_directory,
+)
 
 ROUNDS = 20
 SLOW_SECONDS = 1.0
+DECISIONS, RIVALS = 3, 4
 
 _USE_ANOTHER = "do not commit to this store: a commit could lose or replace files"
 
@@ -174,7 +186,7 @@ def _marks(status: FileStatus) -> dict[str, object]:
 
 
 def _version(scratch: Scratch) -> str:
-    """A rename that is bound to a version leaves any other where it is."""
+    """A rename and a deletion that are bound to a version leave any other where it is."""
     store = scratch.store
     if store.capabilities.versions is Versions.NONE:
         return "the store has no versions; a changed source is found by its time and size"
@@ -185,8 +197,41 @@ def _version(scratch: Scratch) -> str:
         pass
     else:
         raise _WrongError("a rename moved another version than the one that was meant")
+    try:
+        delete_version(store, new.path, old.version)
+    except FileExistsError:
+        pass
+    else:
+        raise _WrongError("a deletion took another version than the one that was meant")
     store.rename(new.path, scratch.at("v/c"), new.version)
     return "another version was refused, the right one moved"
+
+
+def _state(scratch: Scratch) -> str:
+    """Of several changes of one state of a job, made at once, the store makes one."""
+    store, path = scratch.store, scratch.at("state")
+    if store.capabilities.moves_directories:
+        scratch.file(f"new/first{STATE_SUFFIX}", b"")
+        move_directory(store, scratch.at("new"), path)
+        seen = StoredState(f"first{STATE_SUFFIX}")
+    else:
+        seen = store.advance(path, None, f"first{STATE_SUFFIX}")
+    for turn in range(DECISIONS):
+
+        def change(number: int, turn: int = turn, seen: StoredState = seen) -> StoredState | None:
+            with suppress(FileExistsError, FileNotFoundError):
+                return store.advance(path, seen, f"{turn}-{number}{STATE_SUFFIX}")
+            return None
+
+        with ThreadPoolExecutor(RIVALS) as pool:
+            made = [after for after in pool.map(change, range(RIVALS)) if after is not None]
+        if len(made) != 1 or store.read_state(path) != made[0]:
+            raise _WrongError(
+                f"of {RIVALS} changes of one state at once {len(made)} were made",
+                "do not commit to this store: a job could be committed and aborted",
+            )
+        seen = made[0]
+    return f"of {RIVALS} changes of one state at once one was made, {DECISIONS} times"
 
 
 def _listing(scratch: Scratch) -> str:
@@ -266,6 +311,7 @@ LOOKS: tuple[tuple[str, Look], ...] = (
     ("rename makes no parents", _makes_no_parents),
     ("rename keeps identity", _identity),
     ("rename is bound to a version", _version),
+    ("a state changes once", _state),
     ("replace", _replace),
     ("listings", _listing),
     ("delete", _delete),

@@ -1,7 +1,8 @@
-"""``ray-committer abort``: give up a job whose commit has not begun."""
+"""``ray-committer abort``: give up a job whose commit has not begun, or undo one that has."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -16,6 +17,12 @@ from ray_committer.cli.print import count_text, print_result, size_text
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
 @shared.attempt_option
+@click.option(
+    "--undo",
+    is_flag=True,
+    help="Give up a commit that has begun, too: take back the files that it has moved.",
+)
+@shared.allowed_root_option
 @shared.dry_run_option
 @shared.settings(shared.REQUESTS)
 @shared.storage_option
@@ -24,6 +31,8 @@ def abort(
     destination: str,
     job_id: str | None,
     attempt: int | None,
+    undo: bool,
+    allowed_root: tuple[str, ...],
     dry_run: bool,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
@@ -31,24 +40,25 @@ def abort(
 ) -> None:
     """Delete what the tasks of a job wrote.
 
-    Refused, with nothing deleted, once the job's commit has begun.
+    Once the job's commit has begun that is refused, and nothing is deleted, unless --undo is given.
+    With --undo the files that the commit has moved are taken back first. That is refused, too, once all
+    new files are in place and old ones may be gone, and while a process is at work on the commit.
     """
-    options = shared.commit_options(job_attempt=attempt)
+    options = shared.commit_options(job_attempt=attempt, allowed_roots=allowed_root)
+    told = dict(storage_options)
     if dry_run:
-        plan = api.plan_abort(
-            destination, job_id, options=options, storage_options=dict(storage_options)
-        )
-        print_result(output, plan, _plan_lines(plan))
+        plan = api.plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)
+        print_result(output, plan, _plan_lines(plan, undo=undo))
         return
-    deleted = api.abort_job(destination, job_id, options=options, storage_options=dict(storage_options))
+    deleted = api.abort_job(destination, job_id, undo=undo, options=options, storage_options=told)
     what = "the job was aborted" if deleted else "nothing was left to abort"
     value = {"destination": destination, "job_id": job_id, "aborted": deleted}
     print_result(output, value, [f"{destination}: {what}"])
 
 
-def _plan_lines(plan: api.AbortPlan) -> list[str]:
-    return [
-        f"{plan.destination}: job {plan.job_id}, attempt {plan.job_attempt}, would be aborted",
-        f"  {count_text(plan.files, 'file')} of its tasks would be deleted, {size_text(plan.bytes)}",
-        "  nothing was changed",
-    ]
+def _plan_lines(plan: api.AbortPlan, *, undo: bool) -> Iterator[str]:
+    yield f"{plan.destination}: job {plan.job_id}, attempt {plan.job_attempt}, would be aborted"
+    if undo:
+        yield f"  {count_text(plan.moved, 'file')} of its commit would be taken back"
+    yield f"  {count_text(plan.files, 'file')} of its tasks would be deleted, {size_text(plan.bytes)}"
+    yield "  nothing was changed"

@@ -44,12 +44,7 @@ from ray_committer.report.text import report_json, report_lines
     metavar="DIR",
     help="With --mode overwrite, a directory whose files are replaced; default: all of DEST.",
 )
-@click.option(
-    "--allowed-root",
-    multiple=True,
-    metavar="DIR",
-    help="A directory outside of DEST to which the job may have written, or where it replaces files.",
-)
+@shared.allowed_root_option
 @shared.executor_option
 @click.option(
     "--allow-start/--no-allow-start",

@@ -35,7 +35,7 @@ def doctor(
     json: bool,
     **_settings: Any,
 ) -> None:
-    """Try what a commit to DEST rests on, and say what to mend.
+    """Try what a commit to DEST rests on, and say what to fix.
 
     Everything is tried on files of its own in a directory below DEST/_temporary, which is removed
     again. Looked at are the store, the Ray cluster if a commit would use it, and the Spark that is

@@ -64,7 +64,7 @@ def _store_failure(error: OSError) -> tuple[str, str]:
     if isinstance(error, NotADirectoryError):
         return f"{where}: is not a directory", "name the directory that the job wrote to"
     shown = what if where is None else f"{where}: {what}"
-    return shown, "mend that and run the same command"
+    return shown, "fix that and run the same command"
 
 
 def _usage(error: click.UsageError) -> str:

@@ -22,6 +22,12 @@ job_id_option = click.option("--job-id", metavar="ID", help="Which job, if DEST 
 attempt_option = click.option(
     "--attempt", type=click.IntRange(min=0), help="Which attempt of the job, if there are several."
 )
+allowed_root_option = click.option(
+    "--allowed-root",
+    multiple=True,
+    metavar="DIR",
+    help="A directory outside of DEST to which the job may have written, or where it replaces files.",
+)
 executor_option = click.option(
     "--executor",
     type=click.Choice(["auto", "threads", "inline", "ray"]),
@@ -126,6 +132,7 @@ SETTINGS = {
     "worker_start_seconds": "How long a worker may take to start.",
     "shard_files": "The most files that a worker is given at once, or auto.",
     "retry_seconds": "How long a request is repeated that the store throttles or does not answer.",
+    "conflict_wait_seconds": "How long to wait for other commits that must end first.",
     "lease_seconds": "How long a process goes on that cannot ask whether it may.",
     "rename_attempts": "Tries of a rename that failed and proved not to have happened.",
     "summary_directory": "Where summary-JOB.json is written; on the store of DEST.",

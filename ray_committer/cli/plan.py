@@ -14,6 +14,7 @@ from ray_committer.report.amounts import seconds_text
 _STATES = {
     "running": "would move",
     "recorded": "has begun, and would move what is left of",
+    "sealed": "has its new files in place, and would replace what is left of the old ones by",
     "committed": "is committed, and would only be cleaned up, with",
 }
 

@@ -53,6 +53,13 @@ def age_text(seconds: float | None) -> str:
     """How long ago something last changed."""
     if seconds is None:
         return "the store does not tell when it last changed"
+    return f"last changed {ago_text(seconds)}"
+
+
+def ago_text(seconds: float | None) -> str:
+    """How long ago something was, in days from the second on."""
+    if seconds is None:
+        return "at an unknown time"
     if seconds < 2 * _DAY:
-        return f"last changed {seconds_text(seconds)} ago"
-    return f"last changed {seconds // _DAY:,.0f} days ago"
+        return f"{seconds_text(seconds)} ago"
+    return f"{seconds // _DAY:,.0f} days ago"

@@ -111,8 +111,7 @@ def _manifest_lines(path: str, manifest: TaskManifest) -> Iterator[Text | str]:
 
 def _record_lines(path: str, record: CommitRecord) -> Iterator[Text | str]:
     yield path
-    what = "the abort" if record.aborted else "the commit"
-    yield f"  {what} of job {record.job_id}, attempt {record.job_attempt}"
+    yield f"  the commit of job {record.job_id}, attempt {record.job_attempt}"
     began = datetime.fromtimestamp(record.created_milliseconds / 1000, UTC)
     yield f"  begun {began:%Y-%m-%d %H:%M:%S} UTC, mode {record.mode}"
     tasks = count_text(len(record.manifests), "task")

@@ -1,7 +1,8 @@
 """``ray-committer spark-job``: what a Spark driver without Python runs, as a child or as a Ray job.
 
-The request is JSON of the driver's jar. The answer is one line of JSON on standard output, ``{}`` or one
-with ``error``; progress and the report go to standard error, which ends up in the driver's log.
+The request is JSON of the driver's jar. The answer is one line of JSON on standard output: ``{}``, or an
+object with the job's ``stamp``, why it was ``kept``, or an ``error``. Progress and the report go to
+standard error, which ends up in the driver's log.
 """
 
 from __future__ import annotations
@@ -28,15 +29,26 @@ Action = Callable[[CommitHandler, str], str]
 
 @click.group("spark-job")
 def spark_job() -> None:
-    """Set up or commit a job for a Spark driver without Python, which starts this by itself."""
+    """Set up, commit or abort a job for a Spark driver without Python, which starts this by itself."""
+
+
+_inline = click.option(
+    "--inline", metavar="TEXT", help="The request, compressed; default: standard input."
+)
 
 
 @spark_job.command()
-@click.option("--inline", metavar="TEXT", help="The request, compressed; default: standard input.")
+@_inline
 def setup(inline: str | None) -> None:
     """Set up a job before its tasks run."""
-    read = _stdin if inline is None else lambda: _decompressed(inline)
-    _run(lambda handler, text: handler.setupJob(text), read)
+    _run(lambda handler, text: handler.setupJob(text), _small_request(inline))
+
+
+@spark_job.command()
+@_inline
+def abort(inline: str | None) -> None:
+    """Abort a job that has failed, unless its commit is recorded."""
+    _run(lambda handler, text: handler.abortJob(text), _small_request(inline))
 
 
 @spark_job.command()
@@ -45,6 +57,10 @@ def commit(request: str | None) -> None:
     """Commit a job whose tasks are done."""
     read = _stdin if request is None else lambda: api.read_text(request)
     _run(lambda handler, text: handler.commitJob(text), read)
+
+
+def _small_request(inline: str | None) -> Callable[[], str]:
+    return _stdin if inline is None else lambda: _decompressed(inline)
 
 
 def _stdin() -> str:

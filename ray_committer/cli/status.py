@@ -11,14 +11,17 @@ from rich.text import Text
 from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
-from ray_committer.cli.print import age_text, count_text, print_result, size_text
+from ray_committer.cli.print import age_text, ago_text, count_text, print_result, size_text
 
 _MEANING = {
     "running": ("undecided: its tasks may run still, or the application has died", ""),
-    "recorded": ("its commit has begun and not ended; run again, its application doubles rows", "red"),
+    "recorded": ("recorded: its commit has begun; run again, its application doubles rows", "red"),
+    "sealed": ("sealed: all its files are in place; data that it replaces may be gone", "red"),
     "committed": ("committed; its clean-up has not ended", "yellow"),
-    "aborting": ("its abort has begun and not ended", "yellow"),
+    "undoing": ("undoing: its commit is being given up; some of its files may be visible", "red"),
+    "aborting": ("aborting: its abort has begun and not ended", "yellow"),
 }
+_COMMITTING = ("recorded", "sealed")
 
 
 @click.command(cls=Command)
@@ -40,8 +43,10 @@ def status(
 ) -> None:
     """List the jobs in DEST/_temporary: tasks, files, bytes, age, and how far each commit got.
 
-    That costs four requests a job. Files and bytes of a job without a commit record are estimated by
-    its largest manifest then, and which files a commit has moved is not known: for that see --exact.
+    Of a commit that has begun it says which process began it, when, whether that process is at work
+    still, and which command goes on. That costs a few requests a job. Files and bytes of a job without
+    a commit record are estimated by its largest manifest then, and which files a commit has moved is
+    not known: for that see --exact.
     """
     jobs = api.list_jobs(
         destination,
@@ -59,15 +64,29 @@ def _lines(destination: str, jobs: list[api.JobSummary]) -> Iterator[Text | str]
         named = job.job_attempt or ids.count(job.job_id) > 1
         yield Text(f"{job.job_id}, attempt {job.job_attempt}" if named else job.job_id, style="bold")
         meaning, style = _MEANING[job.state]
-        yield Text(f"  {meaning}", style=style)
+        yield Text(f"  {meaning}", style="" if job.is_alive else style)
         yield f"  {_amounts(job)}; {age_text(job.age_seconds)}"
-        if job.left is not None and job.state == "recorded":
+        if job.left is not None and job.state in _COMMITTING:
             yield f"  {count_text(job.left, 'file')} still to be moved"
+        if job.committer is not None and job.state != "undoing":
+            yield f"  {_committer(job)}"
         if job.problem is not None:
             yield Text(f"  {job.problem}", style="red")
-        if job.command is not None:
-            yield f"  finish it: {job.command}"
+        yield from _commands(job)
     yield from _notes(jobs)
+
+
+def _committer(job: api.JobSummary) -> str:
+    """Who began the commit, and whether to wait for it."""
+    begun = f"begun {ago_text(job.begun_seconds)} by {job.committer}"
+    return f"{begun}, which is at work: wait for it" if job.is_alive else f"{begun}, which has stopped"
+
+
+def _commands(job: api.JobSummary) -> Iterator[str]:
+    if job.command is not None:
+        yield f"  {'if it stops, finish it' if job.is_alive else 'finish it'}: {job.command}"
+    if job.undo_command is not None:
+        yield f"  or give it up: {job.undo_command}"
 
 
 def _amounts(job: api.JobSummary) -> str:
@@ -80,7 +99,7 @@ def _notes(jobs: list[api.JobSummary]) -> Iterator[str]:
     """What was not looked at, since it costs requests for each task, and what can be done."""
     if any(job.is_estimate for job in jobs):
         yield "about: by the largest manifest of the job; --exact reads them all"
-    if any(job.state == "recorded" and job.left is None for job in jobs):
-        yield "how many files are moved already is told by --exact"
+    if any(job.state in _COMMITTING and job.left is None for job in jobs):
+        yield "--exact counts the files that are still to be moved"
     if any(job.state == "running" for job in jobs):
         yield "undecided: `commit --expect-tasks N` if all tasks are done; `abort` gives it up"

@@ -38,7 +38,8 @@ def vacuum(
     """Remove what dead jobs left in DEST/_temporary.
 
     Dead is a job without a commit record, nothing of which has changed for the time of --older-than. A
-    job whose commit has begun is kept, and the command named that finishes it.
+    job whose commit has begun is kept, and the command named that finishes it. What a clean-up that was
+    stopped has left of an ended job (.gone-*) is removed however old it is.
     """
     jobs = api.vacuum_jobs(
         destination,
@@ -51,12 +52,14 @@ def vacuum(
 
 
 def _lines(destination: str, jobs: list[api.VacuumedJob], *, dry_run: bool) -> Iterator[Text | str]:
-    removed = [job for job in jobs if job.removed]
+    still = [job for job in jobs if not job.had_ended]
+    removed = [job for job in still if job.removed]
     what = "would be removed" if dry_run else "removed"
-    yield f"{destination}: {len(removed)} of {count_text(len(jobs), 'job')} {what}"
+    yield f"{destination}: {len(removed)} of {count_text(len(still), 'job')} {what}"
     for job in jobs:
         named = job.job_id if not job.job_attempt else f"{job.job_id}, attempt {job.job_attempt}"
-        yield Text(f"{named}: {what if job.removed else f'kept, {job.reason}'}")
+        rest = ", the rest of a job that had ended" if job.had_ended else ""
+        yield Text(f"{named}: {what}{rest}" if job.removed else f"{named}: kept, {job.reason}")
         if job.files is not None:
             amount = f"{count_text(job.files, 'file')}, {size_text(job.bytes)}"
             yield f"  {amount}; {age_text(job.age_seconds)}"

@@ -46,14 +46,12 @@ def choose_executor(
     *,
     open_here: OpenResources,
     open_elsewhere: OpenResources,
-    commit_key: str,
     renames_are_local: bool,
     estimate_files: Callable[[], int],
 ) -> Choice:
     """Open the executor called `name`, or one on a pool; the caller closes it.
 
     `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
-    `commit_key` identifies the commit in the cluster: a second one with it is refused.
     """
     pool: Any = None
     reason = "asked for"
@@ -67,7 +65,7 @@ def choose_executor(
     if name == "ray":
         from ray_committer.executors.ray.executor import RayExecutor
 
-        return Choice(RayExecutor(open_elsewhere, options, commit_key=commit_key, pool=pool), reason)
+        return Choice(RayExecutor(open_elsewhere, options, pool=pool), reason)
     limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
         return Choice(InlineExecutor(open_here, limit), reason)

@@ -1,19 +1,27 @@
-"""What an abort would delete."""
+"""What an abort would delete, and what giving up a commit would take back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_committer.open_job import StorageOptions, open_job
+from ray_committer.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import refuse_decided
+from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths
+from ray_committer.stages.survey_jobs import survey_exactly
+from ray_committer.stages.undo_job import refuse_alive, refuse_sealed
 
 _DEFAULTS = CommitOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class AbortPlan:
-    """What an abort would delete: `files` and `bytes` of a job attempt's tasks, and its manifests."""
+    """What an abort would delete: `files` and `bytes` of a job attempt's tasks, and its manifests.
+
+    moved: files that a recorded commit has moved, and that would be taken back; None if it is not known
+        how many are left of an undo that was begun.
+    """
 
     destination: str
     job_id: str
@@ -21,24 +29,29 @@ class AbortPlan:
     directory: str
     files: int
     bytes: int
+    moved: int | None = 0
 
 
 def plan_abort(
     dest: str,
     job_id: str | None = None,
     *,
+    undo: bool = False,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> AbortPlan:
     """List what an abort would delete, without changing anything.
 
-    `CommitRecordExistsError` where the abort would be refused, since the job's commit has begun.
+    `CommitRecordExistsError` where the abort would be refused, since the job's commit has begun; with
+    `undo` once old data may be gone, and `CommitterBusyError` while a process is at work on it.
     """
     with open_job(
         dest, job_id, executor="inline", options=options, storage_options=storage_options
     ) as found:
         context, job = found.context, found.context.job
-        refuse_decided(context, found.state)
+        moved = _moved(found) if undo else 0
+        if not undo:
+            refuse_decided(context, found.state.phase)
         files = context.store.list_files(job.tasks)
         return AbortPlan(
             destination=job.destination,
@@ -47,4 +60,21 @@ def plan_abort(
             directory=job.directory,
             files=len(files),
             bytes=sum(file.size for file in files),
+            moved=moved,
         )
+
+
+def _moved(job: OpenJob) -> int | None:
+    """How many files would be taken back: those of the record that are not where a task wrote them."""
+    context, seen = job.context, job.state.seen
+    if seen is None or seen.phase in UNDECIDED or seen.phase is Phase.ABORTED:
+        return 0
+    refuse_sealed(context, seen.phase)
+    record = load_commit_record(context, seen.state)
+    refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
+    if seen.phase is not Phase.RECORDED:
+        return None
+    refuse_alive(context)
+    now, threads = context.now_milliseconds(), context.options.threads
+    left = survey_exactly(context.store, context.job, now, threads=threads).left
+    return None if left is None else record.files - left

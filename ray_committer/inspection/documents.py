@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from ray_committer.errors import JobNotFoundError
+from ray_committer.errors import JobNotFoundError, ManifestError
 from ray_committer.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
-from ray_committer.protocol.paths import COMMIT_POINT, COMMIT_RECORD, MANIFEST_SUFFIX, SUCCESS, join
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, SUCCESS, join
 from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stores.registry import destination_url
@@ -77,12 +77,14 @@ def read_document(
 
 def decode_document(data: bytes, path: str) -> Document:
     """Tell by its content what the file at `path` is, and parse it."""
-    if not data.strip() and not path.endswith((MANIFEST_SUFFIX, COMMIT_RECORD, COMMIT_POINT)):
-        return Document(path, DocumentKind.EMPTY_SUCCESS, data)
+    if not data.strip():
+        if path.rpartition("/")[2] == SUCCESS:
+            return Document(path, DocumentKind.EMPTY_SUCCESS, data)
+        raise ManifestError(f"{path}: is empty, which no file of a job is; look for who wrote it")
     fields = _fields(data)
     if path.endswith(MANIFEST_SUFFIX) or "type" in fields:
         return Document(path, DocumentKind.MANIFEST, data, manifest=decode_manifest(data, path))
-    if path.endswith((COMMIT_RECORD, COMMIT_POINT)) or "nonce" in fields:
+    if "nonce" in fields:
         return Document(path, DocumentKind.RECORD, data, record=decode_record(data, path))
     return Document(path, DocumentKind.SUCCESS, data, success=decode_success(data, path))
 

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ray_committer.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.commands import job_command
 from ray_committer.stages.find_job import list_job_directories
-from ray_committer.stages.survey_jobs import (
-    ABORTING,
-    COMMITTED,
-    RECORDED,
-    Survey,
-    survey_exactly,
-    survey_job,
-)
+from ray_committer.stages.survey_jobs import Survey, survey_exactly, survey_job
 
 _DEFAULTS = CommitOptions()
-_VERBS = {RECORDED: "commit", COMMITTED: "commit", ABORTING: "abort"}
+_UNDO = ("abort", "--undo")
+_VERBS = {
+    Phase.RECORDED: ("commit",),
+    Phase.SEALED: ("commit",),
+    Phase.COMMITTED: ("commit",),
+    Phase.UNDOING: _UNDO,
+    Phase.ABORTED: ("abort",),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
     """A job attempt below ``$dest/_temporary``.
 
-    state: "running" without a commit record, whether or not a task still runs; "recorded" once its
-        commit has begun; "committed" if only clean-up is left; "aborting" if its abort has begun.
+    state: "running" while nothing is decided, whether or not a task still runs; "recorded" once its
+        commit has begun; "sealed" once old files go; "committed" if only clean-up is left; "undoing" if
+        its commit is being given up; "aborting" if its abort has begun.
+    committer: the process that is, or was, at work on its commit, since `begun_seconds` ago;
+        `is_alive` tells whether it is at work still.
     manifests: the tasks that have committed; of a job with a record, those that count.
     files, bytes: what these have written; `is_estimate` tells that it is one. None if it is not known.
     left: files that a commit has still to move; None if nobody has looked.
@@ -36,6 +42,7 @@ class JobSummary:
         not tell. What a running task writes is not looked at.
     problem: why one of its files could not be read; the numbers are then not to be relied on.
     command: the command that finishes what was begun; None if nothing was.
+    undo_command: the command that gives a commit up that was recorded; None where that is refused.
     """
 
     job_id: str
@@ -48,8 +55,12 @@ class JobSummary:
     is_estimate: bool = False
     left: int | None = None
     age_seconds: float | None = None
+    committer: str | None = None
+    is_alive: bool = False
+    begun_seconds: float | None = None
     problem: str | None = None
     command: str | None = None
+    undo_command: str | None = None
 
 
 def list_jobs(
@@ -61,9 +72,9 @@ def list_jobs(
 ) -> list[JobSummary]:
     """The jobs below ``$dest/_temporary``, by id and attempt.
 
-    Costs up to two listings and one read a job attempt. With `exact` every manifest is read instead of
-    estimated by, and of a job whose commit has begun the files are counted that it has still to move:
-    a read, and then a listing, a task, `options.threads` at once.
+    Costs some listings and two or three reads per job attempt. With `exact` every manifest is read, and
+    of a job whose commit has begun the files are counted that it has still to move: a read and a
+    listing per task, `options.threads` at once.
 
     >>> [(job.job_id, job.state, job.manifests) for job in list_jobs(dest)]
     [('job_1', 'running', 2)]
@@ -71,21 +82,22 @@ def list_jobs(
     store, destination = open_here(dest, options, storage_options)
     require_destination(store, destination)
     now = time.time()
+    milliseconds = round(now * 1000)
     found = []
     for job in list_job_directories(store, destination):
         for attempt in job.attempts:
             survey = (
-                survey_exactly(store, attempt, threads=options.threads)
+                survey_exactly(store, attempt, milliseconds, threads=options.threads)
                 if exact
-                else survey_job(store, attempt)
+                else survey_job(store, attempt, milliseconds)
             )
             found.append(_summary(dest, attempt, survey, now, several=len(job.attempts) > 1))
     return found
 
 
 def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, several: bool) -> JobSummary:
-    newest = survey.newest_milliseconds
-    verb = _VERBS.get(survey.state)
+    owner, is_recorded = survey.owner, survey.phase is Phase.RECORDED
+    command = partial(_command, dest, attempt, several=several)
     return JobSummary(
         job_id=attempt.job_id,
         job_attempt=attempt.number,
@@ -96,7 +108,25 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         bytes=survey.bytes,
         is_estimate=survey.is_estimate,
         left=survey.left,
-        age_seconds=None if newest is None else max(0.0, now - newest / 1000),
+        age_seconds=_since(now, survey.newest_milliseconds),
+        committer=f"process {owner.process} on {owner.host}" if owner else None,
+        is_alive=survey.is_alive,
+        begun_seconds=_since(now, survey.begun_milliseconds),
         problem=survey.problem,
-        command=job_command(verb, dest, attempt, name_attempt=several) if verb else None,
+        command=command(_VERBS.get(survey.phase)),
+        undo_command=command(_UNDO if is_recorded and not survey.is_alive else None),
     )
+
+
+def _command(
+    dest: str, attempt: JobAttempt, words: Sequence[str] | None, *, several: bool
+) -> str | None:
+    if words is None:
+        return None
+    verb, *options = words
+    return job_command(verb, dest, attempt, name_attempt=several, options=options)
+
+
+def _since(now: float, milliseconds: int | None) -> float | None:
+    """Seconds since then; a clock that is ahead of this one counts as now."""
+    return None if milliseconds is None else max(0.0, now - milliseconds / 1000)

@@ -8,15 +8,18 @@ from functools import partial
 from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import entries
+from ray_committer.stages.job_state import Seen
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
-from ray_committer.stages.preflight import preflight
+from ray_committer.stages.preflight import look_at_data, preflight
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_aborted
 from ray_committer.stages.worker import Worker
 
 FIRST = 10
-_FIXED_REQUESTS = 12
+_FIXED_REQUESTS = 21
+"""Looks for the job and at others, the state and what belongs to it, ``_SUCCESS``, and the clean-up."""
 _DEFAULTS = CommitOptions()
 
 
@@ -33,8 +36,8 @@ class PlannedRename:
 class JobPlan:
     """What a commit would do: counts, bytes, and whether an earlier run has begun it.
 
-    state: "running" if nothing has begun; "recorded" if an earlier run has, so that some of it is done
-        already; "committed" if only clean-up is left.
+    state: "running" if nothing has begun; "recorded" or "sealed" if an earlier run has, so that some of
+        it is done already; "committed" if only clean-up is left.
     directories: leaf directories of the output; `first_directories` are the first by name.
     replaced: old files that are removed.
     first_renames: the first in the order of the manifests.
@@ -79,25 +82,28 @@ def plan_job(
         dest, job_id, executor="threads", options=options, storage_options=storage_options
     ) as job:
         state = existing_state(job)
-        if state.has_commit_point:
-            done = load_commit_record(job.context, committed=True).manifests
-            return _plan(job.context, "committed", done, requests=_FIXED_REQUESTS)
-        record = load_commit_record(job.context, committed=False) if state.has_record else None
-        return _plan_renames(job, record, first)
+        seen = state.seen
+        record = load_commit_record(job.context, seen.state) if seen and seen.state.record else None
+        if record is not None and state.phase is Phase.COMMITTED:
+            return _plan(job.context, "committed", record.manifests, requests=_FIXED_REQUESTS)
+        return _plan_renames(job, seen, record, first)
 
 
-def _plan_renames(job: OpenJob, record: CommitRecord | None, first: int) -> JobPlan:
+def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, first: int) -> JobPlan:
     context = job.context
-    if record is not None:
-        refuse_aborted(context, record)
+    if seen is not None:
+        refuse_aborted(context, seen.phase)
     allowed = tuple(record.allowed_roots) if record else job.allowed_roots
     roots = (context.job.destination, *allowed)
-    loaded = load_manifests(context, record, roots, changes_nothing=True)
-    old = record or preflight(context, loaded, job.replaced_roots)
+    stamp = seen.state.stamp if seen else UNSTAMPED
+    loaded = load_manifests(context, record, roots, stamp=stamp, changes_nothing=True)
+    if record is None:
+        preflight(context, loaded)
+    old = record or look_at_data(context, loaded, job.replaced_roots)
     directories = context.executor.directories.plan()
     return _plan(
         context,
-        "recorded" if record else "running",
+        seen.phase.value if seen and record else "running",
         list(loaded.manifests),
         directories=directories,
         replaced=len(old.replaced),
@@ -108,13 +114,16 @@ def _plan_renames(job: OpenJob, record: CommitRecord | None, first: int) -> JobP
 
 
 def _requests(context: JobContext, loaded: LoadedManifests, directories: int, replaced: int) -> int:
-    """Renames, reads and clean-up of each task, directories, and what a commit makes once."""
-    tasks, store = len(loaded.manifests), context.store.capabilities
-    made = directories if store.has_directories else 0
+    """Renames, reads and listings of each task and directory, and what a commit makes once."""
+    store = context.store.capabilities
     validates = context.options.validate
     if validates is None:
         validates = store.listing_is_cheap
-    return loaded.files + 2 * tasks + made + replaced + directories * validates + _FIXED_REQUESTS
+    a_task = 2 + (not store.moves_directories)  # its manifest, its files, and a copy
+    a_directory = store.has_directories + store.listing_is_cheap + validates
+    above = context.job.destination.count("/")
+    moved = loaded.files + replaced
+    return moved + a_task * len(loaded.manifests) + a_directory * directories + above + _FIXED_REQUESTS
 
 
 def _first_renames(
@@ -132,7 +141,7 @@ def _first_renames(
 
 def _renames_of(worker: Worker, ref: ManifestRef, *, limit: int) -> list[PlannedRename]:
     """Work: the first renames of one manifest."""
-    manifest = worker.recorded_manifest(ref)
+    manifest = worker.recorded(ref).manifest
     moved = entries(manifest, worker.store.spec, 0, limit)
     return [PlannedRename(one.source, one.dest, one.expected.size) for one in moved]
 

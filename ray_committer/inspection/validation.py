@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ray_committer.errors import JobNotFoundError, ManifestError, ValidationError
+from ray_committer.errors import JobGoneError, JobNotFoundError, ManifestError, ValidationError
 from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_here, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import SUCCESS, join
+from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.commands import commit_command
+from ray_committer.stages.job_state import Seen
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
@@ -56,7 +58,8 @@ def validate_job(
     """Compare the destination with the job's manifests, or with ``_SUCCESS`` once they are gone.
 
     `ValidationError` names what differs, or says that the job is not committed yet. Manifests are there
-    until the clean-up, so after a commit without one (`CommitOptions.cleanup`).
+    until the clean-up, so after a commit without one (`CommitOptions.cleanup`). `JobGoneError` if the
+    job is named and neither it nor a ``_SUCCESS`` of its own is there.
 
     >>> import ray_committer
     >>> report = ray_committer.commit_job(dest, "job_1")
@@ -70,30 +73,35 @@ def validate_job(
             dest, job_id, executor="threads", options=options, storage_options=storage_options
         ) as job:
             state = existing_state(job)
-            if state.has_commit_point and state.has_manifests:
-                return _by_manifests(job)
-            if state.has_record:
+            if state.seen is not None and state.phase is Phase.COMMITTED:
+                return _by_manifests(job, state.seen)
+            if state.phase in (Phase.RECORDED, Phase.SEALED):
                 raise ValidationError(
                     f"{job.context.job.directory}: the commit of this job has not ended; finish it "
                     f"with: {commit_command(job.context.store.spec, job.context.job)}"
                 )
-            if not state.has_commit_point:
-                raise ValidationError(
-                    f"{job.context.job.directory}: this job is not committed; commit it first"
-                )
-    except JobNotFoundError:
-        pass
+            raise ValidationError(
+                f"{job.context.job.directory}: this job is not committed; commit it first"
+            )
+    except JobNotFoundError as e:
+        if isinstance(e, JobGoneError) and not _is_success(store, destination):
+            raise
     return _by_success(store, destination, job_id)
 
 
-def _by_manifests(job: OpenJob) -> Validation:
+def _by_manifests(job: OpenJob, seen: Seen) -> Validation:
     context = job.context
-    record = load_commit_record(context, committed=True)
-    load_manifests(context, record, (context.job.destination, *record.allowed_roots))
+    record = load_commit_record(context, seen.state)
+    roots = (context.job.destination, *record.allowed_roots)
+    load_manifests(context, record, roots, stamp=seen.state.stamp)
     compared = validate_renamed_files(context, record.manifests)
     return Validation(
         context.job.destination, context.job.job_id, Evidence.MANIFESTS, compared, record.files
     )
+
+
+def _is_success(store: StoreOperations, destination: str) -> bool:
+    return store.get_status(join(destination, SUCCESS)) is not None
 
 
 def _by_success(store: StoreOperations, destination: str, job_id: str | None) -> Validation:
@@ -112,7 +120,7 @@ def _by_success(store: StoreOperations, destination: str, job_id: str | None) ->
             f"destination with what the job was to write"
         )
     if job_id not in (None, success.job_id):
-        raise JobNotFoundError(
+        raise JobGoneError(
             f"{path}: is of job {success.job_id}, not of {job_id}, of which nothing is left; a later "
             f"job may have written there"
         )

@@ -64,6 +64,16 @@ class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     iostatistics: IOStatistics | None = None
 
 
+STAMP = "ray_committer.stamp"
+"""The key in `extra_data` of the stamp that set-up gave the job; Hadoop keeps what it does not know."""
+
+
+def stamp_of(manifest: TaskManifest) -> str | None:
+    """The stamp of the job that the manifest was written for; None if its writer knew none."""
+    stamp = (manifest.extra_data or {}).get(STAMP)
+    return stamp if isinstance(stamp, str) else None
+
+
 _DECODER = msgspec.json.Decoder(TaskManifest, strict=False)
 
 

@@ -7,17 +7,22 @@ Source: Hadoop ``ManifestCommitterSupport`` and ``ManifestCommitterConstants``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ray_committer.errors import PathError
 
 TEMPORARY = "_temporary"
 SUCCESS = "_SUCCESS"
 MANIFESTS = "manifests"
+FROZEN = "frozen"
 TASKS = "tasks"
-COMMIT_RECORD = "_COMMIT.json"
-COMMIT_POINT = "_COMMITTED"
-REPLACES_DATA = "_REPLACES_DATA"
+STATE = "state"
+UNDONE = "undone"
+CURRENT = "current"
+CONTENT_SUFFIX = ".json"
+"""How what belongs to states is named."""
+HEARTBEAT = f"heartbeat{CONTENT_SUFFIX}"
+GONE_PREFIX = ".gone-"
 MANIFEST_SUFFIX = "-manifest.json"
 DOCUMENTED_PREFIX = "manifest_"
 
@@ -48,17 +53,34 @@ class JobAttempt:
         return join(self.directory, TASKS)
 
     @property
-    def commit_record(self) -> str:
-        return join(self.directory, COMMIT_RECORD)
+    def frozen(self) -> str:
+        """Where the manifests are once no task can add one: they, or copies of them."""
+        return join(self.directory, FROZEN)
 
     @property
-    def commit_point(self) -> str:
-        return join(self.directory, COMMIT_POINT)
+    def state(self) -> str:
+        """The directory of the job's state and of what belongs to it."""
+        return join(self.directory, STATE)
 
     @property
-    def replaces_data(self) -> str:
-        """The mark of a job that was set up to replace data; its file is empty."""
-        return join(self.directory, REPLACES_DATA)
+    def heartbeat(self) -> str:
+        """What the committer that is at work writes now and then."""
+        return join(self.state, HEARTBEAT)
+
+    def content(self, nonce: str) -> str:
+        """What belongs to the state with this nonce: a declaration, or a commit record."""
+        return join(self.state, nonce + CONTENT_SUFFIX)
+
+    def gone(self, nonce: str) -> JobAttempt:
+        """This attempt under the name that it gets before it is removed, where no process looks for
+        it.
+        """
+        return replace(self, directory=join(self.temporary, GONE_PREFIX + nonce))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is under such a name."""
+        return self.directory.rpartition("/")[2].startswith(GONE_PREFIX)
 
     @property
     def success(self) -> str:

@@ -1,19 +1,26 @@
 """The commit record: the decision, saved before the first visible change, of what the job *is*.
 
 From then on only the manifests that it names are committed, byte for byte; whoever runs the commit
-again finishes this record. The commit point is the same file under another name, reached by one
-atomic rename, so a job is at every moment exactly one of: undecided, recorded, committed.
+again finishes this record. Before it stands a declaration: what the job wants to write, for those who
+would be in its way to see.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
 from ray_committer.errors import ManifestError
+from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.state import UNSTAMPED
 
 RECORD_VERSION = 1
+
+_Document = TypeVar("_Document", bound=msgspec.Struct)
+_Versioned = TypeVar("_Versioned", "CommitRecord", "Declaration")
 
 
 class ConflictMode(StrEnum):
@@ -27,8 +34,8 @@ class ConflictMode(StrEnum):
 class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """One manifest of the job: its file `name`, `size` in bytes and `digest`, and what it holds.
 
-    `task_attempt_directory` is None if it is the one that the task attempt's id tells; `identities` is
-    the digest of its sidecar, if the store needs one.
+    `task_attempt_directory` is None if it is the one that the task attempt's id tells; `sidecar` is the
+    digest of the copy with the versions of its files, if the store needs one.
     """
 
     name: str
@@ -38,7 +45,7 @@ class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: int
     task_attempt_id: str | None = None
     task_attempt_directory: str | None = None
-    identities: str | None = None
+    sidecar: str | None = None
 
 
 class ReplacedFile(msgspec.Struct, frozen=True):
@@ -48,16 +55,62 @@ class ReplacedFile(msgspec.Struct, frozen=True):
     size: int
     modified_milliseconds: int | None = None
     etag: str | None = None
+    version: str | None = None
 
 
-class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``_COMMIT.json``; all paths are decoded paths of the destination's store."""
+class Owner(msgspec.Struct, frozen=True):
+    """Who runs a commit: a process by its number and start, on a machine since it was booted; and which
+    of its runs it is."""
+
+    host: str
+    boot: str
+    process: int
+    started: int
+    run: str
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a job writes and, of that, what nobody else may write meanwhile: directories."""
+
+    writes: list[str]
+    excludes: list[str] = []
+
+    def hinders(self, other: Claim) -> bool:
+        """Whether the two jobs cannot be committed at once."""
+        return _overlap(self.excludes, other.writes) or _overlap(other.excludes, self.writes)
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What belongs to a declared state; all paths are decoded paths of the destination's store."""
 
     version: int = RECORD_VERSION
     nonce: str
     job_id: str
     job_attempt: int
     created_milliseconds: int
+    owner: Owner
+    claim: Claim
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life of the committer that is at work."""
+
+    owner: Owner
+    at_milliseconds: int
+    files: int = 0
+
+
+class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What belongs to a recorded state; all paths are decoded paths of the destination's store."""
+
+    version: int = RECORD_VERSION
+    nonce: str
+    stamp: str = UNSTAMPED
+    job_id: str
+    job_attempt: int
+    created_milliseconds: int
+    owner: Owner
+    claim: Claim
     manifests: list[ManifestRef]
     expected_tasks: int | None = None
     mode: ConflictMode = ConflictMode.APPEND
@@ -67,8 +120,6 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     allowed_roots: list[str] = []
     mark_success: bool = True
     durable: bool = False
-    aborted: bool = False
-    """The decision was to abort: nothing of the job may ever be committed."""
 
     @property
     def files(self) -> int:
@@ -79,22 +130,45 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
         return sum(manifest.bytes for manifest in self.manifests)
 
 
-def encode_record(record: CommitRecord) -> bytes:
-    """Return the record as JSON; on one line, since it may name 100,000 manifests."""
-    return msgspec.json.encode(record)
+def encode(document: CommitRecord | Declaration | Heartbeat) -> bytes:
+    """Return it as JSON; on one line, since a record may name 100,000 manifests."""
+    return msgspec.json.encode(document)
 
 
 def decode_record(data: bytes, path: str) -> CommitRecord:
     """Parse a commit record; `ManifestError` if this version cannot have written it."""
+    return _decode(data, CommitRecord, path)
+
+
+def decode_claim(data: bytes, path: str) -> Declaration:
+    """Parse a declaration, or of a commit record what it has in common with one."""
+    return _decode(data, Declaration, path)
+
+
+def decode_heartbeat(data: bytes, path: str) -> Heartbeat:
+    """Parse a heartbeat."""
+    return _parse(data, Heartbeat, path)
+
+
+def _decode(data: bytes, kind: type[_Versioned], path: str) -> _Versioned:
+    document = _parse(data, kind, path)
+    if document.version != RECORD_VERSION:
+        raise ManifestError(
+            f"{path}: is a commit record of version {document.version}; "
+            f"finish it with the release of ray-committer that wrote it"
+        )
+    return document
+
+
+def _parse(data: bytes, kind: type[_Document], path: str) -> _Document:
     try:
-        record = msgspec.json.decode(data, type=CommitRecord)
+        return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(
             f"{path}: is no commit record that this version reads: {e}; nothing was changed"
         ) from e
-    if record.version != RECORD_VERSION:
-        raise ManifestError(
-            f"{path}: is a commit record of version {record.version}; "
-            f"finish it with the release of ray-committer that wrote it"
-        )
-    return record
+
+
+def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether a directory of one is, or is above or below, one of the other."""
+    return any(a == b or is_inside(a, b) or is_inside(b, a) for a in some for b in others)

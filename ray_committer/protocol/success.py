@@ -18,6 +18,8 @@ from ray_committer.protocol.iostatistics import IOStatistics
 SUCCESS_NAME = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 COMMITTER_NAME = "ray_committer"
 MAX_FILENAMES = 100
+ATTEMPT = "attempt"
+"""The number of the job's attempt, in the diagnostics of one of ours."""
 
 
 class SuccessData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

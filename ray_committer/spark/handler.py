@@ -1,4 +1,4 @@
-"""What Spark's driver asks for when a job begins and when its tasks are done.
+"""What Spark's driver asks for when a job begins, when its tasks are done, and when it has failed.
 
 Requests and answers are JSON text. An error is answered, not raised: exceptions that cross Py4J arrive
 as a traceback, and the user of a failed ``df.write`` should read one sentence.
@@ -19,7 +19,7 @@ import msgspec
 from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -46,7 +46,7 @@ class _Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
-    """A request of either kind; the lists are only in that of a commit."""
+    """A request of any kind; the lists are only in that of a commit."""
 
     job_id: str
     job_attempt: int
@@ -89,13 +89,23 @@ class CommitHandler:
         self.commits = 0
 
     def setupJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
-        """Set up the job where this driver's store is, before any task runs."""
+        """Set up the job where this driver's store is, before any task runs; answers its stamp."""
         return self._answer(self._setup, request_json)
 
     def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Commit the job, or only record it if it is to be finished later."""
         self.commits += 1
         return self._answer(self._commit, request_json)
+
+    def abortJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
+        """Abort the job, unless its commit is recorded: then the answer says what finishes it.
+
+        What the job failed of stays `last_error`.
+        """
+        failure = self.last_error
+        answer = self._answer(self._abort, request_json)
+        self.last_error = failure or self.last_error
+        return answer
 
     def cancel(self) -> None:
         """Cancel the commits that are running now."""
@@ -104,17 +114,17 @@ class CommitHandler:
         for token in running:
             token.cancel()
 
-    def _answer(self, action: Callable[[_Request], None], request_json: str) -> str:
+    def _answer(self, action: Callable[[_Request], dict[str, str]], request_json: str) -> str:
         try:
-            action(msgspec.json.decode(request_json, type=_Request))
+            answer = action(msgspec.json.decode(request_json, type=_Request))
         except Exception as e:  # noqa: BLE001 - every error is the answer
             _log.warning("Spark's request failed", exc_info=True)
             self.last_error = e
             return msgspec.json.encode({"error": str(e) or type(e).__name__}).decode()
         self.last_error = None
-        return "{}"
+        return msgspec.json.encode(answer).decode()
 
-    def _setup(self, request: _Request) -> None:
+    def _setup(self, request: _Request) -> dict[str, str]:
         self._settings.check_ready()
         if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
             raise StoreRefusedError(
@@ -123,15 +133,18 @@ class CommitHandler:
             )
         conf = self._settings.configuration(request.job_id)
         self._say_once(ignored_keys(conf.settings))
+        stamps: list[str] = []
         api.setup_job(
             request.dest,
             request.job_id,
             options=setup_options(request, self._options(request, conf)),
             storage_options=storage_options(request.dest, conf, self._settings.storage_options),
             on_warning=lambda text: _log.warning("%s", text),
+            on_stamp=stamps.append,
         )
+        return {"stamp": stamps[0]}
 
-    def _commit(self, request: _Request) -> None:
+    def _commit(self, request: _Request) -> dict[str, str]:
         conf = self._settings.configuration(request.job_id)
         common: dict[str, Any] = {
             "executor": self._settings.executor,
@@ -141,6 +154,20 @@ class CommitHandler:
         with self._progress(request.dest) as on_event:
             common["on_event"] = on_event
             self._record_or_commit(request, common)
+        return {}
+
+    def _abort(self, request: _Request) -> dict[str, str]:
+        conf = self._settings.configuration(request.job_id)
+        try:
+            api.abort_job(
+                request.dest,
+                request.job_id,
+                options=replace(self._options(request, conf), job_attempt=request.job_attempt),
+                storage_options=storage_options(request.dest, conf, self._settings.storage_options),
+            )
+        except CommitRecordExistsError as e:
+            return {"kept": str(e)}
+        return {}
 
     def _record_or_commit(self, request: _Request, common: dict[str, Any]) -> None:
         if request.commit == DEFERRED:

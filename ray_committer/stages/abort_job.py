@@ -1,30 +1,39 @@
 """Abort a job: decide so, then delete its directory, unless its commit has begun.
 
-The decision takes the place of the commit record, by the same rename that never replaces, so an abort
-and a commit at the same time cannot both succeed. Source: Hadoop AbortJobStage.
+The decision is a change of the job's state, so an abort and a commit at the same time cannot both
+succeed. Source: Hadoop AbortJobStage.
 """
 
 from __future__ import annotations
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.cleanup_job import remove_empty_parents
-from ray_committer.stages.commands import commit_command
+from ray_committer.stages.commands import abort_command, commit_command
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import AttemptState, read_attempt_state
-from ray_committer.stages.save_commit_record import load_commit_record, save_commit_record
+from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
+from ray_committer.stages.find_job import read_attempt_state, without_late
+from ray_committer.stages.gone_jobs import (
+    delete_gone,
+    remove_husk,
+    sweep_all_gone,
+    take_away,
+)
+from ray_committer.stages.job_state import Seen, StateChangedError, advance, require_state
+from ray_committer.stages.sync_to_disk import sync_taken_away
 
 
-def abort_job(context: JobContext, *, nonce: str) -> bool:
-    """Delete everything of the job attempt; idempotent. False if nothing was there.
+def abort_job(context: JobContext) -> bool:
+    """Delete everything of the job attempt; idempotent. False if nothing was there, or only what was
+    left of a job that is over.
 
-    `CommitRecordExistsError`, with nothing deleted, once the commit record exists: files may be
-    visible, so the only way is forward. `CommitStateUnknownError` if the store failed on the way.
+    `CommitRecordExistsError`, with nothing deleted, once the commit is recorded: files may be visible.
+    `CommitStateUnknownError` if the store failed on the way.
     """
     try:
         with context.stage(names.ABORT):
-            return _abort(context, nonce)
+            return _abort(context)
     except OSError as e:
         raise CommitStateUnknownError(
             f"{e.filename or context.job.directory}: {e.strerror or e}; the job may be half aborted, "
@@ -32,42 +41,56 @@ def abort_job(context: JobContext, *, nonce: str) -> bool:
         ) from e
 
 
-def _abort(context: JobContext, nonce: str) -> bool:
+def _abort(context: JobContext) -> bool:
     job, store = context.job, context.store
     state = read_attempt_state(store, job)
-    refuse_decided(context, state)
-    if not state.exists:
+    if state.is_husk:
+        remove_husk(store, job)
+    if state.is_husk or not state.exists:
+        sweep_all_gone(store, job)  # whose it was nobody can say, nor whether it was committed
         remove_empty_parents(context)
         return False
-    if not state.has_record and not save_commit_record(context, _decision(context, nonce)).aborted:
-        raise _too_late(context)
-    for directory in (job.tasks, job.manifests, job.directory):
-        store.delete_directory(directory)
+    is_over = without_late(store, job, state).is_remnant
+    try:
+        seen = state.seen or require_state(store, job, Phase.ABORTED)
+    except StateChangedError:  # it had none, and is gone: nobody will know it again
+        raise unknown_end(job) from None
+    while seen.phase is not Phase.ABORTED:
+        refuse_decided(context, seen.phase)
+        try:
+            seen = advance(store, job, seen, Phase.ABORTED)
+        except StateChangedError as e:
+            if e.now is None:
+                refuse_committed(context, seen)
+                return True
+            seen = e.now
+    remove_aborted(context, seen)
+    return not is_over
+
+
+def remove_aborted(context: JobContext, seen: Seen) -> None:
+    """Delete the directory of an aborted job."""
+    gone = take_away(context.store, context.job, seen)
+    if gone is not None:
+        sync_taken_away(context)
+        delete_gone(context.store, gone, seen)
     remove_empty_parents(context)
-    return True
 
 
-def refuse_decided(context: JobContext, state: AttemptState) -> None:
+def refuse_decided(context: JobContext, phase: Phase | None) -> None:
     """`CommitRecordExistsError` if the job's commit, and not its abort, has begun."""
-    if state.has_commit_point:
-        raise _too_late(context)
-    if state.has_record and not load_commit_record(context, committed=False).aborted:
-        raise _too_late(context)
-
-
-def _decision(context: JobContext, nonce: str) -> CommitRecord:
-    return CommitRecord(
-        nonce=nonce,
-        job_id=context.job.job_id,
-        job_attempt=context.job.number,
-        created_milliseconds=context.now_milliseconds(),
-        manifests=[],
-        aborted=True,
+    if phase is None or phase in UNDECIDED or phase is Phase.ABORTED:
+        return
+    job, spec = context.job, context.store.spec
+    if phase is Phase.UNDOING:
+        raise CommitRecordExistsError(
+            f"{job.directory}: the commit of this job is being undone; finish that with: "
+            f"{abort_command(spec, job, undo=True)}"
+        )
+    undo = (
+        f", or give it up with: {abort_command(spec, job, undo=True)}" if phase is Phase.RECORDED else ""
     )
-
-
-def _too_late(context: JobContext) -> CommitRecordExistsError:
-    return CommitRecordExistsError(
-        f"{context.job.directory}: the commit of this job has begun, so it can no longer be aborted; "
-        f"finish it with: {commit_command(context.store.spec, context.job)}"
+    raise CommitRecordExistsError(
+        f"{job.directory}: the commit of this job has begun, so it can no longer be aborted; "
+        f"finish it with: {commit_command(spec, job)}{undo}"
     )

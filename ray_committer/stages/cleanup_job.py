@@ -1,46 +1,98 @@
-"""Remove what the job left in ``_temporary``, after its commit point and only its own.
+"""Remove what the job left in ``_temporary``, once it is committed, and only its own.
 
-Hadoop's committers delete the whole of ``_temporary`` and with it the work of other jobs. The commit
-point goes last, together with the attempt directory, so a run that was interrupted here is finished
-by the next. Source: Hadoop CleanupJobStage.
+Hadoop's committers delete the whole of ``_temporary`` and with it the work of other jobs. The directory
+is taken away in one step, so that who comes late deletes nothing of a later job; a run that was
+interrupted here is finished by the next, or by ``vacuum``. Source: Hadoop CleanupJobStage.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.gone_jobs import delete_gone, sweep_all_gone, take_away
+from ray_committer.stages.job_state import Seen
+from ray_committer.stages.other_attempts import abort_other_attempts
+from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.worker import Worker
 
 FEW_ATTEMPTS = 32
 """So many attempt directories, empty by now, one request may delete; of more, it could time out."""
 
 
-def cleanup_job(context: JobContext, record: CommitRecord) -> bool:
-    """Remove the job attempt's directory; False, with a notice, if the store refused to.
+def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) -> bool:
+    """Remove the directory of a committed job attempt, once `end_other_attempts` has; False, with a
+    notice, if the store refused to.
 
-    A failure here does not fail the job, which is committed; the same command finishes the clean-up.
+    `record` is None if an earlier clean-up has removed it. A failure here does not fail the job, which
+    is committed; the same command finishes the clean-up.
     """
-    job, store = context.job, context.store
-    attempts = {directory for ref in record.manifests if (directory := _attempt_directory(job, ref))}
-    one_by_one = sorted(attempts) if len(attempts) > FEW_ATTEMPTS else []
+    store = context.store
     try:
-        work = batches(context.executor, [*(one_by_one or [job.tasks]), job.manifests])
-        for _ in context.executor.run(_delete_directories, work):
-            pass
-        if one_by_one:
-            store.delete_directory(job.tasks)  # and what failed attempts left in it
-        store.delete_directory(job.directory)
-        remove_empty_parents(context)
+        gone = take_away(store, context.job, seen)
+        if gone is not None:
+            sync_taken_away(context)
+            delete = partial(_delete, context, gone, seen, record.manifests if record else ())
+            above = partial(store.remove_empty_directory, context.job.job_directory)
+            steps: list[Callable[[], object]] = [delete, above] if gone != context.job else [delete]
+            context.at_once(lambda step: step(), steps)
+        remove_empty_parents(context, is_moved=gone not in (None, context.job))
     except (OSError, RayCommitterError) as e:
-        context.notice(
-            f"{job.directory}: the job is committed but was not cleaned up ({e}); the same command "
-            f"finishes that"
-        )
+        _note_failure(context, context.job.directory, e)
         return False
     return True
+
+
+def end_other_attempts(context: JobContext) -> bool:
+    """Abort the other attempts of a committed job, none of which may outlive it; idempotent. False, with
+    a notice, if the store refused to, and then nothing may be cleaned up."""
+    try:
+        abort_other_attempts(context.store, context.job)
+    except (OSError, RayCommitterError) as e:
+        _note_failure(context, context.job.directory, e)
+        return False
+    return True
+
+
+def finish_cleanup(context: JobContext) -> None:
+    """Delete what an earlier clean-up took away and has left, since it was cut off."""
+    try:
+        sweep_all_gone(context.store, context.job)
+        remove_empty_parents(context)
+    except (OSError, RayCommitterError) as e:
+        _note_failure(context, context.job.temporary, e)
+
+
+def _note_failure(context: JobContext, path: str, error: Exception) -> None:
+    context.notice(
+        f"{path}: the job is committed but was not cleaned up ({error}); the same command, or "
+        f"ray-committer vacuum, finishes that"
+    )
+
+
+def _delete(context: JobContext, gone: JobAttempt, seen: Seen, manifests: Sequence[ManifestRef]) -> None:
+    _delete_attempts(context, gone, manifests)
+    delete_gone(context.store, gone, seen)
+
+
+def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
+    """Delete the directories of many task attempts on all workers, since one request could time out.
+
+    A store that cannot move directories deletes name by name, so a listing for each would gain nothing.
+    """
+    if not context.store.capabilities.moves_directories:
+        return
+    found = (_attempt_directory(context.job, ref) for ref in manifests)
+    attempts = {path for path in found if path is not None}
+    if len(attempts) > FEW_ATTEMPTS:
+        moved = sorted(gone.directory + path.removeprefix(context.job.directory) for path in attempts)
+        for _ in context.executor.run(_delete_directories, batches(context.executor, moved)):
+            pass
 
 
 def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:
@@ -51,9 +103,10 @@ def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:
     return directory if directory and is_inside(directory, job.tasks) else None
 
 
-def remove_empty_parents(context: JobContext) -> None:
-    """Remove the job's directory and ``_temporary`` if nothing else is in them."""
-    context.store.remove_empty_directory(context.job.job_directory)
+def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None:
+    """Remove the job's directory, unless that `is_moved` away, and ``_temporary`` if they are empty."""
+    if not is_moved:
+        context.store.remove_empty_directory(context.job.job_directory)
     context.store.remove_empty_directory(context.job.temporary)
 
 

@@ -16,16 +16,18 @@ def commit_command(spec: StoreSpec, job: JobAttempt, allowed_roots: Sequence[str
     return job_command("commit", destination_url(spec, job.destination), job, options=roots)
 
 
-def abort_command(spec: StoreSpec, job: JobAttempt) -> str:
-    """What finishes the abort of `job`."""
-    return job_command("abort", destination_url(spec, job.destination), job)
+def abort_command(spec: StoreSpec, job: JobAttempt, *, undo: bool = False) -> str:
+    """What finishes the abort of `job`, or gives up its recorded commit."""
+    options = ["--undo"] if undo else []
+    return job_command("abort", destination_url(spec, job.destination), job, options=options)
 
 
 def job_command(
     verb: str, dest: str, job: JobAttempt, *, name_attempt: bool = False, options: Sequence[str] = ()
 ) -> str:
-    """A command on one job at `dest`, quoted for a shell; the attempt has to be named beside others."""
+    """A command on one job at `dest`, quoted for a shell; the first attempt has to be named beside
+    others."""
     words = ["ray-committer", verb, dest, "--job-id", job.job_id]
-    if name_attempt:
+    if name_attempt or job.number:
         words += ["--attempt", str(job.number)]
     return shlex.join([*words, *options])

@@ -1,21 +1,27 @@
-"""Commit a job: the order of the stages, and what a second run of it finds.
+"""Commit a job: the order of the stages, and what a run of it finds that others left or do meanwhile.
 
-Undecided: load, preflight, write the commit record. Recorded: make directories, rename, reconcile,
-validate, remove what is replaced, declare the commit point. Committed: ``_SUCCESS`` and clean-up.
-Each run enters where the last one stopped, so running a commit again finishes it.
-Source: Hadoop CommitJobStage.
+Open: load, preflight, freeze, declare, look, write the commit record. Recorded: make directories,
+rename, reconcile, validate. Sealed, if it replaces anything: old files go. Committed: ``_SUCCESS`` and
+clean-up.
+
+Each run enters at the state that the job is in. Whoever finds it changed by another process looks again
+and goes on from there, so running a commit again finishes it, and several at once do each step as if
+they were one. Source: Hadoop CommitJobStage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
     IncompleteJobError,
-    JobNotFoundError,
+    ManifestReplacedError,
     MissingManifestsError,
     RayCommitterError,
 )
@@ -23,35 +29,69 @@ from ray_committer.events import CommitStarted, JobLoaded
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
-from ray_committer.stages.cleanup_job import cleanup_job, remove_empty_parents
+from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
+from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.commit_progress import CommitProgress, commit_report
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
-from ray_committer.stages.create_output_directories import create_output_directories
-from ray_committer.stages.find_job import AttemptState, read_success
-from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
+from ray_committer.stages.ended_jobs import finish_remnant, say_what_became
+from ray_committer.stages.find_job import AttemptState
+from ray_committer.stages.heartbeat import heartbeat
+from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state, require_state
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.other_jobs import read_other
+from ray_committer.stages.owners import at_work
 from ray_committer.stages.preflight import preflight
-from ray_committer.stages.remove_replaced_files import remove_replaced_files
-from ray_committer.stages.rename_files import reconcile, rename_files
+from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files
+from ray_committer.stages.record_job import ManifestsChangedError, record_job
+from ray_committer.stages.rename_files import Pass, Renamed
 from ray_committer.stages.save_commit_record import (
     load_commit_record,
     refuse_aborted,
     refuse_foreign_paths,
-    save_commit_point,
-    save_commit_record,
+    sync_state,
 )
-from ray_committer.stages.save_success_file import save_success_file, save_summary_report
-from ray_committer.stages.sync_to_disk import sync_destinations, sync_manifests, sync_replaced
+from ray_committer.stages.save_success_file import (
+    WrittenSuccess,
+    save_success_file,
+    save_summary_report,
+    write_success_file,
+)
 from ray_committer.stages.throttling import note_limit
-from ray_committer.stages.validate_renamed_files import validate_renamed_files
-from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import FileStatus
+
+_LOADS = 20
+"""How often manifests are loaded that tasks change while they are loaded."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of a commit: what it was asked, and what it has at hand."""
+
+    context: JobContext
+    progress: CommitProgress
+    name: str
+    replaced_roots: tuple[str, ...]
+    allowed_roots: tuple[str, ...]
+    record_only: bool
+    loaded: LoadedManifests | None = None
+    success: WrittenSuccess | None = None
+    listed: tuple[FileStatus, ...] | None = None
+    """The manifests as they were listed with the first state, until they are loaded."""
+    known: Seen | None = None
+    """The state that this run has seen, or made, last."""
+
+    def roots(self, record: CommitRecord | None) -> tuple[str, ...]:
+        """Where the job may write."""
+        allowed = record.allowed_roots if record else self.allowed_roots
+        return (self.context.job.destination, *allowed)
 
 
 def commit_job(
     context: JobContext,
     state: AttemptState,
     *,
-    nonce: str,
     replaced_roots: tuple[str, ...] = (),
     allowed_roots: tuple[str, ...] = (),
     record_only: bool = False,
@@ -59,17 +99,26 @@ def commit_job(
 ) -> CommitReport:
     """Commit the job, or finish what an earlier run left; idempotent.
 
-    `state` is what `find_job` saw in the job attempt's directory. With `record_only` it stops once the
-    commit record stands. `replaced_roots` and `allowed_roots` are paths on the store. `on_report` is
-    given the report of this run even if it fails.
+    `state` is what `find_job` saw of the job attempt. With `record_only` it stops once the commit record
+    stands. `replaced_roots` and `allowed_roots` are paths on the store. `on_report` is given the report
+    of this run even if it fails.
     """
     progress = CommitProgress()
+    run = _Run(
+        context,
+        progress,
+        new_nonce(),
+        replaced_roots,
+        allowed_roots,
+        record_only,
+        listed=state.manifests,
+    )
     failure: Exception | None = None
     job = context.job
     context.emit(CommitStarted(job.destination, job.job_id, job.number, context.executor.name))
     try:
-        with context.stage(names.COMMIT_JOB):
-            _commit(context, state, progress, nonce, replaced_roots, allowed_roots, record_only)
+        with context.stage(names.COMMIT_JOB), at_work(run.name):
+            _commit(run, state)
     except OSError as e:
         failure = _store_failure(context, progress, e)
         raise failure from e
@@ -88,136 +137,242 @@ def commit_job(
     return report
 
 
-def _commit(
-    context: JobContext,
-    state: AttemptState,
-    progress: CommitProgress,
-    nonce: str,
-    replaced_roots: tuple[str, ...],
-    allowed_roots: tuple[str, ...],
-    record_only: bool,
-) -> None:
+def _commit(run: _Run, state: AttemptState) -> None:
+    context, progress = run.context, run.progress
     if context.store.capabilities.risk is not None:
         context.notice(context.store.capabilities.risk)
     if state.is_remnant:
-        progress.outcome = _finish_remnant(context, state)
+        progress.outcome = finish_remnant(context)
         return
-    progress.resumed = state.is_decided
-    if not state.has_commit_point:
-        record = load_commit_record(context, committed=False) if state.has_record else None
-        if record is not None:
-            refuse_aborted(context, record)
-            refuse_foreign_paths(context, record, (*replaced_roots, *allowed_roots))
-            context = context.as_recorded(record)
-        progress.record = record
-        roots = (context.job.destination, *(record.allowed_roots if record else allowed_roots))
-        with context.stage(names.LOAD_MANIFESTS):
-            loaded = load_with_coordinator(context, record, roots)
-            sync_manifests(context, loaded.manifests)
-        context.journal.add(loaded.statistics)
-        if record is None:
-            _check_intent(context, state)
-            if not record_only:
-                context.executor.start_workers()  # a cluster without room is found before the record
-            record = _decide(context, loaded, nonce, replaced_roots, allowed_roots)
-            if record.nonce != nonce:  # somebody else's, which is there since a moment ago
-                refuse_foreign_paths(context, record, (*replaced_roots, *allowed_roots))
-            progress.record = record
-        context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, progress.resumed))
-        context.sync(context.job.commit_record, context.job.directory)
-        if record_only:
-            progress.outcome = Outcome.RECORDED
+    try:
+        seen = state.seen or require_state(context.store, context.job)
+    except StateChangedError:  # it had none, and has been ended since
+        progress.outcome = finish_remnant(context)
+        return
+    progress.resumed = seen.phase not in UNDECIDED
+    patience = Patience.of(context)
+    while True:
+        try:
+            seen = _wait_for_owner(run, seen, patience)
+            while seen.phase is not Phase.COMMITTED:
+                if run.record_only and seen.phase not in UNDECIDED:
+                    _end_recorded(run, seen)
+                    return
+                seen = _step(run, seen, patience)
+            _conclude(run, seen)
             return
-        _publish(context, progress, record, loaded)
-    _conclude(context, progress, progress.record or load_commit_record(context, committed=True))
+        except StateChangedError as e:
+            if e.now is None:
+                progress.outcome = say_what_became(context, seen, _nonce(run, seen))
+                return
+            seen = e.now
 
 
-def _check_intent(context: JobContext, state: AttemptState) -> None:
+def _step(run: _Run, seen: Seen, patience: Patience) -> Seen:
+    """Take the job from its state to a later one."""
+    run.known = seen
+    try:
+        match seen.phase:
+            case Phase.OPEN:
+                return _decide(run, seen)
+            case Phase.DECLARED:
+                return wait_for_declaration(run.context, seen, patience)
+            case Phase.RECORDED | Phase.SEALED:
+                return _publish(run, seen)
+    except (RayCommitterError, OSError) as e:
+        _look_again(run, e)
+        raise
+    refuse_aborted(run.context, seen.phase)
+    raise AssertionError(seen.phase)
+
+
+def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
+    """The state once no other process that is alive is at work on this job's commit."""
+    context = run.context
+    while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
+        other = read_other(context.store, context.job, context.now_milliseconds())
+        if other is None or other.seen.state.stamp != seen.state.stamp:
+            raise StateChangedError(read_state(context.store, context.job), seen)
+        seen = other.seen
+        if not other.is_alive or other.declaration.owner.run == run.name:
+            return seen
+        if patience.is_over:
+            raise busy(other)
+        patience.wait(context)
+    return seen
+
+
+def _look_again(run: _Run, error: Exception) -> None:
+    """`StateChangedError` if a failure only means that another process has gone on with the job."""
+    try:
+        now = read_state(run.context.store, run.context.job)
+    except OSError:
+        return
+    if now is None or (now.phase not in UNDECIDED and now != run.known):
+        raise StateChangedError(now, run.known) from error
+
+
+def _decide(run: _Run, seen: Seen) -> Seen:
+    """From open to recorded."""
+    context, progress = run.context, run.progress
+    _check_intent(context, seen)
+    for _ in range(_LOADS):
+        try:
+            loaded = _load_checked(run, seen)
+            if not run.record_only:
+                context.executor.start_workers()  # a cluster without room is found before the record
+            with context.stage(names.SAVE_RECORD):
+                recorded, record = record_job(
+                    context,
+                    seen,
+                    loaded,
+                    run.name,
+                    load=partial(_load, run, None, seen.state.stamp),
+                    replaced_roots=run.replaced_roots,
+                    allowed_roots=run.allowed_roots,
+                    goes_on=not run.record_only,
+                )
+        except ManifestsChangedError:
+            now = read_state(context.store, context.job)
+            if now is None or now.phase is not Phase.OPEN or now.state.stamp != seen.state.stamp:
+                raise StateChangedError(now, seen) from None
+            seen = now
+            continue
+        run.loaded, progress.record = loaded, record
+        _tell_loaded(run, record)
+        return recorded
+    raise IncompleteJobError(
+        f"{context.job.manifests}: tasks commit all the time, so what the job is cannot be said; commit "
+        f"it once they have ended"
+    )
+
+
+def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
+    """The manifests, loaded and checked; `ManifestsChangedError` if they have changed meanwhile."""
+    context = run.context
+    load = partial(_load, run, None, seen.state.stamp)
+    with context.stage(names.LOAD_MANIFESTS):
+        try:
+            loaded = load_with_coordinator(context, load)
+        except ManifestReplacedError:
+            raise ManifestsChangedError from None
+        except MissingManifestsError:
+            if not _is_frozen_meanwhile(context):
+                raise
+            raise ManifestsChangedError from None
+    with context.stage(names.PREFLIGHT):
+        with_coordinator(context, lambda: preflight(context, loaded), load)
+    context.journal.add(loaded.statistics)
+    return loaded
+
+
+def _load(run: _Run, record: CommitRecord | None, stamp: str) -> LoadedManifests:
+    statuses, run.listed = run.listed, None
+    return load_manifests(run.context, record, run.roots(record), stamp=stamp, statuses=statuses)
+
+
+def _is_frozen_meanwhile(context: JobContext) -> bool:
+    """Whether manifests that are gone were frozen by another committer."""
+    job, store = context.job, context.store
+    return store.get_status(job.manifests) is None and store.get_status(job.frozen) is not None
+
+
+def _end_recorded(run: _Run, seen: Seen) -> None:
+    refuse_aborted(run.context, seen.phase)
+    if run.progress.record is None:
+        run.progress.record = load_commit_record(run.context, seen.state)
+    run.progress.outcome = Outcome.RECORDED
+
+
+def _check_intent(context: JobContext, seen: Seen) -> None:
     """Refuse to append the output of a job that was meant to replace data: rows would double."""
     told = context.options.mode is ConflictMode.OVERWRITE or context.options.committed_tasks is not None
-    if state.replaces_data and not told:
+    if seen.state.replaces and not told:
         raise IncompleteJobError(
             f"{context.job.directory}: this job was to replace data, but its driver ended before it "
             f"said which; abort it and run the application again, or commit it with mode OVERWRITE"
         )
 
 
-def _decide(
-    context: JobContext,
-    loaded: LoadedManifests,
-    nonce: str,
-    replaced_roots: tuple[str, ...],
-    allowed_roots: tuple[str, ...],
-) -> CommitRecord:
-    roots = (context.job.destination, *allowed_roots)
-    with context.stage(names.PREFLIGHT):
-        checked = with_coordinator(
-            context, lambda: preflight(context, loaded, replaced_roots), None, roots
-        )
-    record = CommitRecord(
-        nonce=nonce,
-        job_id=context.job.job_id,
-        job_attempt=context.job.number,
-        created_milliseconds=context.now_milliseconds(),
-        manifests=list(loaded.manifests),
-        expected_tasks=context.options.expected_tasks,
-        mode=context.options.mode,
-        replaced=list(checked.replaced),
-        overwritten=list(checked.overwritten),
-        partition_paths=list(context.options.partition_paths),
-        allowed_roots=list(allowed_roots),
-        mark_success=context.options.mark_success,
-        durable=context.options.durable,
-    )
-    with context.stage(names.SAVE_RECORD):
-        return save_commit_record(context, record)
+def _publish(run: _Run, seen: Seen) -> Seen:
+    """From recorded to committed: make the job's output visible."""
+    progress = run.progress
+    record, loaded = progress.record, run.loaded
+    if record is None or loaded is None:
+        record, loaded = _resume(run, seen)
+    context = run.context.as_recorded(record)
+    reload = partial(_load, run, record, seen.state.stamp)
+    progress.renamed = Renamed()
+    with heartbeat(context, run.name, progress.renamed, at_once=progress.resumed):
+        if seen.phase is Phase.RECORDED:
+            move_files(context, progress, record, loaded, reload)
+            if record.replaced or record.overwritten:
+                run.known = seen = advance(context.store, context.job, seen, Phase.SEALED)
+                sync_state(context)
+                replace_old_files(context, progress, record, loaded, Pass.NAMESAKES)
+        else:
+            move_files(context, progress, record, loaded, reload, is_sealed=True)
+            replace_old_files(context, progress, record, loaded, None)
+        context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
+        context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
+        if recovered := progress.renamed.proved.total():
+            context.journal.add(count(names.RENAME_RECOVERED, recovered))
+        with context.stage(names.COMMIT_POINT):
+            committed, run.success = decide_committed(context, progress, seen, record)
+            return committed
 
 
-def _publish(
-    context: JobContext, progress: CommitProgress, record: CommitRecord, loaded: LoadedManifests
-) -> None:
-    """Make the job's output visible, up to and including the commit point."""
-    roots = (context.job.destination, *record.allowed_roots)
-    with context.stage(names.CREATE_DIRECTORIES):
-        context.executor.admit_workers(_prove_same_store, record.nonce)
-        progress.directories = with_coordinator(
-            context, lambda: create_output_directories(context), record, roots
-        )
-    with context.stage(names.RENAME_FILES):
-        rename_files(context, record, loaded, progress.renamed)
-        reconcile(context, record, progress.renamed)
-    if context.syncs:
-        with context.stage(names.SYNC):
-            with_coordinator(context, lambda: sync_destinations(context), record, roots)
-    context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
-    context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
-    if recovered := progress.renamed.proved.total():
-        context.journal.add(count(names.RENAME_RECOVERED, recovered))
-    if _validates(context):
-        with context.stage(names.VALIDATE):
-            progress.validated = with_coordinator(
-                context, lambda: validate_renamed_files(context, record.manifests), record, roots
-            )
-    if record.replaced:
-        with context.stage(names.REMOVE_REPLACED):
-            progress.replaced = remove_replaced_files(context, record)
-            sync_replaced(context, record)
-    with context.stage(names.COMMIT_POINT):
-        save_commit_point(context, record)
-        context.sync(context.job.directory)
+def _resume(run: _Run, seen: Seen) -> tuple[CommitRecord, LoadedManifests]:
+    """Load what the record says that an earlier run, or another process, has written."""
+    context = run.context
+    record = load_commit_record(context, seen.state)
+    refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
+    run.progress.record, run.progress.resumed = record, True
+    with context.stage(names.LOAD_MANIFESTS):
+        loaded = load_with_coordinator(context, partial(_load, run, record, seen.state.stamp))
+    run.loaded = loaded
+    context.journal.add(loaded.statistics)
+    _tell_loaded(run, record)
+    return record, loaded
 
 
-def _conclude(context: JobContext, progress: CommitProgress, record: CommitRecord) -> None:
-    """What is left once the commit point is reached; a failure here loses nothing."""
-    context = context.as_recorded(record)
-    progress.record = record
+def _tell_loaded(run: _Run, record: CommitRecord) -> None:
+    run.context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, run.progress.resumed))
+
+
+def _conclude(run: _Run, seen: Seen) -> None:
+    """What is left once the job is committed; a failure here loses nothing."""
+    progress = run.progress
     progress.outcome = Outcome.COMMITTED
-    if record.mark_success:
-        with context.stage(names.SAVE_SUCCESS, cancellable=False):
-            save_success_file(context, record, progress.renamed.sample)
-    if context.options.cleanup:
+    try:
+        record = progress.record or load_commit_record(run.context, seen.state)
+    except FileNotFoundError:  # the clean-up, which comes last, has begun
+        if end_other_attempts(run.context):
+            cleanup_job(run.context, seen, None)
+        return
+    context = run.context.as_recorded(record)
+    progress.record = record
+    is_last = _mark(run, context, record) if record.mark_success else end_other_attempts(context)
+    if context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
-            cleanup_job(context, record)
+            cleanup_job(context, seen, record)
+
+
+def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:
+    """Put ``_SUCCESS`` in place, and at once end the other attempts: whether they are."""
+    with context.stage(names.SAVE_SUCCESS, cancellable=False):
+        written = run.success or write_success_file(context, record, run.progress.renamed.sample)
+        steps: list[Callable[[], Any]] = [
+            partial(end_other_attempts, context),
+            partial(save_success_file, context, written),
+        ]
+        is_last, _ = context.at_once(lambda step: step(), steps)
+        return bool(is_last)
+
+
+def _nonce(run: _Run, seen: Seen) -> str | None:
+    """That of the commit record, if this run knows one."""
+    return run.progress.record.nonce if run.progress.record else seen.state.record
 
 
 def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
@@ -225,10 +380,10 @@ def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError
     where, what = cause.filename or context.job.directory, cause.strerror or cause
     if not progress.is_decided:
         return CommitAbortedError(
-            f"{where}: {what}; no file was moved: mend that and run the same command"
+            f"{where}: {what}; no file was moved: fix that and run the same command"
         )
     return CommitStateUnknownError(
-        f"{where}: {what}; the commit stopped in the middle and kept everything: mend that and run "
+        f"{where}: {what}; the commit stopped in the middle and kept everything: fix that and run "
         f"the same command to finish it"
     )
 
@@ -243,55 +398,3 @@ def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:
     return CommitStateUnknownError(
         f"{error}; the commit has begun and kept everything: run the same command to finish it"
     )
-
-
-def _finish_remnant(context: JobContext, state: AttemptState) -> Outcome:
-    """Nothing is there to commit: say whether that is because it has been."""
-    job = context.job
-    success = read_success(context.store, job.destination)
-    if success is None or success.job_id != job.job_id:
-        if context.options.expected_tasks is not None:
-            raise MissingManifestsError(
-                f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
-                f"are gone; another job's clean-up may have deleted all of {job.temporary}"
-            )
-        what = "has no manifests" if state.exists else "does not exist"
-        raise JobNotFoundError(
-            f"{job.directory}: {what}, so there is nothing to commit; check the destination and the "
-            f"job id (another job's clean-up may have deleted it)"
-        )
-    if state.exists and not state.has_tasks:
-        context.store.delete_directory(job.directory)  # what an interrupted clean-up left
-    remove_empty_parents(context)
-    return Outcome.ALREADY_COMMITTED
-
-
-def _prove_same_store(worker: Worker, nonce: str) -> None:
-    """Work: on another node, read the commit record to prove that it is the same store.
-
-    A worker that replaces a lost one may come when the record is the commit point already.
-    """
-    if worker.in_driver:
-        return
-    store, job = worker.store, worker.job
-    try:
-        try:
-            data = store.read(job.commit_record)
-        except FileNotFoundError:
-            data = store.read(job.commit_point)
-    except OSError as e:
-        raise CommitStateUnknownError(
-            f"{job.commit_record}: cannot be read on a worker's node ({e}); all nodes must see the "
-            f"same file system or store, with the same rights. Nothing was moved from there"
-        ) from e
-    if nonce.encode() not in data:
-        raise CommitStateUnknownError(
-            f"{job.commit_record}: is another file on a worker's node; all nodes must see the same "
-            f"file system or store. Nothing was moved from there"
-        )
-
-
-def _validates(context: JobContext) -> bool:
-    if context.options.validate is None:
-        return context.store.capabilities.listing_is_cheap
-    return context.options.validate

@@ -5,9 +5,10 @@ Source: Hadoop CommitTaskStage.
 
 from __future__ import annotations
 
-from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.manifest import STAMP, TaskManifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
@@ -15,9 +16,15 @@ from ray_committer.stores.base import StoreOperations
 
 
 def commit_task(
-    store: StoreOperations, job: JobAttempt, *, task_id: str, task_attempt_id: str, attempts: int
+    store: StoreOperations,
+    job: JobAttempt,
+    *,
+    task_id: str,
+    task_attempt_id: str,
+    stamp: str,
+    attempts: int,
 ) -> ManifestRef:
-    """Commit the task attempt; a later attempt of the same task replaces it."""
+    """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it."""
     directory = job.task_attempt(task_attempt_id)
     files, directories = scan_task_attempt_directory(store, directory, job.destination)
     manifest = TaskManifest(
@@ -28,8 +35,14 @@ def commit_task(
         task_attempt_dir=format_uri(Location(store.spec.scheme, store.spec.authority, directory)),
         files=files,
         directories=directories,
-        extra_data={},
+        extra_data={} if stamp == UNSTAMPED else {STAMP: stamp},
     )
     return save_task_manifest(
-        store, job, manifest, task_id=task_id, task_attempt_id=task_attempt_id, attempts=attempts
+        store,
+        job,
+        manifest,
+        task_id=task_id,
+        task_attempt_id=task_attempt_id,
+        stamp=stamp,
+        attempts=attempts,
     )

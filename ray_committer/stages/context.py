@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -22,11 +23,17 @@ from ray_committer.stores.guarded import GuardedStore
 _log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+DRIVER_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """One run of a job-level operation; frozen, but for `journal`, which notes what happened."""
+    """One run of a job-level operation; frozen, but for `journal`, which notes what happened.
+
+    `driver_threads`: of this process, for the few requests that it makes itself.
+    """
 
     store: GuardedStore
     job: JobAttempt
@@ -36,6 +43,7 @@ class JobContext:
     now_milliseconds: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     cancelled: CancelToken = field(default_factory=CancelToken)
     journal: Journal = field(default_factory=lambda: Journal())
+    driver_threads: int = DRIVER_THREADS
 
     @contextmanager
     def stage(self, name: str, *, cancellable: bool = True) -> Iterator[None]:
@@ -88,10 +96,19 @@ class JobContext:
         for path in paths if self.syncs else ():
             self.store.sync(path)
 
+    def at_once(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Apply `function` to a few items from this process, at once where requests are waited for."""
+        is_alone = self.driver_threads == 1 or self.executor.width * self.executor.threads == 1
+        if is_alone or self.store.capabilities.renames_are_local or len(items) < 2:
+            return list(map(function, items))
+        with ThreadPoolExecutor(min(self.driver_threads, len(items))) as pool:
+            return list(pool.map(function, items))
+
     def notice(self, text: str) -> None:
-        """Tell the listener and the report something that a person should read."""
-        self.journal.notices.append(text)
-        self.emit(Notice(text))
+        """Tell the listener and the report something that a person should read, and once is enough."""
+        if text not in self.journal.notices:
+            self.journal.notices.append(text)
+            self.emit(Notice(text))
 
 
 @dataclass(slots=True)

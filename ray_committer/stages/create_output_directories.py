@@ -6,11 +6,12 @@ which deletes a file that is in the way without a word; here it is refused by na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from ray_committer.directories import Directories
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError
-from ray_committer.protocol.paths import ancestors
+from ray_committer.protocol.paths import ancestors, is_inside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
@@ -19,10 +20,11 @@ CLAIM = 100
 ROUNDS = 5
 
 
-def create_output_directories(context: JobContext) -> int:
+def create_output_directories(context: JobContext, roots: Sequence[str]) -> int:
     """Make what the coordinator has collected; idempotent. Returns the number of leaves.
 
-    A store without directories needs none.
+    A file in the way is deleted if the options say so and it is below one of `roots`, where the job may
+    write. A store without directories needs none.
     """
     if not context.store.capabilities.has_directories:
         return 0
@@ -33,7 +35,7 @@ def create_output_directories(context: JobContext) -> int:
     work = partial(
         _make_claimed,
         directories=directories,
-        delete_blocking_files=context.options.delete_blocking_files,
+        may_delete=tuple(roots) if context.options.delete_blocking_files else (),
     )
     for _ in range(ROUNDS):
         if not left:
@@ -52,11 +54,11 @@ def create_output_directories(context: JobContext) -> int:
 
 
 def _make_claimed(
-    worker: Worker, limit: int, *, directories: Directories, delete_blocking_files: bool
+    worker: Worker, limit: int, *, directories: Directories, may_delete: tuple[str, ...]
 ) -> int:
     """Work: claim and make directories until none is left."""
     made = 0
-    make = partial(_make, worker.store, delete_blocking_files=delete_blocking_files)
+    make = partial(_make, worker.store, may_delete=may_delete)
     while not worker.cancelled.is_set() and (claimed := directories.claim(limit)):
         for _ in worker.map(make, claimed):
             made += 1
@@ -64,12 +66,12 @@ def _make_claimed(
     return made
 
 
-def _make(store: StoreOperations, path: str, *, delete_blocking_files: bool) -> None:
+def _make(store: StoreOperations, path: str, *, may_delete: tuple[str, ...]) -> None:
     try:
         store.mkdirs(path)
     except FileExistsError as e:
         blocking = _blocking_file(store, path)
-        if blocking is None or not delete_blocking_files:
+        if blocking is None or not any(is_inside(blocking, root) for root in may_delete):
             raise CommitConflictError(
                 f"{blocking or path}: is a file where the job needs a directory; move it away and "
                 f"run the same command, or allow its deletion with delete_blocking_files"

@@ -9,10 +9,10 @@ from functools import lru_cache
 import msgspec
 
 from ray_committer.errors import PreflightError
-from ray_committer.protocol.identities import FileIdentity
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
+from ray_committer.protocol.sidecar import FileIdentity
 from ray_committer.protocol.uri import Location, parse_uri, unquote_path
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import is_on_store

@@ -33,5 +33,5 @@ def _find_in_batch(
 def _find_in_manifest(
     worker: Worker, ref: ManifestRef, *, wanted: frozenset[bytes]
 ) -> list[tuple[str, str]]:
-    destinations = (entry.dest for entry in entries(worker.recorded_manifest(ref), worker.store.spec))
+    destinations = (entry.dest for entry in entries(worker.recorded(ref).manifest, worker.store.spec))
     return [(path, ref.name) for path in destinations if fingerprint(path) in wanted]

@@ -6,24 +6,28 @@ or two attempts are an error that lists them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import (
     AmbiguousJobError,
-    CommitRecordExistsError,
+    JobGoneError,
     JobNotFoundError,
     LinkedPathError,
+    ManifestError,
+    RayCommitterError,
 )
-from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import (
-    COMMIT_POINT,
-    COMMIT_RECORD,
     DOCUMENTED_PREFIX,
+    FROZEN,
+    GONE_PREFIX,
     MANIFEST_SUFFIX,
     MANIFESTS,
-    REPLACES_DATA,
+    STATE,
     TASKS,
+    UNDONE,
     JobAttempt,
     attempt_number,
     job_id_of_directory,
@@ -31,32 +35,43 @@ from ray_committer.protocol.paths import (
     new_job_attempt,
     temporary_directory,
 )
-from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.protocol.state import Phase
+from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
+from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stores.base import FileStatus, StoreOperations, first_link
 
-_OWN_NAMES = (MANIFESTS, TASKS, COMMIT_RECORD, COMMIT_POINT, REPLACES_DATA)
+_OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptState:
-    """What is in a job attempt's directory, from one listing."""
+    """How far a job attempt got: its state or, of one that has none, what is in its directory.
 
-    exists: bool
-    has_manifests: bool
-    has_tasks: bool
-    has_record: bool
-    has_commit_point: bool
-    replaces_data: bool = False
+    `manifests` is what a listing made at once with the state showed; None if none was made, or failed.
+    """
+
+    seen: Seen | None = None
+    exists: bool = False
+    has_manifests: bool = False
+    has_tasks: bool = False
+    manifests: tuple[FileStatus, ...] | None = None
+    is_husk: bool = False
+    """Only what a process wrote that slept until the job was removed."""
+
+    @property
+    def phase(self) -> Phase | None:
+        """None if no state says it."""
+        return self.seen.phase if self.seen else None
 
     @property
     def is_remnant(self) -> bool:
         """Nothing is left that could be committed."""
-        return not (self.has_manifests or self.has_record or self.has_commit_point)
+        return self.seen is None and not self.has_manifests
 
     @property
     def is_decided(self) -> bool:
-        """A commit record exists, so the job may no longer be aborted."""
-        return self.has_record or self.has_commit_point
+        """The job may no longer be aborted, or was."""
+        return self.seen is not None and self.seen.state.is_decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +84,81 @@ class FoundJob:
 
 
 def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
-    """List the job attempt directory once; `LinkedPathError` if it is behind a symbolic link."""
-    refuse_links(store, (job.temporary, job.job_directory, job.directory))
+    """Read the job attempt's state, and list its directory only if it has none; `LinkedPathError` if it
+    is behind a symbolic link."""
+    _refuse_linked_attempt(store, job)
+    seen = read_state(store, job)
+    return _listed_state(store, job) if seen is None else _state_of(seen)
+
+
+def read_state_and_manifests(store: StoreOperations, job: JobAttempt) -> AttemptState:
+    """`read_attempt_state`, and at once list the manifests, where requests are waited for.
+
+    The listing counts only for a job that had a state: what it shows is compared again once it is
+    frozen. Of a job without one, what late tasks have left is no manifest.
+    """
+    if store.capabilities.renames_are_local:
+        return without_late(store, job, read_attempt_state(store, job))
+    _refuse_linked_attempt(store, job)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        listing = pool.submit(_manifests_if_any, store, job)
+        seen = read_state(store, job)
+    if seen is None:
+        return without_late(store, job, _listed_state(store, job), listing.result())
+    return replace(_state_of(seen), manifests=listing.result())
+
+
+def without_late(
+    store: StoreOperations,
+    job: JobAttempt,
+    state: AttemptState,
+    listed: Sequence[FileStatus] | None = None,
+) -> AttemptState:
+    """`state`, but of a job that has none without manifests that late tasks left: they were all written
+    for a job that had one, and so is over. `listed` is what a listing of the manifests showed."""
+    if state.seen is not None or not state.has_manifests:
+        return state
     try:
-        listed = store.list_status(job.directory)
+        found = list_manifest_files(store, job) if listed is None else _manifests_in(listed)
+        is_late = bool(found) and all(_stamp(store, one) for one in found)
     except (FileNotFoundError, NotADirectoryError):
-        return AttemptState(False, False, False, False, False)
-    for status in listed:
-        if status.is_link and status.name in _OWN_NAMES:
-            raise _is_link(status.path)
-    return attempt_state(listed)
+        return state
+    return replace(state, has_manifests=not is_late)
+
+
+def _stamp(store: StoreOperations, status: FileStatus) -> str | None:
+    return stamp_of(decode_manifest(store.read(status.path), status.path))
+
+
+def _manifests_if_any(store: StoreOperations, job: JobAttempt) -> tuple[FileStatus, ...] | None:
+    try:
+        return tuple(store.list_status(job.manifests))
+    except (OSError, RayCommitterError):
+        return None
+
+
+def _refuse_linked_attempt(store: StoreOperations, job: JobAttempt) -> None:
+    own = (join(job.directory, name) for name in _OWN_NAMES)
+    refuse_links(store, (job.temporary, job.job_directory, job.directory, *own))
+
+
+def _state_of(seen: Seen) -> AttemptState:
+    return AttemptState(seen, exists=True, has_manifests=True, has_tasks=True)
+
+
+def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
+    try:
+        names = {status.name for status in store.list_status(job.directory)}
+    except (FileNotFoundError, NotADirectoryError):
+        return AttemptState()
+    # Where it is made of copies, a committer that slept may have made it anew.
+    frozen = [FROZEN] if store.capabilities.moves_directories else []
+    return AttemptState(
+        exists=True,
+        has_manifests=not names.isdisjoint((MANIFESTS, *frozen)),
+        has_tasks=TASKS in names,
+        is_husk=bool(names) and names <= {STATE, UNDONE},
+    )
 
 
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
@@ -94,23 +174,10 @@ def _is_link(path: str) -> LinkedPathError:
     )
 
 
-def attempt_state(listed: Iterable[FileStatus]) -> AttemptState:
-    """What a listing of the job attempt directory tells."""
-    names = {status.name for status in listed}
-    return AttemptState(
-        exists=True,
-        has_manifests=MANIFESTS in names,
-        has_tasks=TASKS in names,
-        has_record=COMMIT_RECORD in names,
-        has_commit_point=COMMIT_POINT in names,
-        replaces_data=REPLACES_DATA in names,
-    )
-
-
 def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
     """About how many files a job has: by the size of its manifests and the content of the largest."""
     try:
-        found = [one for one in store.list_status(job.manifests) if one.name.endswith(MANIFEST_SUFFIX)]
+        found = list_manifest_files(store, job)
         largest = max(found, key=lambda one: one.size, default=None)
         if largest is None or not largest.size:
             return 0
@@ -120,21 +187,63 @@ def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
     return round(sum(one.size for one in found) / largest.size * len(manifest.files))
 
 
+def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
+    """The task manifests of a job, wherever they are by now; ``FileNotFoundError`` if there are none."""
+    frozen = [job.frozen] if store.capabilities.moves_directories else []
+    for directory in (job.manifests, *frozen):
+        try:
+            listed = store.list_status(directory)
+        except FileNotFoundError:
+            if directory == job.frozen or not frozen:
+                raise
+        else:
+            return _manifests_in(listed)
+    return []
+
+
+def _manifests_in(listed: Iterable[FileStatus]) -> list[FileStatus]:
+    return [status for status in listed if status.name.endswith(MANIFEST_SUFFIX)]
+
+
+Denied = Callable[[PermissionError], None]
+"""Is told of what may not be read; if it does not raise that error, the rest is read."""
+
+
+def stop_if_denied(error: PermissionError) -> None:
+    """Raise the error."""
+    raise error
+
+
 def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:
     """The jobs below ``$destination/_temporary``; empty if there are none, and none behind links."""
+    return jobs_in(store, destination, list_temporary(store, destination))
+
+
+def list_temporary(store: StoreOperations, destination: str) -> list[str]:
+    """The directories below ``$destination/_temporary``: jobs, and what was taken away of such."""
     temporary = temporary_directory(destination)
     refuse_links(store, (temporary,))
     try:
         found = store.list_status(temporary)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    directories = sorted(status.path for status in found if status.is_directory and not status.is_link)
-    names = {directory.rpartition("/")[2] for directory in directories}
-    jobs = [
-        _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names))
-        for directory in directories
-    ]
-    return [job for job in jobs if job is not None]
+    return sorted(status.path for status in found if status.is_directory and not status.is_link)
+
+
+def jobs_in(
+    store: StoreOperations, destination: str, directories: Sequence[str], denied: Denied = stop_if_denied
+) -> list[FoundJob]:
+    """Those of these `directories` below ``$destination/_temporary`` that are jobs, and still there.
+
+    One that may not be read has no attempts, if `denied` does not raise the error that it is told.
+    """
+    own = [one for one in directories if not one.rpartition("/")[2].startswith(GONE_PREFIX)]
+    names = {directory.rpartition("/")[2] for directory in own}
+    found = (
+        _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names), denied)
+        for directory in own
+    )
+    return [job for job in found if job is not None]
 
 
 def _job_id(name: str, names: Collection[str]) -> str:
@@ -157,13 +266,22 @@ def list_links(store: StoreOperations, destination: str) -> list[str]:
     return sorted(status.path for status in found if status.is_link)
 
 
-def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
+def _found_job(
+    store: StoreOperations,
+    destination: str,
+    directory: str,
+    job_id: str,
+    denied: Denied = stop_if_denied,
+) -> FoundJob | None:
     """The job in a directory; None if it is not there, or no more."""
     attempts = []
     try:
         statuses = store.list_status(directory)
     except FileNotFoundError:
         return None
+    except PermissionError as e:
+        denied(e)
+        statuses = []
     for status in statuses:
         number = attempt_number(status.name)
         if status.is_directory and not status.is_link and number is not None:
@@ -177,8 +295,8 @@ def find_job_attempt(
     """Find the one attempt of the one job that is meant.
 
     With both `job_id` and `number` this needs no request; the attempt may then not exist.
-    `JobNotFoundError`, or `AmbiguousJobError` when several qualify; an older attempt whose commit
-    has begun refuses a newer one.
+    `JobNotFoundError`, `JobGoneError` for a job that is named, or `AmbiguousJobError` when several
+    qualify.
     """
     if job_id is not None and number is not None:
         return new_job_attempt(destination, job_id, number)
@@ -215,23 +333,17 @@ def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
 
 def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
     try:
-        for status in store.list_status(job.manifests):
-            if status.name.endswith(MANIFEST_SUFFIX):
-                return decode_manifest(store.read(status.path), status.path).job_id
+        for status in list_manifest_files(store, job):
+            return decode_manifest(store.read(status.path), status.path).job_id
     except (FileNotFoundError, NotADirectoryError):
         pass
     return None
 
 
-def refuse_if_other_attempt_is_decided(store: StoreOperations, job: JobAttempt) -> None:
-    """`CommitRecordExistsError` if the commit of another attempt of this job has begun."""
+def list_attempts(store: StoreOperations, job: JobAttempt) -> tuple[JobAttempt, ...]:
+    """All attempts of the job of `job`, this one included, by number."""
     found = _found_job(store, job.destination, job.job_directory, job.job_id)
-    for other in found.attempts if found else ():
-        if other.number != job.number and read_attempt_state(store, other).is_decided:
-            raise CommitRecordExistsError(
-                f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has "
-                f"begun; finish it first with --attempt {other.number}"
-            )
+    return found.attempts if found else ()
 
 
 def read_success(store: StoreOperations, destination: str) -> SuccessData | None:
@@ -243,17 +355,57 @@ def read_success(store: StoreOperations, destination: str) -> SuccessData | None
         return None
 
 
+def is_noted(store: StoreOperations, job: JobAttempt, *, any_attempt: bool = False) -> bool:
+    """Whether the destination's ``_SUCCESS`` is this attempt's, or `any_attempt`'s of its job; one that
+    cannot be read is another's, and one that tells no attempt may be of each."""
+    try:
+        success = read_success(store, job.destination)
+    except ManifestError:
+        return False
+    if success is None or success.job_id != job.job_id:
+        return False
+    return any_attempt or attempt_of(success, job.number) == job.number
+
+
+def attempt_of(success: SuccessData, otherwise: int) -> int:
+    """The number of the attempt that a ``_SUCCESS`` is of; `otherwise` if it tells none, as Hadoop's."""
+    said = (success.diagnostics or {}).get(ATTEMPT, "")
+    return int(said) if said.isdecimal() else otherwise
+
+
+def not_found(store: StoreOperations, destination: str, job_id: str | None) -> JobNotFoundError:
+    """The error of a job that is not there; `JobGoneError` if it is named and the destination exists."""
+    status = store.get_status(destination)
+    if status is None:
+        return JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
+    if not status.is_directory:
+        return JobNotFoundError(f"{destination}: is a file; name the directory that the job wrote to")
+    temporary = temporary_directory(destination)
+    if job_id is None:
+        return JobNotFoundError(
+            f"{temporary}: holds no job to commit; if there was one, it has ended, or another job's "
+            f"clean-up has deleted it"
+        )
+    found = [job.job_id for job in list_job_directories(store, destination)]
+    others = ", ".join(one for one in found if one != job_id)
+    return JobGoneError(
+        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not its own; it may "
+        f"have been committed before another job was, or deleted: look for its files in {destination}"
+        + (f". The jobs that are there: {others}" if others else "")
+    )
+
+
 def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> FoundJob:
     jobs = list_job_directories(store, destination)
     if job_id is not None:
         by_name = {job.directory.rpartition("/")[2]: job for job in jobs}
         named = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id)
         if named is None:
-            raise JobNotFoundError(_not_found(store, destination, job_id))
+            raise not_found(store, destination, job_id)
         return _called(named, job_id)
     live = [job for job in jobs if job.attempts] or jobs
     if not live:
-        raise JobNotFoundError(_not_found(store, destination, None))
+        raise not_found(store, destination, None)
     if len(live) > 1:
         raise AmbiguousJobError(
             f"{temporary_directory(destination)}: holds {len(live)} jobs "
@@ -282,19 +434,3 @@ def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobA
             f"name one with --attempt"
         )
     return job.attempts[0] if job.attempts else new_job_attempt(destination, job.job_id, 0)
-
-
-def _not_found(store: StoreOperations, destination: str, job_id: str | None) -> str:
-    status = store.get_status(destination)
-    if status is None:
-        return f"{destination}: does not exist; check the destination's spelling"
-    if not status.is_directory:
-        return f"{destination}: is a file; name the directory that the job wrote to"
-    others = [job.job_id for job in list_job_directories(store, destination)]
-    what = f"no job {job_id}" if job_id else "no job"
-    if others:
-        return f"{temporary_directory(destination)}: holds {what}; its jobs are {', '.join(others)}"
-    return (
-        f"{temporary_directory(destination)}: holds {what} to commit; if there was one, it has "
-        f"ended, or another job's clean-up has deleted it"
-    )

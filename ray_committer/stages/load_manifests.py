@@ -7,7 +7,7 @@ read. Source: Hadoop LoadManifestsStage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,29 +24,42 @@ from ray_committer.errors import (
 from ray_committer.executors.base import Parked
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
-from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
+from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.batches import batch_size, batches
+from ray_committer.stages.check_places import check_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
-from ray_committer.stages.find_job import refuse_links
-from ray_committer.stages.identities import save_identities
+from ray_committer.stages.find_job import list_manifest_files, refuse_links
+from ray_committer.stages.sidecars import new_sidecar, save_sidecar
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
 
 PACKED_FILES = 10
 """Manifests of at most as many files travel packed: to read them again would cost a request for few."""
 
+SMALL_MANIFESTS = 4 * 1024 * 1024
+"""Of so many bytes of manifests, some 15,000 files, all entries may be in one process at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedManifests:
-    """All manifests of a job, O(tasks) values; ``packed[i // batch]`` may hold manifest `i`."""
+    """All manifests of a job, O(tasks) values; ``packed[i // batch]`` may hold manifest `i`.
+
+    `listed` is what the listing showed, which is empty if a commit record said what to load.
+    """
 
     manifests: tuple[ManifestRef, ...]
     statistics: IOStatistics
     batch: int
     packed: tuple[Parked | None, ...]
+    listed: tuple[Listed, ...] = ()
+    fills_destination: bool = False
+    """Whether a file goes to the destination itself, and not to a directory in it."""
+    sources_are_checked: bool = True
+    """Of a few small manifests the sources are looked at later, when other requests are waited for."""
 
     @property
     def files(self) -> int:
@@ -55,10 +68,15 @@ class LoadedManifests:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A manifest as the listing shows it."""
+    """A manifest as the listing shows it; `stamp` differs once the file is another."""
 
-    name: str
+    path: str
     size: int
+    stamp: tuple[int | str | None, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +87,7 @@ class LoadedBatch:
     refs: tuple[ManifestRef, ...]
     statistics: IOStatistics
     packs: bool
+    fills_destination: bool
 
 
 Batch = tuple[int, tuple[Listed | ManifestRef, ...]]
@@ -79,21 +98,27 @@ def load_manifests(
     record: CommitRecord | None,
     roots: tuple[str, ...],
     *,
+    stamp: str = UNSTAMPED,
     changes_nothing: bool = False,
+    statuses: Iterable[FileStatus] | None = None,
 ) -> LoadedManifests:
     """Load what is listed or, once a commit record exists, exactly what that names.
 
-    `roots` are the directories into which the job may write. What must be saved of the files before a
-    commit is saved, unless this is to be no more than a look (`changes_nothing`).
-    `ManifestError` names a bad manifest, `CoordinatorLostError` means that everything must be loaded
-    again.
+    `roots` are the directories into which the job may write, `stamp` is what set-up gave it. What must
+    be saved of the files before a commit is saved, unless this is to be no more than a look
+    (`changes_nothing`). `statuses` are the listing, if it was made already. `ManifestError` names a bad
+    manifest, `MissingManifestsError` one that is gone, perhaps because they are frozen now;
+    `CoordinatorLostError` means that everything must be loaded again.
     """
-    wanted: Sequence[Listed | ManifestRef] = record.manifests if record else list_manifests(context)
-    work = partial(
-        _load_batch,
-        directories=context.executor.directories,
-        load=partial(_load, roots=roots, changes_nothing=changes_nothing),
-    )
+    listed: tuple[Listed, ...] = ()
+    if record is None:
+        found = list_manifests(context) if statuses is None else listed_manifests(context, statuses)
+        listed = tuple(found)
+    wanted: Sequence[Listed | ManifestRef] = record.manifests if record else listed
+    is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
+    can_wait = is_small and not changes_nothing and _waits_in_freeze(context)
+    load = partial(_load, roots=roots, stamp=stamp, checks=not can_wait, changes_nothing=changes_nothing)
+    work = partial(_load_batch, directories=context.executor.directories, load=load)
     loaded: dict[int, LoadedBatch] = {}
     packed: dict[int, Parked] = {}
     numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
@@ -112,22 +137,35 @@ def load_manifests(
     for batch in loaded.values():
         statistics = aggregate(statistics, batch.statistics)
     size = batch_size(context.executor, len(wanted))
-    return LoadedManifests(manifests, statistics, size, tuple(packed.get(number) for number in numbers))
+    packs = tuple(packed.get(number) for number in numbers)
+    fills = any(batch.fills_destination for batch in loaded.values())
+    return LoadedManifests(manifests, statistics, size, packs, listed, fills, not can_wait)
+
+
+def _waits_in_freeze(context: JobContext) -> bool:
+    """Whether the freeze is requests that are waited for, while others can be; copies are made here."""
+    capabilities = context.store.capabilities
+    return capabilities.moves_directories and not capabilities.renames_are_local
 
 
 def list_manifests(context: JobContext) -> list[Listed]:
-    """List the job's manifests, by name; each must be a file with content.
+    """List the job's manifests, by name, where they are by now; each must be a file with content.
 
     Those of attempts that do not count are left out if the driver has said which do and that others
     may be there.
     """
     try:
-        statuses = context.store.list_status(context.job.manifests)
+        statuses = list_manifest_files(context.store, context.job)
     except FileNotFoundError as e:
         raise MissingManifestsError(
             f"{context.job.manifests}: is gone; another job's clean-up may have deleted all of "
             f"{context.job.temporary}"
         ) from e
+    return listed_manifests(context, statuses)
+
+
+def listed_manifests(context: JobContext, statuses: Iterable[FileStatus]) -> list[Listed]:
+    """Those of the files that are manifests which count, by name."""
     manifests = [status for status in statuses if status.name.endswith(MANIFEST_SUFFIX)]
     tasks = context.options.committed_tasks
     if tasks is not None and context.options.ignore_other_attempts:
@@ -135,7 +173,12 @@ def list_manifests(context: JobContext) -> list[Listed]:
         manifests = [status for status in manifests if status.name in counted]
     for status in manifests:
         _check_listed(status)
-    return sorted((Listed(status.name, status.size) for status in manifests), key=_name)
+    return sorted(map(_listed, manifests), key=_name)
+
+
+def _listed(status: FileStatus) -> Listed:
+    stamp = (status.size, status.modified_milliseconds, status.etag, status.file_id, status.version)
+    return Listed(status.path, status.size, stamp)
 
 
 def _name(listed: Listed) -> str:
@@ -166,38 +209,59 @@ def _load_batch(
     number, batch = numbered
     found = {one.ref.name: one for one in worker.map(partial(load, worker), batch)}
     loaded = [found[item.name] for item in batch]
-    paths = {path for one in loaded for path in one.directories} - {worker.job.destination}
-    directories.collect(number, list(paths), b"".join(one.marks for one in loaded))
+    paths = {path for one in loaded for path in one.directories}
+    own = {worker.job.destination}
+    directories.collect(number, list(paths - own), b"".join(one.marks for one in loaded))
     statistics = worker.take_statistics()
     for one in loaded:
         statistics = aggregate(statistics, one.statistics)
-    small = {one.ref.digest: one.data for one in loaded if one.data}
-    return LoadedBatch(number, tuple(one.ref for one in loaded), statistics, bool(small)), pack(small)
+    small = {one.ref.sidecar or one.ref.digest: one.data for one in loaded if one.data}
+    refs = tuple(one.ref for one in loaded)
+    return LoadedBatch(number, refs, statistics, bool(small), bool(paths & own)), pack(small)
 
 
 def _load(
-    worker: Worker, item: Listed | ManifestRef, *, roots: tuple[str, ...], changes_nothing: bool
+    worker: Worker,
+    item: Listed | ManifestRef,
+    *,
+    roots: tuple[str, ...],
+    stamp: str,
+    checks: bool,
+    changes_nothing: bool,
 ) -> _Loaded:
+    path = item.path if isinstance(item, Listed) else join(worker.job.frozen, item.name)
     try:
-        ref, data, manifest = _read(worker, item)
+        ref, kept, manifest = _read(worker, item, path, stamp)
         attempt = _attempt_directory(worker, manifest)
         loaded = _checked_entries(worker, manifest, attempt, roots)
         directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
         if isinstance(item, Listed):
-            identities = save_identities(
-                worker, item.name, manifest, loaded, attempt, changes_nothing=changes_nothing
-            )
-            ref = structs.replace(ref, identities=identities)
+            if checks:
+                check_sources(worker, path, loaded)
+            sidecar = new_sidecar(worker, path, kept, manifest, loaded, attempt)
+            if sidecar is not None and not changes_nothing:
+                ref, kept = _saved(worker, path, ref, sidecar), sidecar
     except (PathError, PreflightError) as e:
-        raise type(e)(f"{join(worker.job.manifests, item.name)}: {e}") from e
+        raise type(e)(f"{path}: {e}") from e
     travels = ref.files <= PACKED_FILES and not worker.in_driver
     return _Loaded(
         ref=ref,
-        data=data if travels else b"",
+        data=kept if travels else b"",
         directories=list(directories),
         marks=fingerprints(entry.dest for entry in loaded),
         statistics=manifest.iostatistics or IOStatistics(),
     )
+
+
+def _saved(worker: Worker, path: str, ref: ManifestRef, sidecar: bytes) -> ManifestRef:
+    """The manifest at `path` with its sidecar, which is saved."""
+    moves = worker.store.capabilities.moves_directories
+    directory = parent(path) if moves else worker.job.frozen
+    try:
+        own = save_sidecar(worker, directory, ref.name, sidecar)
+    except FileNotFoundError as e:
+        raise _gone(path) from e
+    return structs.replace(ref, sidecar=own)
 
 
 def pack(manifests: dict[str, bytes]) -> bytes:
@@ -214,20 +278,29 @@ def unpack(parts: Sequence[bytes | None]) -> dict[str, bytes]:
     return found
 
 
-def _read(worker: Worker, item: Listed | ManifestRef) -> tuple[ManifestRef, bytes, TaskManifest]:
-    path = join(worker.job.manifests, item.name)
+def _read(
+    worker: Worker, item: Listed | ManifestRef, path: str, stamp: str
+) -> tuple[ManifestRef, bytes, TaskManifest]:
     if isinstance(item, ManifestRef):
-        data = worker.recorded_data(item)
-        return item, data, decode_manifest(data, path)
+        return item, worker.kept(item), worker.recorded(item).manifest
     try:
-        data, manifest = worker.read_manifest(item.name, item.size)
+        data, manifest = worker.read_manifest(path, item.size)
     except FileNotFoundError as e:
-        raise MissingManifestsError(f"{path}: was listed and is gone now") from e
+        raise _gone(path) from e
     if manifest.job_id is not None and manifest.job_id != worker.job.job_id:
         raise ManifestError(
             f"{path}: is of job {manifest.job_id}, not of {worker.job.job_id}; move it away"
         )
+    if (stamp_of(manifest) or UNSTAMPED) != stamp:
+        raise ManifestError(
+            f"{path}: was not written for this job but for another one of its id, which is over; move "
+            f"it away"
+        )
     return _reference(worker, item, data, manifest), data, manifest
+
+
+def _gone(path: str) -> MissingManifestsError:
+    return MissingManifestsError(f"{path}: was listed and is gone now")
 
 
 def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest) -> ManifestRef:

@@ -1,9 +1,9 @@
 """Everything that can be wrong with a job's output, found before anything is touched.
 
 Hadoop's committer advertises a preflight and has none: two tasks with one destination lose a file or
-fail half-way. What workers checked entry by entry while loading is completed here across tasks. The
-conflict mode is judged once; the commit record keeps the answer, so that a later run is not refused
-because of the work of an earlier one.
+fail half-way. What workers checked entry by entry while loading is completed here across tasks. What is
+at the destination is looked at once, after the job was declared; the commit record keeps the answer, so
+that a later run is not refused because of the work of an earlier one.
 """
 
 from __future__ import annotations
@@ -22,51 +22,57 @@ from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
+from ray_committer.stages.check_places import check_destinations
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import list_replaced_files
-from ray_committer.stages.setup_job import (
-    refuse_beside_unfinished,
-    refuse_data,
-    unfinished_attempts,
-)
-from ray_committer.stages.unfinished_jobs import refuse_files_of_unfinished
+from ray_committer.stages.setup_job import refuse_data
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 """A task attempt's id as Hadoop forms it: that of the task, and the attempt's number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Preflighted:
-    """Old files: `replaced` are removed in the end, `overwritten` give way to one of the same name."""
+class OldFiles:
+    """Old files: `replaced` are removed in the end, `overwritten` give way to one of the same name.
 
-    replaced: tuple[ReplacedFile, ...]
-    overwritten: tuple[ReplacedFile, ...]
+    `destinations` are directories where the job writes in which other jobs were set up.
+    """
+
+    replaced: tuple[ReplacedFile, ...] = ()
+    overwritten: tuple[ReplacedFile, ...] = ()
+    destinations: tuple[str, ...] = ()
 
 
-def preflight(
-    context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
-) -> Preflighted:
-    """Check the whole job; changes nothing. `PreflightError`, `CommitConflictError` or
-    `MissingManifestsError` name what is wrong."""
+def preflight(context: JobContext, loaded: LoadedManifests) -> None:
+    """Check the whole job; changes nothing. `PreflightError` or `MissingManifestsError` name what is
+    wrong."""
     _check_complete(context, loaded)
     _check_attempts_differ(context, loaded.manifests)
     _check_tasks_differ(context, loaded.manifests)
     _check_unique(context, loaded)
-    if context.options.mode is ConflictMode.ERROR:
-        refuse_data(context.store, context.job.destination)
-    if context.options.mode is not ConflictMode.OVERWRITE:
-        return Preflighted((), ())
-    roots = replaced_roots or (context.job.destination,)
+
+
+def look_at_data(
+    context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
+) -> OldFiles:
+    """Look at what is where the job writes; changes nothing. `CommitConflictError` names all that stands
+    in its way."""
+    mode, destination = context.options.mode, context.job.destination
+    if mode is ConflictMode.ERROR:
+        refuse_data(context.store, destination)
+    roots = (replaced_roots or (destination,)) if mode is ConflictMode.OVERWRITE else ()
+    directories = context.executor.directories.share(0, 1)
+    own = [destination] if loaded.fills_destination else []
+    below = check_destinations(context, loaded.manifests, [*own, *directories], roots)
     old = list_replaced_files(context, roots)
-    unfinished = unfinished_attempts(context.store, context.job)  # what they move later is not in `old`
-    refuse_beside_unfinished(context.store.spec, unfinished, context.job, roots)
-    refuse_files_of_unfinished(context, unfinished, old)
-    names = _also_written(context, loaded, old)
-    return Preflighted(
-        tuple(file for file in old if file.path not in names),
-        tuple(file for file in old if file.path in names),
+    names = _also_written(context, loaded, old.files)
+    others = {*below, *old.destinations} - {destination}
+    return OldFiles(
+        tuple(file for file in old.files if file.path not in names),
+        tuple(file for file in old.files if file.path in names),
+        tuple(sorted(others)),
     )
 
 

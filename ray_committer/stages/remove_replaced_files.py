@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import PreflightError
@@ -17,14 +18,24 @@ from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import refuse_links
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions, delete_version
 
 SPARK_STAGING = ".spark-staging-"
 
 Group = tuple[str, tuple[ReplacedFile, ...]]
 
 
-def list_replaced_files(context: JobContext, roots: Sequence[str]) -> tuple[ReplacedFile, ...]:
+@dataclass(frozen=True, slots=True)
+class OldData:
+    """What is below the roots that a job replaces: `files`, and the `destinations` of jobs set up
+    there.
+    """
+
+    files: tuple[ReplacedFile, ...]
+    destinations: tuple[str, ...]
+
+
+def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
     """List the files below `roots`, a level at a time; a root that is not there has none.
 
     Left out are ``_SUCCESS`` and what belongs to running jobs (``_temporary``, Spark's staging).
@@ -33,12 +44,16 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> tuple[Repl
     for root in roots:
         refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
     found: dict[str, ReplacedFile] = {}
+    destinations: list[str] = []
     level = list(dict.fromkeys(roots))
     while level:
         below: list[str] = []
         work = context.until_cancelled(batches(context.executor, level))
         for statuses in context.executor.run(_list_directories, work):
             for status in statuses:
+                if status.name == TEMPORARY:
+                    destinations.append(parent(status.path))
+                    continue
                 if status.is_directory and status.is_link:
                     raise PreflightError(
                         f"{status.path}: is a symbolic link to a directory, behind which old data can "
@@ -47,10 +62,23 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> tuple[Repl
                 if status.is_directory:
                     below.append(status.path)
                 else:
-                    found[status.path] = _replaced(status)
+                    found[_recordable(status.path)] = _replaced(status)
         level = below
     context.check_cancelled()
-    return tuple(found[path] for path in sorted(found))
+    return OldData(tuple(found[path] for path in sorted(found)), tuple(sorted(destinations)))
+
+
+def _recordable(path: str) -> str:
+    """`path`; `PreflightError` if the record cannot hold it."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as e:
+        shown = path.encode(errors="backslashreplace").decode()
+        raise PreflightError(
+            f"{shown}: the name of this old file is not UTF-8, so the commit record cannot hold it; "
+            f"nothing was changed: rename or remove that file, and run the same command"
+        ) from e
+    return path
 
 
 def remove_replaced_files(context: JobContext, record: CommitRecord) -> int:
@@ -80,11 +108,10 @@ def _list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:
         statuses = store.list_status(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    kept = (TEMPORARY, SUCCESS)
     return [
         status
         for status in statuses
-        if status.name not in kept and not status.name.startswith(SPARK_STAGING)
+        if status.name != SUCCESS and not status.name.startswith(SPARK_STAGING)
     ]
 
 
@@ -93,22 +120,36 @@ def _remove_from_directories(worker: Worker, groups: tuple[Group, ...]) -> tuple
     removed, kept = 0, list[str]()
     for same, changed in worker.map(partial(_still_old, worker.store), groups):
         if not worker.cancelled.is_set():
-            removed += sum(worker.map(worker.store.delete_file, same))
-            kept += changed
+            ends = list(worker.map(partial(_delete, worker.store), same))
+            removed += sum(is_removed for is_removed, _ in ends)
+            kept += [*changed, *(path for _, path in ends if path is not None)]
     return removed, kept
 
 
-def _still_old(store: StoreOperations, group: Group) -> tuple[list[str], list[str]]:
+def _delete(store: StoreOperations, file: ReplacedFile) -> tuple[bool, str | None]:
+    """Delete an old file, bound to its version where the store has versions: whether it was there, and
+    its path if it has changed since it was listed."""
+    if store.capabilities.versions is Versions.NONE:
+        return store.delete_file(file.path), None
+    try:
+        return delete_version(store, file.path, file.version), None
+    except FileExistsError:
+        return False, file.path
+
+
+def _still_old(store: StoreOperations, group: Group) -> tuple[list[ReplacedFile], list[str]]:
     """The old files that are what was recorded, and those that are not; from one listing."""
     directory, files = group
     try:
         now = {status.path: _replaced(status) for status in store.list_status(directory)}
     except FileNotFoundError:
         return [], []
-    same = [file.path for file in files if now.get(file.path) == file]
+    same = [file for file in files if now.get(file.path) == file]
     changed = [file.path for file in files if file.path in now and now[file.path] != file]
     return same, changed
 
 
 def _replaced(status: FileStatus) -> ReplacedFile:
-    return ReplacedFile(status.path, status.size, status.modified_milliseconds, status.etag)
+    return ReplacedFile(
+        status.path, status.size, status.modified_milliseconds, status.etag, status.version
+    )

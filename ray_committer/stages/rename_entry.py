@@ -36,9 +36,8 @@ def rename_entry(
     """Rename one file; None if it was moved now, else the proof that it had been moved before.
 
     `old` is the recorded file that may be replaced by this one; `on_retry` is told of each further
-    rename. `CommitConflictError` if another
-    file is at the destination, `CommitStateUnknownError` if the file is lost, cannot be moved, or
-    the store does not tell.
+    rename. `CommitConflictError` if another file is at the destination, `CommitStateUnknownError` if the
+    file is lost, cannot be moved, or the store does not tell.
     """
     for attempt in range(1, attempts + 1):
         try:
@@ -61,6 +60,25 @@ def rename_entry(
             on_retry()
             time.sleep(backoff_seconds(attempt))
     raise AssertionError("the last attempt returns or raises")
+
+
+def require_source(store: StoreOperations, entry: Entry) -> None:
+    """`CommitStateUnknownError` unless the file that the task wrote is where it wrote it."""
+    source = store.get_status(entry.source)
+    if source is None or source.is_directory:
+        raise CommitStateUnknownError(
+            f"{entry.source}: is gone, and is to take the place of {entry.dest}, which is still there; "
+            f"put the file back, or give the commit up"
+        )
+    _require_unchanged(entry, source)
+
+
+def _require_unchanged(entry: Entry, source: FileStatus) -> None:
+    if prove(entry.expected, source.observation()) is None:
+        raise CommitStateUnknownError(
+            f"{entry.source}: was changed after its manifest was saved, so it must not replace "
+            f"{entry.dest}; put back what the task wrote and run the same command"
+        )
 
 
 def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgement, FileStatus | None]:
@@ -124,11 +142,7 @@ def _replace(store: StoreOperations, entry: Entry) -> OSError | None:
     source = store.get_status(entry.source)
     if source is None:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), entry.source)
-    if prove(entry.expected, source.observation()) is None:
-        raise CommitStateUnknownError(
-            f"{entry.source}: was changed after its manifest was saved, so it must not replace "
-            f"{entry.dest}; put back what the task wrote and run the same command"
-        )
+    _require_unchanged(entry, source)
     try:
         store.replace(entry.source, entry.dest, entry.version)
     except OSError as e:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 
 import msgspec
@@ -27,9 +28,9 @@ from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry
-from ray_committer.stages.identities import recorded_entries
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
-from ray_committer.stages.rename_entry import rename_entry
+from ray_committer.stages.rename_entry import rename_entry, require_source
+from ray_committer.stages.sidecars import recorded_entries
 from ray_committer.stages.throttling import ThrottlingWatch
 from ray_committer.stages.worker import Worker
 
@@ -45,6 +46,7 @@ class Renamed:
     bytes: int = 0
     proved: Counter[Proof] = field(default_factory=Counter)
     done_by_manifest: Counter[int] = field(default_factory=Counter)
+    held_by_manifest: Counter[int] = field(default_factory=Counter)
     sample: list[str] = field(default_factory=list)
 
     @property
@@ -60,6 +62,7 @@ class ShardResult:
     bytes: int
     proved: dict[Proof, int]
     done_by_manifest: dict[int, int]
+    held_by_manifest: dict[int, int]
     sample: list[str]
     seconds_a_file: float
     statistics: IOStatistics
@@ -88,12 +91,27 @@ class _Outcome(msgspec.Struct, frozen=True, gc=False):
     index: int
     seconds: float
     proof: Proof | None = None
+    held: bool = False
+
+
+class Pass(StrEnum):
+    """Which entries are renamed: an old file gives way to its namesake only once the job is sealed."""
+
+    NEW = "new"
+    """Those that take nobody's place; of the others it is made sure that their sources are there."""
+    NAMESAKES = "namesakes"
+    """Those that `NEW` has held back."""
+    ALL = "all"
 
 
 def rename_files(
-    context: JobContext, record: CommitRecord, loaded: LoadedManifests, renamed: Renamed
+    context: JobContext,
+    record: CommitRecord,
+    loaded: LoadedManifests,
+    renamed: Renamed,
+    which: Pass = Pass.ALL,
 ) -> None:
-    """Rename all entries of the manifests that `record` names, adding up in `renamed`.
+    """Rename entries of the manifests that `record` names, adding up in `renamed`.
 
     Idempotent: what an earlier run moved is proved and counted. After the first error no shard is
     started; those in progress end, then that error is raised.
@@ -103,6 +121,7 @@ def rename_files(
     size = _ShardSize(context, record.files)
     work = partial(
         _rename_shard,
+        which=which,
         overwritten={file.path: file for file in record.overwritten},
         attempts=context.options.rename_attempts,
     )
@@ -123,9 +142,9 @@ def rename_files(
 
 
 def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> None:
-    """Compare what was recorded with what was moved or proved, manifest by manifest."""
+    """Compare what was recorded with what was moved, proved or held back, manifest by manifest."""
     for index, manifest in enumerate(record.manifests):
-        done = renamed.done_by_manifest[index]
+        done = renamed.done_by_manifest[index] + renamed.held_by_manifest[index]
         if done != manifest.files:
             raise CommitStateUnknownError(
                 f"{context.job.manifests}/{manifest.name}: names {manifest.files} files, but {done} "
@@ -174,6 +193,7 @@ def _add(renamed: Renamed, result: ShardResult) -> None:
     renamed.bytes += result.bytes
     renamed.proved.update(result.proved)
     renamed.done_by_manifest.update(result.done_by_manifest)
+    renamed.held_by_manifest.update(result.held_by_manifest)
     renamed.sample.extend(result.sample[: MAX_FILENAMES - len(renamed.sample)])
 
 
@@ -181,6 +201,7 @@ def _rename_shard(
     worker: Worker,
     shard: Shard,
     *packed: bytes | None,
+    which: Pass,
     overwritten: Mapping[str, ReplacedFile],
     attempts: int,
 ) -> ShardResult:
@@ -195,8 +216,13 @@ def _rename_shard(
             return None
         index, entry = item
         started = time.monotonic()
+        old = overwritten.get(entry.dest)
+        if old is None and which is Pass.NAMESAKES:
+            return None
         try:
-            old = overwritten.get(entry.dest)
+            if old is not None and which is Pass.NEW:
+                require_source(worker.store, entry)
+                return _Outcome(entry, index, time.monotonic() - started, held=True)
             retried = partial(again.append, None)
             proof = rename_entry(worker.store, entry, attempts, old, on_retry=retried)
         except RayCommitterError as e:
@@ -206,9 +232,10 @@ def _rename_shard(
 
     try:
         shard_entries = _entries(worker, shard, unpack(packed))
-        outcomes = [one for one in worker.map(rename, shard_entries) if one is not None]
+        ended = [one for one in worker.map(rename, shard_entries) if one is not None]
     finally:
         busy_seconds = worker.busy.end(place.worker, time.monotonic())
+    outcomes = [one for one in ended if not one.held]
     located = (_uri(worker, one.entry.dest) for one in outcomes[: shard.sample])
     seconds = [one.seconds for one in outcomes]
     return ShardResult(
@@ -216,6 +243,7 @@ def _rename_shard(
         bytes=sum(one.entry.expected.size for one in outcomes),
         proved=dict(Counter(one.proof for one in outcomes if one.proof is not None)),
         done_by_manifest=dict(Counter(one.index for one in outcomes)),
+        held_by_manifest=dict(Counter(one.index for one in ended if one.held)),
         sample=list(located),
         seconds_a_file=sum(seconds) / max(1, len(seconds)),
         statistics=aggregate(

@@ -8,25 +8,53 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.success import SuccessData, encode_success, new_success_data
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.success import ATTEMPT, SuccessData, encode_success, new_success_data
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.find_job import read_success
 from ray_committer.stages.settle import put_file
 
 _log = logging.getLogger(__name__)
 
 
-def save_success_file(context: JobContext, record: CommitRecord, filenames: Sequence[str]) -> None:
-    """Put ``_SUCCESS`` in place, atomically; idempotent."""
-    data = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
-    temporary = join(context.job.directory, "_SUCCESS.tmp")
-    put_file(context.store, temporary, context.job.success, encode_success(data))
-    context.sync(context.job.success, context.job.destination)
+@dataclass(frozen=True, slots=True)
+class WrittenSuccess:
+    """What ``_SUCCESS`` will be, under a name that no other committer of the job writes to."""
+
+    path: str
+    data: bytes
+    nonce: str
+
+
+def write_success_file(
+    context: JobContext, record: CommitRecord, filenames: Sequence[str]
+) -> WrittenSuccess:
+    """Write what ``_SUCCESS`` will be where only this run finds it."""
+    found = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
+    written = WrittenSuccess(
+        context.job.content(f"success-{new_nonce()}"), encode_success(found), record.nonce
+    )
+    context.store.write(written.path, written.data)
+    return written
+
+
+def save_success_file(context: JobContext, written: WrittenSuccess) -> None:
+    """Put ``_SUCCESS``, which was written, in place, atomically; idempotent."""
+    path = context.job.success
+    try:
+        put_file(context.store, written.path, path, written.data, is_written=True)
+    except FileNotFoundError:  # another committer has, and has cleaned up
+        success = read_success(context.store, context.job.destination)
+        if success is None or (success.diagnostics or {}).get("nonce") != written.nonce:
+            raise
+    context.sync(path, context.job.destination)
 
 
 def save_summary_report(
@@ -61,7 +89,8 @@ def _success_data(
 ) -> SuccessData:
     diagnostics = {"executor": context.executor.name, "workers": str(context.executor.width)}
     if record is not None:
-        diagnostics["nonce"] = record.nonce
+        diagnostics |= {"nonce": record.nonce, "stamp": record.stamp}
+        diagnostics[ATTEMPT] = str(record.job_attempt)
     return new_success_data(
         job_id=context.job.job_id,
         now_milliseconds=context.now_milliseconds(),

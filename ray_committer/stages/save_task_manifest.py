@@ -1,7 +1,8 @@
 """Save a task's manifest: under a temporary name, then renamed into place.
 
-The last attempt of a task wins, until the job's commit record exists. The number of tries is the one
-that was asked for; Hadoop 3.5 reads that setting and ignores it. Source: Hadoop SaveTaskManifestStage.
+The last attempt of a task wins, until the manifests are frozen; who has saved one looks again, since it
+may have slept meanwhile. The number of tries is the one that was asked for; Hadoop 3.5 reads that
+setting and ignores it. Source: Hadoop SaveTaskManifestStage.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from collections.abc import Callable
 
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stores.base import StoreOperations
 
 RETRY_SECONDS = 0.5
+LOOKS, LOOK_SECONDS = 30, 1.0
+"""How often, and after which pause, a task looks what becomes of a job that is declared."""
 
 
 def save_task_manifest(
@@ -26,21 +31,24 @@ def save_task_manifest(
     *,
     task_id: str,
     task_attempt_id: str,
+    stamp: str,
     attempts: int,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ManifestRef:
     """Save `manifest` as the one of `task_id`; returns its name, size and digest.
 
-    Tries up to `attempts` times on an ``OSError``. `TaskCommitError` when the job is over or was
-    never set up, `CommitRecordExistsError` when its commit has begun.
+    Tries up to `attempts` times on an ``OSError``. `TaskCommitError` when the job is over, was never set
+    up, or is another one of that id than the one with this `stamp`; `CommitRecordExistsError` when its
+    commit has begun without this task attempt.
     """
     data = encode_manifest(manifest)
     path, temporary = job.manifest(task_id), job.manifest_temporary(task_attempt_id)
     for attempt in range(1, attempts + 1):
-        _check_open(store, job, task_attempt_id)
         try:
+            _check_open(store, job, task_attempt_id, stamp)
             store.write(temporary, data)
             store.replace(temporary, path)
+            _check_counted(store, job, path, data, task_attempt_id, stamp, sleep)
             break
         except OSError as e:
             if attempt == attempts:
@@ -59,13 +67,56 @@ def save_task_manifest(
     )
 
 
-def _check_open(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> None:
+def _check_open(store: StoreOperations, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
     state = read_attempt_state(store, job)
-    if state.is_decided:
-        raise CommitRecordExistsError(
-            f"{job.directory}: the job is being committed without {task_attempt_id}, which is too late"
-        )
-    if not state.has_manifests:
+    if state.is_remnant or (state.seen is None and stamp != UNSTAMPED):  # or is a late task's own work
         raise TaskCommitError(
             f"{job.directory}: was never set up or is over; {task_attempt_id} cannot be committed"
         )
+    if state.seen is not None and state.seen.state.stamp != stamp:
+        raise TaskCommitError(
+            f"{job.directory}: is another job of that id than {task_attempt_id} was started for, which "
+            f"is over; it cannot be committed"
+        )
+    if state.phase not in (None, Phase.OPEN):
+        raise CommitRecordExistsError(
+            f"{job.directory}: the job is being committed without {task_attempt_id}, which is too late"
+        )
+
+
+def _check_counted(
+    store: StoreOperations,
+    job: JobAttempt,
+    path: str,
+    data: bytes,
+    task_attempt_id: str,
+    stamp: str,
+    sleep: Callable[[float], None],
+) -> None:
+    """Look again: what was saved after the manifests were frozen does not count.
+
+    While the job is declared its committer may still find what was saved; that is waited for.
+    """
+    for look in range(LOOKS):
+        try:
+            _check_open(store, job, task_attempt_id, stamp)
+        except CommitRecordExistsError:
+            seen = read_state(store, job)
+            if _counts(store, job, seen, path, data):
+                return
+            if seen is None or seen.phase is not Phase.DECLARED or look == LOOKS - 1:
+                raise
+            sleep(LOOK_SECONDS)
+        else:
+            return
+
+
+def _counts(store: StoreOperations, job: JobAttempt, seen: Seen | None, path: str, data: bytes) -> bool:
+    """Whether this very manifest is frozen or, where directories are not renamed, in the record."""
+    try:
+        if store.capabilities.moves_directories:
+            return store.read(join(job.frozen, path.rpartition("/")[2])) == data
+        record = seen.state.record if seen else None
+        return record is not None and digest(data).encode() in store.read(job.content(record))
+    except FileNotFoundError:
+        return False

@@ -31,9 +31,15 @@ def settle(request: Callable[[], None], is_done: Callable[[], bool] = lambda: Fa
             return
 
 
-def put_file(store: StoreOperations, temporary: str, path: str, data: bytes) -> None:
-    """Put one of the job's own files in place, atomically; idempotent."""
-    store.write(temporary, data)
+def put_file(
+    store: StoreOperations, temporary: str, path: str, data: bytes, *, is_written: bool = False
+) -> None:
+    """Put one of the job's own files in place, atomically; idempotent.
+
+    `is_written` tells that `temporary` holds the data.
+    """
+    if not is_written:
+        store.write(temporary, data)
     try:
         settle(lambda: store.replace(temporary, path), lambda: _read(store, path) == data)
     except FileNotFoundError:  # it was done before, by a request whose answer said otherwise

@@ -1,17 +1,28 @@
-"""Set up a job: make its directory, and warn of other jobs whose commit never finished.
+"""Set up a job: make its directory and its state, and warn of other jobs whose commit never finished.
 
 Source: Hadoop SetupJobStage.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 
-from ray_committer.errors import CommitConflictError, TaskCommitError
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitRecordExistsError,
+    RayCommitterError,
+    TaskCommitError,
+)
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.commands import commit_command
-from ray_committer.stages.find_job import list_job_directories, read_attempt_state
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.protocol.state import IN_THE_WAY, Phase, new_state
+from ray_committer.stages.find_job import is_noted, read_attempt_state
+from ray_committer.stages.gone_jobs import delete_gone, take_away
+from ray_committer.stages.job_state import Seen, StateChangedError, advance, begin_state
+from ray_committer.stages.other_attempts import refuse_other_attempts
+from ray_committer.stages.other_jobs import OtherJob, finish_first, other_jobs
+from ray_committer.stores.base import StoreOperations
 
 
 def setup_job(
@@ -21,39 +32,61 @@ def setup_job(
     mark_success: bool = True,
     replaces: Sequence[str] = (),
     must_be_empty: bool = False,
-) -> list[str]:
-    """Make the job attempt's directories; ``FileExistsError`` if the attempt was set up before.
+    now_milliseconds: int | None = None,
+) -> tuple[str, list[str]]:
+    """Make the job attempt's directories and its state; ``FileExistsError`` if it was set up before.
 
-    Deletes the ``_SUCCESS`` of an earlier job if this one will write its own. Returns sentences
-    about unfinished commits at the destination: running their application again would double rows. A
-    job that replaces the whole destination (`replaces`: directories) is refused beside one, since
-    finishing that later would bring its rows back. With `must_be_empty` data at the destination
-    refuses the job before its tasks run; its commit looks again.
+    Returns the job's stamp, which its tasks put into their manifests, and sentences about unfinished
+    commits at the destination: running their application again would double rows. Deletes the
+    ``_SUCCESS`` of an earlier job if this one will write its own. A job that replaces the whole
+    destination (`replaces`: directories) is refused beside a commit that stopped, since finishing that
+    later would bring its rows back. With `must_be_empty` data at the destination refuses the job before
+    its tasks run; its commit looks again.
     """
     if must_be_empty:
         refuse_data(store, job.destination)
-    unfinished = unfinished_attempts(store, job)
-    refuse_beside_unfinished(store.spec, unfinished, job, replaces)
+    now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
+    stopped = [one for one in other_jobs(store, job, job.destination, now) if _has_stopped(one)]
+    in_the_way = [one for one in stopped if one.phase in IN_THE_WAY]
+    if in_the_way and job.destination in replaces:
+        raise CommitConflictError(
+            f"{finish_first(store.spec, in_the_way[0])}; only then can the destination be replaced"
+        )
     if read_attempt_state(store, job).exists:
         raise TaskCommitError(
             f"{job.directory}: exists already; give every job, and every attempt of one, its own id"
         )
+    refuse_other_attempts(store, job)
+    if store.capabilities.moves_directories:
+        store.mkdirs(job.directory)
+    seen = begin_state(store, job, new_state(replaces=bool(replaces)))
     store.mkdirs(job.manifests)
-    if replaces:
-        store.write(job.replaces_data, b"")
+    try:
+        refuse_other_attempts(store, job)
+        _refuse_committed(store, job)
+    except RayCommitterError:
+        _give_up(store, job, seen)
+        raise
     if mark_success:
         store.delete_file(job.success)
-    return [finish_first(store.spec, attempt) for attempt in unfinished]
+    return seen.state.stamp, [finish_first(store.spec, one) for one in stopped]
 
 
-def refuse_beside_unfinished(
-    spec: StoreSpec, unfinished: Sequence[JobAttempt], job: JobAttempt, replaces: Sequence[str]
-) -> None:
-    """`CommitConflictError` if a job that replaces the whole destination is beside an unfinished one."""
-    if unfinished and job.destination in replaces:
-        raise CommitConflictError(
-            f"{finish_first(spec, unfinished[0])}; only then can the destination be replaced"
+def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
+    if job.number > 0 and is_noted(store, job, any_attempt=True):
+        raise CommitRecordExistsError(
+            f"{job.directory}: an earlier attempt of job {job.job_id} is committed; its files are in "
+            f"{job.destination}"
         )
+
+
+def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+    """Abort what was set up and may not be; what this cannot delete, ``vacuum`` does."""
+    with suppress(OSError, RayCommitterError, StateChangedError):
+        aborted = advance(store, job, seen, Phase.ABORTED)
+        gone = take_away(store, job, aborted)
+        if gone is not None:
+            delete_gone(store, gone, aborted)
 
 
 def refuse_data(store: StoreOperations, destination: str) -> None:
@@ -66,19 +99,6 @@ def refuse_data(store: StoreOperations, destination: str) -> None:
         raise CommitConflictError(f"{destination}: holds data already ({data[0]}); nothing was changed")
 
 
-def unfinished_attempts(store: StoreOperations, job: JobAttempt) -> list[JobAttempt]:
-    """The attempts of other jobs at the destination whose commit, or abort, has begun."""
-    return [
-        attempt
-        for found in list_job_directories(store, job.destination)
-        for attempt in found.attempts
-        if attempt.job_id != job.job_id and read_attempt_state(store, attempt).is_decided
-    ]
-
-
-def finish_first(spec: StoreSpec, attempt: JobAttempt) -> str:
-    """A sentence that says how to finish a commit."""
-    return (
-        f"{attempt.directory}: the commit of job {attempt.job_id} has begun but not ended; finish it "
-        f"with: {commit_command(spec, attempt)}"
-    )
+def _has_stopped(other: OtherJob) -> bool:
+    """Whether a commit was recorded and nobody is at work on it."""
+    return other.seen.state.is_decided and not other.is_alive

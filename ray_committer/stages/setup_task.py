@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from ray_committer.errors import TaskCommitError
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stores.base import StoreOperations
 
 
-def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> str:
-    """Make the task attempt's directory and return it.
+def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> tuple[str, str]:
+    """Make the task attempt's directory; returns it, and the stamp of the job that the task is of.
 
-    `TaskCommitError` if the job is not set up (or is over already) or the attempt exists.
+    `TaskCommitError` if the job is not set up (or is over already), is being committed, or the attempt
+    exists.
     """
-    if not read_attempt_state(store, job).has_manifests:
+    state = read_attempt_state(store, job)
+    if state.phase not in (None, Phase.OPEN):
+        raise TaskCommitError(
+            f"{job.directory}: the job is being committed or aborted, so no task of it can begin"
+        )
+    if state.is_remnant:
         raise TaskCommitError(f"{job.directory}: is no job that was set up; call setup_job first")
     directory = job.task_attempt(task_attempt_id)
     if store.get_status(directory) is not None:
         raise TaskCommitError(f"{directory}: exists already; give every task attempt its own number")
-    store.mkdirs(directory)
-    return directory
+    try:
+        store.mkdirs(directory)
+    except FileNotFoundError as e:
+        raise TaskCommitError(f"{directory}: could not be made, since the job is being removed") from e
+    return directory, state.seen.state.stamp if state.seen else UNSTAMPED

@@ -1,8 +1,9 @@
 """See how far the jobs below a destination are: by a few requests each, or by every manifest.
 
-Cheap is two listings and one read a job attempt: a commit record knows its files and bytes; without one
-they are estimated from the sizes of all manifests and the content of the largest. Which files a commit
-has moved so far no file says: that takes a read and a listing a task.
+Cheap is up to three listings and a few small reads a job attempt, whatever its size: a commit record
+knows its files and bytes; without one they are estimated from the sizes of all manifests and the content
+of the largest. Which files a commit has moved so far no file says: that takes a read and a listing a
+task.
 """
 
 from __future__ import annotations
@@ -13,21 +14,33 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, join
-from ray_committer.protocol.record import CommitRecord, decode_record
+from ray_committer.protocol.paths import JobAttempt, join
+from ray_committer.protocol.record import Owner, decode_record
+from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stages.crew import Crew
 from ray_committer.stages.entries import entries, store_path
-from ray_committer.stages.find_job import AttemptState, attempt_state
+from ray_committer.stages.find_job import list_manifest_files
+from ray_committer.stages.job_state import Seen, read_state
+from ray_committer.stages.other_jobs import read_other
 from ray_committer.stores.base import FileStatus, StoreOperations
 
-RUNNING, RECORDED, COMMITTED, ABORTING = "running", "recorded", "committed", "aborting"
+_SHOWN = {
+    Phase.OPEN: "running",
+    Phase.DECLARED: "running",
+    Phase.RECORDED: "recorded",
+    Phase.SEALED: "sealed",
+    Phase.COMMITTED: "committed",
+    Phase.UNDOING: "undoing",
+    Phase.ABORTED: "aborting",
+}
+_MOVING = (Phase.RECORDED, Phase.SEALED)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
     """One job attempt; see `ray_committer.JobSummary`."""
 
-    state: str
+    phase: Phase = Phase.OPEN
     manifests: int = 0
     files: int | None = None
     bytes: int | None = None
@@ -35,34 +48,52 @@ class Survey:
     left: int | None = None
     newest_milliseconds: int | None = None
     problem: str | None = None
+    owner: Owner | None = None
+    is_alive: bool = False
+    begun_milliseconds: int | None = None
+
+    @property
+    def state(self) -> str:
+        """What a person is told."""
+        return _SHOWN[self.phase]
 
 
-def survey_job(store: StoreOperations, job: JobAttempt) -> Survey:
-    """Look at a job attempt by at most two listings and one read; a bad file is a `problem`."""
-    listed = _list(store, job.directory)
-    state = attempt_state(listed)
-    manifests = _manifests(store, job) if state.has_manifests else []
+def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
+    """Look at a job attempt by a few listings and reads; a bad file is a `problem`."""
+    try:
+        seen = read_state(store, job)
+    except RayCommitterError as e:
+        return Survey(problem=str(e))
+    listed = [*_list(store, job.directory), *(_list(store, job.state) if seen else ())]
+    phase = seen.phase if seen else Phase.OPEN
+    manifests = _manifests(store, job) if phase in (*UNDECIDED, *_MOVING) else []
     times = [one.modified_milliseconds for one in (*listed, *manifests)]
     newest = max((time for time in times if time is not None), default=None)
     try:
-        found = _by_record(store, job, state) if state.is_decided else _by_largest(store, manifests)
+        if seen is not None and seen.state.record is not None:
+            found = _by_record(store, job, seen)
+        else:
+            found = replace(_by_largest(store, manifests), phase=phase)
+        found = _with_owner(store, job, found, now_milliseconds)
     except FileNotFoundError:  # the job went on meanwhile
-        found = Survey(_undecided(state))
+        found = Survey(phase)
     except RayCommitterError as e:
-        found = Survey(_undecided(state), manifests=len(manifests), problem=str(e))
+        found = Survey(phase, manifests=len(manifests), problem=str(e))
     return replace(found, newest_milliseconds=newest)
 
 
-def survey_exactly(store: StoreOperations, job: JobAttempt, *, threads: int) -> Survey:
+def survey_exactly(
+    store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, threads: int
+) -> Survey:
     """Read every manifest, and of a job whose commit has begun list what is not moved yet."""
-    found = survey_job(store, job)
-    if found.problem is not None or found.state in (COMMITTED, ABORTING):
+    found = survey_job(store, job, now_milliseconds)
+    if found.problem is not None or found.phase not in (*UNDECIDED, *_MOVING):
         return found
     crew = Crew(threads)
+    is_moving = found.phase in _MOVING
     try:
-        names = _names(store, job, found)
-        count = partial(_count, store, job, looks_for_sources=found.state == RECORDED)
-        counted = list(crew.map(count, names))
+        count = partial(_count, store, job, looks_for_sources=is_moving)
+        counted = list(crew.map(count, _names(store, job)))
     except FileNotFoundError:
         return found
     except RayCommitterError as e:
@@ -74,12 +105,23 @@ def survey_exactly(store: StoreOperations, job: JobAttempt, *, threads: int) -> 
         files=sum(files for files, _, _ in counted),
         bytes=sum(size for _, size, _ in counted),
         is_estimate=False,
-        left=sum(left for _, _, left in counted) if found.state == RECORDED else None,
+        left=sum(left for _, _, left in counted) if is_moving else None,
     )
 
 
-def _undecided(state: AttemptState) -> str:
-    return COMMITTED if state.has_commit_point else RECORDED if state.has_record else RUNNING
+def _with_owner(store: StoreOperations, job: JobAttempt, found: Survey, now_milliseconds: int) -> Survey:
+    """With who is, or was, at work on the job's commit."""
+    if found.phase not in IN_THE_WAY:
+        return found
+    other = read_other(store, job, now_milliseconds)
+    if other is None:
+        return found
+    return replace(
+        found,
+        owner=other.declaration.owner,
+        is_alive=other.is_alive,
+        begun_milliseconds=other.declaration.created_milliseconds,
+    )
 
 
 def _list(store: StoreOperations, directory: str) -> list[FileStatus]:
@@ -90,34 +132,31 @@ def _list(store: StoreOperations, directory: str) -> list[FileStatus]:
 
 
 def _manifests(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
-    listed = _list(store, job.manifests)
-    return [one for one in listed if one.name.endswith(MANIFEST_SUFFIX) and not one.is_directory]
+    try:
+        return [one for one in list_manifest_files(store, job) if not one.is_directory]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
-def _read_record(store: StoreOperations, job: JobAttempt, *, committed: bool) -> CommitRecord:
-    path = job.commit_point if committed else job.commit_record
-    return decode_record(store.read(path), path)
-
-
-def _by_record(store: StoreOperations, job: JobAttempt, state: AttemptState) -> Survey:
-    record = _read_record(store, job, committed=state.has_commit_point)
+def _by_record(store: StoreOperations, job: JobAttempt, seen: Seen) -> Survey:
+    path = job.content(seen.state.record or "")
+    record = decode_record(store.read(path), path)
     return Survey(
-        ABORTING if record.aborted else _undecided(state),
+        seen.phase,
         manifests=len(record.manifests),
         files=record.files,
         bytes=record.bytes,
-        left=0 if state.has_commit_point else None,
+        left=0 if seen.phase is Phase.COMMITTED else None,
     )
 
 
 def _by_largest(store: StoreOperations, manifests: Sequence[FileStatus]) -> Survey:
     largest = max(manifests, key=lambda one: one.size, default=None)
     if largest is None:
-        return Survey(RUNNING, files=0, bytes=0)
+        return Survey(files=0, bytes=0)
     manifest = decode_manifest(store.read(largest.path), largest.path)
     ratio = sum(one.size for one in manifests) / max(largest.size, 1)
     return Survey(
-        RUNNING,
         manifests=len(manifests),
         files=round(ratio * len(manifest.files)),
         bytes=round(ratio * sum(file.z for file in manifest.files)),
@@ -125,22 +164,32 @@ def _by_largest(store: StoreOperations, manifests: Sequence[FileStatus]) -> Surv
     )
 
 
-def _names(store: StoreOperations, job: JobAttempt, found: Survey) -> list[str]:
+def _names(store: StoreOperations, job: JobAttempt) -> list[str]:
     """The manifests that count: those of the record once there is one."""
-    if found.state == RECORDED:
-        return [ref.name for ref in _read_record(store, job, committed=False).manifests]
-    return [one.name for one in _manifests(store, job)]
+    seen = read_state(store, job)
+    if seen is not None and seen.state.record is not None:
+        path = job.content(seen.state.record)
+        return [ref.name for ref in decode_record(store.read(path), path).manifests]
+    return [one.name for one in list_manifest_files(store, job) if not one.is_directory]
 
 
 def _count(
     store: StoreOperations, job: JobAttempt, name: str, *, looks_for_sources: bool
 ) -> tuple[int, int, int]:
     """The files and bytes of one manifest, and how many of its sources are still there."""
-    path = join(job.manifests, name)
-    manifest = decode_manifest(store.read(path), path)
+    manifest = _read_manifest(store, job, name)
     size = sum(file.z for file in manifest.files)
     left = _left(store, job, manifest) if looks_for_sources else 0
     return len(manifest.files), size, left
+
+
+def _read_manifest(store: StoreOperations, job: JobAttempt, name: str) -> TaskManifest:
+    path = join(job.manifests, name)
+    try:
+        return decode_manifest(store.read(path), path)
+    except FileNotFoundError:
+        path = join(job.frozen, name)
+        return decode_manifest(store.read(path), path)
 
 
 def _left(store: StoreOperations, job: JobAttempt, manifest: TaskManifest) -> int:

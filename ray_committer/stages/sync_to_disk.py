@@ -27,9 +27,9 @@ Paths = tuple[str, ...]
 def sync_manifests(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
     """Force the manifests to disk, and the names that lead to them."""
     if context.syncs:
-        files = [join(context.job.manifests, manifest.name) for manifest in manifests]
+        files = [join(context.job.frozen, manifest.name) for manifest in manifests]
         _run(context, _sync_files, batches(context.executor, files))
-        _run(context, _sync_directories, [(context.job.manifests,)])
+        _run(context, _sync_directories, [(context.job.frozen,)])
 
 
 def sync_destinations(context: JobContext) -> None:
@@ -41,10 +41,27 @@ def sync_destinations(context: JobContext) -> None:
 
 
 def sync_replaced(context: JobContext, record: CommitRecord) -> None:
-    """Force to disk that the replaced files are gone, lest a power cut brings them back."""
+    """Force to disk that the old files are gone, or others in their place, lest a power cut brings them
+    back."""
     if context.syncs:
-        directories = list(dict.fromkeys(parent(file.path) for file in record.replaced))
+        old = (*record.replaced, *record.overwritten)
+        directories = list(dict.fromkeys(parent(file.path) for file in old))
         _run(context, _sync_what_is_there, batches(context.executor, directories))
+
+
+def sync_taken_back(context: JobContext) -> None:
+    """Force to disk that no file of the job is at its destination any more."""
+    if context.syncs:
+        width = context.executor.width
+        shares = (tuple(context.executor.directories.share(number, width)) for number in range(width))
+        _run(context, _sync_what_is_there, chain([(context.job.destination,)], shares))
+
+
+def sync_taken_away(context: JobContext) -> None:
+    """Force to disk that the job's directory has another name, before anything in it is deleted."""
+    if context.syncs:
+        for path in (context.job.temporary, context.job.job_directory):
+            _sync_unless(FileNotFoundError, context.store, path)
 
 
 def _run(context: JobContext, work: Work[None], groups: Iterable[Paths]) -> None:

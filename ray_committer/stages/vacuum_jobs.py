@@ -1,9 +1,10 @@
-"""Find the remains of dead jobs: without a commit record, and nothing of them has changed for long.
+"""Find the remains of dead jobs: not decided, and nothing of them has changed for long.
 
 Nobody can see from the store whether a job's tasks still run; age is the only sign, so a job of which
-any age is unknown is kept. One with a record is never touched: what it has moved is visible already, and
-the same commit, or abort, finishes it. Removing is an abort, whose decision a commit that begins at the
-same moment cannot overlook.
+any age is unknown is kept. One that is recorded is never touched: what it has moved is visible already,
+and the same commit, or abort, finishes it. Removing is an abort, a change of the state that a commit
+which begins at the same moment consumes, or finds consumed. What was taken away to be deleted, and was
+not, is swept, too.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ray_committer.errors import LinkedPathError
+from ray_committer.errors import LinkedPathError, RayCommitterError
 from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
+from ray_committer.protocol.state import WITH_RECORD, Phase
 from ray_committer.stages.find_job import (
     FoundJob,
     list_job_directories,
     list_links,
     read_attempt_state,
 )
+from ray_committer.stages.gone_jobs import list_gone, state_inside
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 DOCTOR_PREFIX = "doctor-"
@@ -26,6 +29,10 @@ DOCTOR_PREFIX = "doctor-"
 
 _RECORD = "its commit has begun"
 _OTHER_RECORD = "the commit of another attempt of the job has begun"
+_TAKEN = (
+    "it is of a job that is {phase}, which a process that was stopped took away by mistake; move it "
+    "back to $dest/_temporary/$jobId/$attempt (its manifests name both)"
+)
 _LINK = "it is a symbolic link; what is behind it was not looked at"
 
 
@@ -34,7 +41,8 @@ class Remains:
     """A directory below ``_temporary``, what is in it, and why it is kept (None: it may go).
 
     `attempt` is None if it is no job attempt's; the counts are None where nobody looked. `decided` is an
-    attempt of the same job whose record forbids to touch it.
+    attempt of the same job whose record forbids to touch it. `gone` is an attempt that a process took
+    away to delete it.
     """
 
     job_id: str
@@ -44,7 +52,13 @@ class Remains:
     files: int | None = None
     bytes: int | None = None
     newest_milliseconds: int | None = None
+    gone: JobAttempt | None = None
     kept: str | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """A process took it away to delete it."""
+        return self.gone is not None
 
 
 def find_remains(
@@ -54,27 +68,49 @@ def find_remains(
     limit = now_milliseconds - round(older_than_seconds * 1000)
     for link in list_links(store, destination):
         yield Remains(link.rpartition("/")[2], link, kept=_LINK)
+    for gone in list_gone(store, destination):
+        yield _gone_remains(store, gone, limit)
     for found in list_job_directories(store, destination):
         try:
-            decided = next(
-                (one for one in found.attempts if read_attempt_state(store, one).is_decided), None
-            )
+            phases = {one: read_attempt_state(store, one).phase for one in found.attempts}
         except LinkedPathError as e:
             yield Remains(found.job_id, found.directory, kept=str(e))
             continue
-        for attempt in found.attempts:
-            yield _attempt_remains(store, attempt, decided, limit)
+        decided = next((one for one, phase in phases.items() if phase in WITH_RECORD), None)
+        for attempt, phase in phases.items():
+            yield _attempt_remains(store, attempt, phase, decided, limit)
         if not found.attempts:
             yield _other_remains(store, found, limit)
 
 
+def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remains:
+    """What was taken away: of a job that had ended it goes, of any other it was taken by mistake."""
+    remains = Remains(gone.job_id, gone.directory, gone=gone)
+    try:
+        state = state_inside(store, gone)
+    except RayCommitterError as e:
+        return replace(remains, kept=str(e))
+    if state is None:  # deleted already, or not: only its age tells
+        return _looked_at(store, remains, limit)
+    if state.phase in (Phase.COMMITTED, Phase.ABORTED):
+        return remains
+    return replace(remains, kept=_TAKEN.format(phase=state.phase))
+
+
 def _attempt_remains(
-    store: StoreOperations, attempt: JobAttempt, decided: JobAttempt | None, limit: int
+    store: StoreOperations,
+    attempt: JobAttempt,
+    phase: Phase | None,
+    decided: JobAttempt | None,
+    limit: int,
 ) -> Remains:
     if decided is not None:
         reason = _RECORD if decided == attempt else _OTHER_RECORD
         return Remains(attempt.job_id, attempt.directory, attempt, decided, kept=reason)
-    return _looked_at(store, Remains(attempt.job_id, attempt.directory, attempt), limit)
+    remains = Remains(attempt.job_id, attempt.directory, attempt)
+    if phase is Phase.ABORTED:  # by a process that stopped before it had deleted it
+        return remains
+    return _looked_at(store, remains, limit)
 
 
 def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remains:

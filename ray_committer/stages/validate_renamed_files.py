@@ -7,7 +7,7 @@ Hadoop's stage of this name runs after ``_SUCCESS`` and clean-up, when there is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -20,13 +20,15 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
-from ray_committer.stages.identities import recorded_entries
+from ray_committer.stages.sidecars import recorded_entries
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 FILES_A_SHARE = 250_000
 FILES_A_THREAD = 32
 """For so many files one more thread is worth its while: each may be in a directory of its own."""
+FEW_FILES = 500
+"""So few files each share may look through for those of its directories."""
 FILES_A_PACK = 20_000
 SHOWN = 5
 ROUNDS = 5
@@ -52,13 +54,16 @@ class Compared:
     missing: frozenset[bytes]
 
 
-def validate_renamed_files(context: JobContext, manifests: Sequence[ManifestRef]) -> int:
+def validate_renamed_files(
+    context: JobContext, manifests: Sequence[ManifestRef], held: Collection[str] = ()
+) -> int:
     """List every destination directory once; returns the files compared.
 
-    `ValidationError` names the first differences. The coordinator must know the directories.
+    `held` are destinations to which no file was moved yet. `ValidationError` names the first
+    differences. The coordinator must know the directories.
     """
     compared, differences, missing = 0, list[str](), set[bytes]()
-    for found in _compare(context, manifests):
+    for found in _compare(context, manifests, frozenset(held)):
         compared += found.files
         differences += found.differences
         missing |= found.missing
@@ -68,7 +73,7 @@ def validate_renamed_files(context: JobContext, manifests: Sequence[ManifestRef]
     if differences:
         shown = " | ".join(sorted(differences)[:SHOWN])
         raise ValidationError(f"{len(differences)} or more files differ from their manifests: {shown}")
-    files = sum(manifest.files for manifest in manifests)
+    files = sum(manifest.files for manifest in manifests) - len(held)
     if compared != files:
         raise ValidationError(
             f"{context.job.destination}: {compared} of {files} files were compared; the directories of "
@@ -77,12 +82,15 @@ def validate_renamed_files(context: JobContext, manifests: Sequence[ManifestRef]
     return compared
 
 
-def _compare(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Compared]:
+def _compare(
+    context: JobContext, manifests: Sequence[ManifestRef], held: frozenset[str]
+) -> Iterator[Compared]:
     """What each share found; a share that lost with a node what it was to compare is compared again."""
+    pack = partial(_pack_expected, held=held)
     waiting: Iterable[Share] = _shares(context, manifests)
     for _ in range(ROUNDS):
         packs = context.until_cancelled(_packs(manifests))
-        packed = tuple(parked for _, parked in context.executor.park(_pack_expected, packs))
+        packed = tuple(parked for _, parked in context.executor.park(pack, packs))
         context.check_cancelled()
         items = context.until_cancelled(Supplied(share, packed) for share in waiting)
         again: list[Share] = []
@@ -112,18 +120,23 @@ def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]
         yield tuple(group)
 
 
-def _pack_expected(worker: Worker, refs: tuple[ManifestRef, ...]) -> tuple[None, bytes]:
+def _pack_expected(
+    worker: Worker, refs: tuple[ManifestRef, ...], *, held: frozenset[str]
+) -> tuple[None, bytes]:
     """Work: what the manifests say must be at the destination."""
-    return None, b"".join(worker.map(partial(_expected, worker), refs))
+    return None, b"".join(worker.map(partial(_expected, worker, held=held), refs))
 
 
-def _expected(worker: Worker, ref: ManifestRef) -> bytes:
-    return pack_expected((entry.dest, entry.expected) for entry in recorded_entries(worker, ref))
+def _expected(worker: Worker, ref: ManifestRef, *, held: frozenset[str]) -> bytes:
+    found = recorded_entries(worker, ref)
+    return pack_expected((entry.dest, entry.expected) for entry in found if entry.dest not in held)
 
 
 def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Share]:
     files = sum(manifest.files for manifest in manifests)
     worth = -(-files // (FILES_A_THREAD * context.executor.threads))
+    if context.executor.threads == 1 and files <= FEW_FILES:
+        worth = context.executor.width  # so that all listings are made at once
     shares = max(min(context.executor.width, worth), -(-files // FILES_A_SHARE))
     own = context.job.destination
     for number in range(shares):

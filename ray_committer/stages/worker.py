@@ -7,17 +7,19 @@ import platform
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from ray_committer.errors import ManifestChangedError, ManifestError
+from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError
 from ray_committer.executors.base import THREAD_PREFIX, Place
 from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.sidecar import FileIdentity, decode_sidecar, sidecar_name
 from ray_committer.stages.busy import BusyTimes
 from ray_committer.stages.crew import Crew
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -30,6 +32,14 @@ PARSED_CACHE_FILES = 10_000
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A manifest that the commit record names, and the identities of its files if they were saved."""
+
+    manifest: TaskManifest
+    identities: list[FileIdentity] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class Worker:
         self._retry_seconds = retry_seconds
         self._guarded: GuardedStore | None = None
         self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
-        self._parsed: _Cache[TaskManifest] = _Cache(PARSED_CACHE_FILES)
+        self._parsed: _Cache[Recorded] = _Cache(PARSED_CACHE_FILES)
         self._crew = Crew(concurrency) if concurrency > 1 else None
         self._readers = Crew(max(2, concurrency // 4)) if concurrency > 1 else None
 
@@ -115,62 +125,76 @@ class Worker:
         if self._guarded is not None:
             self._permits.close()
 
-    def read_manifest(self, name: str, size: int) -> tuple[bytes, TaskManifest]:
-        """Read a manifest that was just listed with `size` bytes."""
-        path = join(self.job.manifests, name)
+    def read_manifest(self, path: str, size: int) -> tuple[bytes, TaskManifest]:
+        """Read a manifest that was just listed with `size` bytes; `ManifestReplacedError` if it is
+        another now."""
         data = self.store.read(path)
         if len(data) != size:
-            raise ManifestError(f"{path}: had {size} bytes when listed and has {len(data)} now")
+            raise ManifestReplacedError(
+                f"{path}: had {size} bytes when listed and has {len(data)} now: a task has saved it "
+                f"again; run the same command"
+            )
         manifest = decode_manifest(data, path)
-        self._read.put(digest(data), data, len(data))
+        self.keep(data)
         return data, manifest
 
-    def recorded_manifest(
-        self, ref: ManifestRef, packed: Mapping[str, bytes] = MappingProxyType({})
-    ) -> TaskManifest:
+    def recorded(self, ref: ManifestRef, packed: Mapping[str, bytes] = MappingProxyType({})) -> Recorded:
         """The manifest that the commit record names; `ManifestChangedError` if it is another now.
 
-        `packed` holds manifests that were read already, by digest. One that several shards share is
-        parsed once.
+        `packed` holds what is kept of manifests that were read already, by digest. One that several
+        shards share is parsed once.
         """
-        manifest = self._parsed.get(ref.digest)
-        if manifest is None:
-            data = packed.get(ref.digest) or self.recorded_data(ref)
-            manifest = decode_manifest(data, join(self.job.manifests, ref.name))
-            self._parsed.put(ref.digest, manifest, len(manifest.files))
-        return manifest
+        key = ref.sidecar or ref.digest
+        recorded = self._parsed.get(key)
+        if recorded is None:
+            recorded = _parse(ref, packed.get(key) or self.kept(ref), join(self.job.frozen, ref.name))
+            self._parsed.put(key, recorded, len(recorded.manifest.files))
+        return recorded
 
-    def recorded_data(self, ref: ManifestRef) -> bytes:
-        """The bytes of `recorded_manifest`."""
-        return self.recorded_file(join(self.job.manifests, ref.name), ref.digest)
-
-    def recorded_file(self, path: str, expected: str) -> bytes:
-        """A file that the commit record names by its SHA-256; `ManifestChangedError` if it changed."""
-        data = self._read.get(expected)
+    def kept(self, ref: ManifestRef) -> bytes:
+        """What is kept of a manifest, byte for byte: its sidecar if it has one, else itself."""
+        wanted = ref.sidecar or ref.digest
+        data = self._read.get(wanted)
         if data is None:
-            data = self._read_recorded(path)
-            if digest(data) != expected:
+            name = sidecar_name(ref.name, ref.sidecar) if ref.sidecar else ref.name
+            data = self._read_frozen(name)
+            if digest(data) != wanted:
                 raise ManifestChangedError(
-                    f"{path}: was replaced after the commit record was written (a task attempt that "
-                    f"should be dead?); put back the manifest with SHA-256 {expected}"
+                    f"{join(self.job.frozen, name)}: was replaced after the commit record was written "
+                    f"(a task attempt that should be dead?); put back the file with SHA-256 {wanted}"
                 )
-            self._read.put(expected, data, len(data))
+            self._read.put(wanted, data, len(data))
         return data
 
     def keep(self, data: bytes) -> str:
-        """Know a file that was just written, so that this process does not read it; its SHA-256."""
+        """Know a file that was just read or written, so that this process does not read it; its
+        SHA-256.
+        """
         own = digest(data)
         self._read.put(own, data, len(data))
         return own
 
-    def _read_recorded(self, path: str) -> bytes:
-        try:
-            return self.store.read(path)
-        except FileNotFoundError as e:
-            raise ManifestChangedError(
-                f"{path}: is named by the commit record but gone; another job's clean-up may have "
-                f"deleted it, and what it names cannot be moved without it"
-            ) from e
+    def _read_frozen(self, name: str) -> bytes:
+        """A manifest or sidecar where it is once it is frozen or, before that, where tasks put it."""
+        for directory in (self.job.frozen, self.job.manifests):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                return self.store.read(join(directory, name))
+        raise ManifestChangedError(
+            f"{join(self.job.frozen, name)}: is named by the commit record but gone; another job's "
+            f"clean-up may have deleted it, and what it names cannot be moved without it"
+        )
+
+
+def _parse(ref: ManifestRef, kept: bytes, path: str) -> Recorded:
+    if ref.sidecar is None:
+        return Recorded(decode_manifest(kept, path))
+    identities, data = decode_sidecar(kept, path)
+    manifest = decode_manifest(data, path)
+    if identities is not None and len(identities) != len(manifest.files):
+        raise ManifestError(
+            f"{path}: tells of {len(identities)} files, its manifest names {len(manifest.files)}"
+        )
+    return Recorded(manifest, identities)
 
 
 def _thread_name() -> str:

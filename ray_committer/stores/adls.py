@@ -23,14 +23,20 @@ from ray_committer.stores.adls_http import (
     error_of,
     quoted_etag,
 )
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec, Versions
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreCapabilities,
+    StoreSpec,
+    Versions,
+)
 from ray_committer.stores.http import HttpAnswer
+from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
 """The documented limit, of characters; no other is documented for one element of a path."""
 
 
-class AdlsStore:
+class AdlsStore(NamedStates):
     """`StoreOperations` on ``abfs://``, each made of single requests, none of them repeated."""
 
     capabilities = StoreCapabilities(
@@ -99,6 +105,11 @@ class AdlsStore:
 
     def delete_file(self, path: str) -> bool:
         answer = self._http.path("DELETE", path)
+        return not _is_nothing(answer) and bool(_checked(answer, path))
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete a file if it has this etag."""
+        answer = self._http.path("DELETE", path, headers={"If-Match": quoted_etag(version or "")})
         return not _is_nothing(answer) and bool(_checked(answer, path))
 
     def delete_directory(self, path: str) -> bool:

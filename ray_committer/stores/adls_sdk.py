@@ -35,11 +35,12 @@ from ray_committer.stores.adls_http import (
 )
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
 from ray_committer.stores.http import DEADLINE_SECONDS, raise_if_unanswered
+from ray_committer.stores.state_names import NamedStates
 
 CONNECTIONS = 128
 
 
-class SdkAdlsStore:
+class SdkAdlsStore(NamedStates):
     """`StoreOperations` as `AdlsStore` has them."""
 
     capabilities: StoreCapabilities = AdlsStore.capabilities
@@ -116,6 +117,11 @@ class SdkAdlsStore:
 
     def delete_file(self, path: str) -> bool:
         return self._delete(path)
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete a file if it has this etag."""
+        etag, condition = quoted_etag(version or ""), MatchConditions.IfNotModified
+        return self._delete(path, etag=etag, match_condition=condition)
 
     def delete_directory(self, path: str) -> bool:
         return self._delete(path, recursive=True)

@@ -14,6 +14,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from ray_committer.protocol.recovery import Observation
 
+STATE_SUFFIX = ".state"
+"""How the name of a state ends, on a store that keeps it as a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
@@ -51,6 +54,14 @@ class FileStatus:
         return Observation(self.size, self.etag, self.modified_milliseconds, self.file_id)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """A state as it was read: its text, and on a store of objects the version that holds it."""
+
+    text: str
+    version: str | None = None
+
+
 class Versions(StrEnum):
     """Whether a rename can be bound to the version of its source, and who knows that version."""
 
@@ -72,9 +83,15 @@ class StoreCapabilities:
     """The kernel of one machine renames, so that more processes gain nothing."""
     has_links: bool = False
     """A name may be a symbolic link, which leads out of the directory that it is in: it `SeesLinks`."""
+    spans_file_systems: bool = False
+    """A directory may be on another file system than the one above it, and nothing is renamed from one
+    to the other: it `SeesFileSystems`."""
     has_directories: bool = True
     """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
+    moves_directories: bool = True
+    """A directory with all it holds is renamed in one step: it `MovesDirectories`. A store without puts
+    an object in place only if none is there, or only if it is a certain version."""
     rename_makes_parents: bool = False
     """A rename makes the directories above its destination; elsewhere it is refused, as it should be."""
     versions: Versions = Versions.NONE
@@ -120,6 +137,18 @@ class StoreOperations(Protocol):
     def replace(self, source: str, dest: str, version: str | None = None) -> None:
         """`rename` atomically over the file `dest`, which may exist."""
 
+    def read_state(self, path: str) -> StoredState | None:
+        """The state that is kept at `path`; None if none is."""
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        """Put the state `text`, which never was before, in the place of `seen`, in one step.
+
+        Of several that ask with one `seen` only one succeeds; the others get ``FileNotFoundError`` or
+        ``FileExistsError``. Without `seen`, on a store that does not move directories, nothing may be
+        there yet. Where directories are moved, a state is the one name with `STATE_SUFFIX` in the
+        directory `path`, and this a plain rename that consumes it; elsewhere it is an object.
+        """
+
     def delete_file(self, path: str) -> bool:
         """Delete a file; False if it was not there."""
 
@@ -143,6 +172,32 @@ def sync(store: StoreOperations, path: str) -> None:
         cast("Syncs", store).sync(path)
 
 
+class MovesDirectories(Protocol):
+    """A store that renames a directory in one step; its capabilities say `moves_directories`."""
+
+    def move_directory(self, source: str, dest: str) -> None:
+        """Rename a directory with all it holds; ``FileExistsError`` if `dest` is there and not empty."""
+
+
+def move_directory(store: StoreOperations, source: str, dest: str) -> None:
+    """Rename a directory with all it holds, on a store that can."""
+    cast("MovesDirectories", store).move_directory(source, dest)
+
+
+class DeletesVersions(Protocol):
+    """A store with `versions`, or one that does not move directories: it deletes a file only if it is a
+    certain version."""
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete a version of a file; ``FileExistsError`` if it is another, False or that if there is
+        none."""
+
+
+def delete_version(store: StoreOperations, path: str, version: str | None) -> bool:
+    """Delete a version of a file, on a store that can."""
+    return cast("DeletesVersions", store).delete_version(path, version)
+
+
 class SeesLinks(Protocol):
     """A store with symbolic links; its capabilities say `has_links`."""
 
@@ -153,6 +208,19 @@ class SeesLinks(Protocol):
 def first_link(store: StoreOperations, paths: Iterable[str]) -> str | None:
     """The first of `paths` that is a symbolic link; None where a store has none."""
     return cast("SeesLinks", store).first_link(paths) if store.capabilities.has_links else None
+
+
+class SeesFileSystems(Protocol):
+    """A store of several file systems; its capabilities say `spans_file_systems`."""
+
+    def file_system(self, path: str) -> str:
+        """Which one `path` is on or, if it is not there, would be; the kernel answers, so it counts as
+        no request."""
+
+
+def file_system(store: StoreOperations, path: str) -> str:
+    """Which file system `path` is on, or would be, on a store of several."""
+    return cast("SeesFileSystems", store).file_system(path)
 
 
 @runtime_checkable

@@ -20,7 +20,13 @@ from datetime import datetime
 
 from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec, Versions
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreCapabilities,
+    StoredState,
+    StoreSpec,
+    Versions,
+)
 from ray_committer.stores.gcs_api import GcsBucket, GcsObject
 
 _log = logging.getLogger(__name__)
@@ -33,12 +39,14 @@ FLAT = StoreCapabilities(
     max_path_length=1 + 1024,  # of the object's name, and the slash before it
     max_name_length=1024,
     has_directories=False,
+    moves_directories=False,
     versions=Versions.LISTED,
 )
 HIERARCHICAL = StoreCapabilities(
     listing_is_cheap=False,
     max_path_length=1 + 1024,
     max_name_length=512,
+    moves_directories=False,
     rename_makes_parents=True,
     versions=Versions.LISTED,
 )
@@ -97,7 +105,7 @@ class GcsStore:
             if self._has_folders:
                 self._bucket.create_folder(_prefix(path))
             else:
-                self._bucket.upload(_prefix(path), b"", only_new=True)
+                self._bucket.upload(_prefix(path), b"", generation="0")
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
         self._bucket.move(source[1:], dest[1:], version, replaces=False)
@@ -105,8 +113,24 @@ class GcsStore:
     def replace(self, source: str, dest: str, version: str | None = None) -> None:
         self._bucket.move(source[1:], dest[1:], version, replaces=True)
 
+    def read_state(self, path: str) -> StoredState | None:
+        try:
+            text, generation = self._bucket.download_version(path[1:])
+        except FileNotFoundError:
+            return None
+        return StoredState(text.decode(), generation)
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        """A conditional upload; Google takes one a second of an object, and throttles others."""
+        generation = (seen.version if seen else None) or "0"
+        return StoredState(text, self._bucket.upload(path[1:], text.encode(), generation=generation))
+
     def delete_file(self, path: str) -> bool:
         return self._bucket.delete(path[1:])
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete an object if it has this generation."""
+        return self._bucket.delete(path[1:], version)
 
     def delete_directory(self, path: str) -> bool:
         was_there = False

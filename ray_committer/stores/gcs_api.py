@@ -51,6 +51,10 @@ class GcsPage(msgspec.Struct, frozen=True, rename="camel"):
     next_page_token: str = ""
 
 
+class _Uploaded(msgspec.Struct, frozen=True):
+    generation: str
+
+
 class _Named(msgspec.Struct, frozen=True):
     name: str
 
@@ -130,11 +134,21 @@ class GcsBucket:
             "GET", f"{self._objects}/{quoted(name)}{self._query(alt='media')}", name
         ).body
 
-    def upload(self, name: str, data: bytes, *, only_new: bool = False) -> None:
-        """Put an object in place; with `only_new`, ``FileExistsError`` if one is there."""
-        conditions = {"ifGenerationMatch": "0"} if only_new else {}
+    def download_version(self, name: str) -> tuple[bytes, str]:
+        """The content of an object and its generation."""
+        url = f"{self._objects}/{quoted(name)}{self._query(alt='media')}"
+        answer = self._request("GET", url, name)
+        return answer.body, answer.headers["x-goog-generation"]
+
+    def upload(self, name: str, data: bytes, *, generation: str | None = None) -> str:
+        """Put an object in place, and return its generation.
+
+        ``FileExistsError`` if what is there has not this `generation`, of which 0 means nothing.
+        """
+        conditions = {"ifGenerationMatch": generation} if generation is not None else {}
         query = self._query(uploadType="media", name=name, fields="generation", **conditions)
-        self._request("POST", self._uploads + query, name, data=data)
+        answer = self._request("POST", self._uploads + query, name, data=data)
+        return msgspec.json.decode(answer.body, type=_Uploaded).generation
 
     def delete(self, name: str, generation: str | None = None) -> bool:
         """Delete an object, False if there is none; ``FileExistsError`` of another `generation`."""

@@ -18,7 +18,8 @@ from fsspec.core import url_to_fs
 from fsspec.spec import AbstractFileSystem
 
 from ray_committer.protocol.paths import parent
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec
+from ray_committer.stores.state_names import read_state_name, state_rename
 
 _LOCKS = 64
 
@@ -97,6 +98,22 @@ class GenericStore:
             if self._fs.exists(self._own(dest)):
                 self._fs.rm_file(self._own(dest))
             self._move(source, dest)
+
+    def read_state(self, path: str) -> StoredState | None:
+        return read_state_name(self, path)
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        self.rename(*state_rename(path, seen, text))
+        return StoredState(text)
+
+    def move_directory(self, source: str, dest: str) -> None:
+        """Rename a directory file by file, since fsspec promises nothing of directories."""
+        with self._errors(source):
+            if self._fs.exists(self._own(dest)):
+                raise _error(FileExistsError, errno.EEXIST, source, dest)
+            if not self._fs.isdir(self._own(source)):
+                raise _error(FileNotFoundError, errno.ENOENT, source)
+            self._fs.mv(self._own(source), self._own(dest), recursive=True)
 
     def delete_file(self, path: str) -> bool:
         with self._errors(path):

@@ -20,10 +20,23 @@ from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
 from ray_committer.ratelimit import Clock
-from ray_committer.stores.base import FileStatus, StoreOperations, first_link, sync
+from ray_committer.stores.base import (
+    FileStatus,
+    StoredState,
+    StoreOperations,
+    delete_version,
+    file_system,
+    first_link,
+    move_directory,
+    sync,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+OnThrottled = Callable[[float | None], None]
+
+STATE_SECONDS = 1.0
+"""How often Google's store writes one object, by its documentation."""
 
 
 class GuardedStore:
@@ -85,8 +98,25 @@ class GuardedStore:
     def replace(self, source: str, dest: str, version: str | None = None) -> None:
         self._call_once("op_rename", self._store.replace, source, dest, version)
 
+    def read_state(self, path: str) -> StoredState | None:
+        return self._call("op_open", self._store.read_state, path)
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        """Make the change once; a store that throttles it throttles this one name, and nobody else
+        waits.
+        """
+        return self._make("op_rename", lambda: self._store.advance(path, seen, text), self._wait_alone)
+
+    def move_directory(self, source: str, dest: str) -> None:
+        """Rename a directory with all it holds, on a store that can."""
+        self._call_once("op_rename", move_directory, self._store, source, dest)
+
     def delete_file(self, path: str) -> bool:
         return self._call("op_delete", self._store.delete_file, path)
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete a version of an object, on a store that can."""
+        return self._call("op_delete", delete_version, self._store, path, version)
 
     def delete_directory(self, path: str) -> bool:
         return self._call("op_delete_dir", self._store.delete_directory, path)
@@ -101,6 +131,10 @@ class GuardedStore:
     def first_link(self, paths: Iterable[str]) -> str | None:
         """The first of `paths` that is a symbolic link; no request."""
         return first_link(self._store, paths)
+
+    def file_system(self, path: str) -> str:
+        """Which file system `path` is on; no request."""
+        return file_system(self._store, path)
 
     def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a request that may be made twice."""
@@ -117,15 +151,18 @@ class GuardedStore:
 
     def _call_once(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a request, again only if the store says that it did nothing."""
+        return self._make(name, lambda: request(*args, **kwargs), self._permits.throttled)
+
+    def _make(self, name: str, request: Callable[[], T], on_throttled: OnThrottled) -> T:
         throttled_since: float | None = None
         while True:
             self._permits.acquire()
             started = self._clock()
             try:
-                result = request(*args, **kwargs)
+                result = request()
             except ThrottledError as e:
                 self._note(name, started, failed=True)
-                self._permits.throttled(e.retry_after_seconds)
+                on_throttled(e.retry_after_seconds)
                 self._again.append(STORE_IO_THROTTLED)
                 throttled_since = started if throttled_since is None else throttled_since
                 if self._clock() - throttled_since > self._retry_seconds:
@@ -136,6 +173,9 @@ class GuardedStore:
             else:
                 self._note(name, started, failed=False)
                 return result
+
+    def _wait_alone(self, retry_after_seconds: float | None) -> None:
+        self._sleep(STATE_SECONDS if retry_after_seconds is None else retry_after_seconds)
 
     def _take_again(self) -> IOStatistics:
         found = IOStatistics()

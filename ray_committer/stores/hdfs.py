@@ -25,6 +25,7 @@ from ray_committer.stores.hdfs_protocol import (
     remote_error,
     unknown_replace,
 )
+from ray_committer.stores.state_names import NamedStates
 
 DEADLINE_SECONDS = 60.0
 DEFAULT_PORT = 8020
@@ -47,7 +48,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class HdfsStore:
+class HdfsStore(NamedStates):
     """`StoreOperations` on ``hdfs://``; 0.06 to 0.1 milliseconds of CPU a rename.
 
     `storage_options` are Hadoop's own settings; those of ``HADOOP_CONF_DIR`` are read too.

@@ -2,7 +2,7 @@
 
 Renames never replace: ``renameat2(RENAME_NOREPLACE)``, else a hard link and an unlink, which a crash
 in the middle leaves recognisable (both names, one inode); a check followed by a rename would not be
-atomic. Hadoop's checksum files (``.name.crc``) are neither listed nor left stale.
+atomic. Hadoop's checksum files (``.name.crc``) are neither listed beside their files nor left stale.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec
 from ray_committer.stores.hdfs_protocol import UMASK, permissions
+from ray_committer.stores.state_names import read_state_name, state_rename
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -38,6 +41,7 @@ class LocalStore:
         max_name_length=255,
         renames_are_local=True,
         has_links=True,
+        spans_file_systems=True,
         needs_sync=True,
     )
 
@@ -53,8 +57,15 @@ class LocalStore:
             return None
 
     def list_status(self, path: str) -> list[FileStatus]:
-        with os.scandir(path) as entries:
-            return [status for status in map(_listed, entries) if status is not None]
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # whatever it is renamed to meanwhile
+        try:
+            with os.scandir(directory) as listed:
+                entries = list(listed)
+            checksums = {_checksum_of(entry.name) for entry in entries}
+            found = [_listed(path, entry) for entry in entries if entry.name not in checksums]
+        finally:
+            os.close(directory)
+        return [status for status in found if status is not None]
 
     def list_files(self, path: str) -> list[FileStatus]:
         found, level = [], [path]
@@ -81,6 +92,8 @@ class LocalStore:
             else:
                 _make_directories(path, self._modes[1])
         except (FileExistsError, NotADirectoryError) as e:
+            if e.errno == errno.EEXIST and not os.path.lexists(e.filename):
+                raise FileNotFoundError(errno.ENOENT, "was removed meanwhile", e.filename) from e
             raise FileExistsError(errno.EEXIST, "a file stands in the way", e.filename) from e
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
@@ -91,6 +104,23 @@ class LocalStore:
         _remove_checksum(dest)
         os.replace(source, dest)
 
+    def read_state(self, path: str) -> StoredState | None:
+        return read_state_name(self, path)
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        """A plain rename: of a link and an unlink two processes could each do the first."""
+        os.rename(*state_rename(path, seen, text))
+        return StoredState(text)
+
+    def move_directory(self, source: str, dest: str) -> None:
+        """Rename a directory with all it holds."""
+        try:
+            os.rename(source, dest)
+        except OSError as e:
+            if e.errno == errno.ENOTEMPTY:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, dest) from e
+            raise
+
     def delete_file(self, path: str) -> bool:
         _remove_checksum(path)
         return _unlink(path)
@@ -98,7 +128,7 @@ class LocalStore:
     def delete_directory(self, path: str) -> bool:
         if not os.path.lexists(path):
             return False
-        shutil.rmtree(path)
+        shutil.rmtree(path, onerror=_unless_gone)
         return True
 
     def remove_empty_directory(self, path: str) -> bool:
@@ -126,11 +156,29 @@ class LocalStore:
         """The first of `paths` that is a symbolic link."""
         return next(filter(os.path.islink, paths), None)
 
+    def file_system(self, path: str) -> str:
+        """Device and mount (a bind mount keeps the device) of the nearest directory that is there."""
+        while not os.path.isdir(path):
+            path = os.path.dirname(path)
+        opened = os.open(path, os.O_PATH | os.O_DIRECTORY)
+        try:
+            return f"{os.fstat(opened).st_dev} {_mount_of(opened)}"
+        finally:
+            os.close(opened)
+
     def _list_if_there(self, path: str) -> list[FileStatus]:
         try:
             return self.list_status(path)
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+
+def _mount_of(opened: int) -> str:
+    """The kernel's number of the mount that an open directory is on; empty where it does not tell."""
+    with suppress(OSError):
+        lines = Path(f"/proc/self/fdinfo/{opened}").read_text().splitlines()
+        return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), "")
+    return ""
 
 
 def _make_directories(path: str, mode: int) -> None:
@@ -211,12 +259,10 @@ def _load_renameat2() -> Callable[..., int] | None:
 _renameat2 = _load_renameat2()
 
 
-def _listed(entry: os.DirEntry[str]) -> FileStatus | None:
-    """The status of a listed name; None for a checksum, or if it has gone since."""
-    if _is_checksum(entry.name):
-        return None
+def _listed(directory: str, entry: os.DirEntry[str]) -> FileStatus | None:
+    """The status of a listed name; None if it has gone since."""
     try:
-        return _status(entry.path, entry.stat(follow_symlinks=False))
+        return _status(os.path.join(directory, entry.name), entry.stat(follow_symlinks=False))
     except FileNotFoundError:
         return None
 
@@ -233,18 +279,25 @@ def _status(path: str, found: os.stat_result) -> FileStatus:
     )
 
 
-def _is_checksum(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".crc")
+def _checksum_of(name: str) -> str:
+    """How Hadoop names the checksum of a file; one whose file is not beside it is a file itself."""
+    return f".{name}.crc"
 
 
 def _remove_checksum(path: str) -> None:
     """Remove Hadoop's checksum of a file; a name that has no room for one has none."""
     head, _, name = path.rpartition("/")
     try:
-        _unlink(f"{head}/.{name}.crc")
+        _unlink(f"{head}/{_checksum_of(name)}")
     except OSError as e:
         if e.errno != errno.ENAMETOOLONG:
             raise
+
+
+def _unless_gone(_: object, __: str, error: tuple[object, BaseException, object]) -> None:
+    """Go on where another process, which deletes the same, was quicker."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
 
 
 def _unlink(path: str) -> bool:

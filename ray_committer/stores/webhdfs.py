@@ -27,6 +27,7 @@ from ray_committer.stores.hdfs_protocol import (
     unknown_replace,
 )
 from ray_committer.stores.http import HttpAnswer, HttpClient
+from ray_committer.stores.state_names import NamedStates
 
 _IN_URLS = "%!#$&'()*+,/:;=?@[]~"
 _REDIRECTED = (301, 302, 307, 308)
@@ -59,7 +60,7 @@ class _Answer(msgspec.Struct, rename="pascal"):
     succeeded: bool = msgspec.field(default=False, name="boolean")
 
 
-class WebHdfsStore:
+class WebHdfsStore(NamedStates):
     """`StoreOperations` on ``webhdfs://``, or on ``hdfs://`` with the option `webhdfs_url`.
 
     Other options: `user` (that of this process), or `delegation_token` instead.

@@ -20,6 +20,7 @@ from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore
 
 LONGEST_THROTTLING_CALLS = 6
 MOST_FAULTS = 4
+RENAMES = ("rename", "replace", "advance", "move_directory")
 FAILURES = (ConnectionResetError, TimeoutError, PermissionError)
 
 
@@ -128,7 +129,7 @@ class _Run:
                 self._die(call)
             case FaultKind.LOSE_RESPONSE:
                 raise failure(fault.error, call)
-            case FaultKind.REPEAT if call.operation in ("rename", "replace"):
+            case FaultKind.REPEAT if call.operation in RENAMES:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), call.paths[0])
 
     def write_data(self, call: StoreCall, data: bytes) -> bytes:

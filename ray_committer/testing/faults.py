@@ -16,7 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ray_committer.errors import ThrottledError
-from ray_committer.stores.base import FileStatus, StoreOperations, first_link, sync
+from ray_committer.stores.base import (
+    FileStatus,
+    StoredState,
+    StoreOperations,
+    delete_version,
+    file_system,
+    first_link,
+    move_directory,
+    sync,
+)
 
 
 class SimulatedCrash(BaseException):
@@ -108,9 +117,27 @@ class WrappedStore:
         with self._call("replace", source, dest):
             self._store.replace(source, dest, version)
 
+    def read_state(self, path: str) -> StoredState | None:
+        with self._call("read_state", path):
+            return self._store.read_state(path)
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        with self._call("advance", path, text):
+            return self._store.advance(path, seen, text)
+
+    def move_directory(self, source: str, dest: str) -> None:
+        """Rename a directory with all it holds."""
+        with self._call("move_directory", source, dest):
+            move_directory(self._store, source, dest)
+
     def delete_file(self, path: str) -> bool:
         with self._call("delete_file", path):
             return self._store.delete_file(path)
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete a version of an object."""
+        with self._call("delete_version", path):
+            return delete_version(self._store, path, version)
 
     def delete_directory(self, path: str) -> bool:
         with self._call("delete_directory", path):
@@ -128,6 +155,10 @@ class WrappedStore:
     def first_link(self, paths: Iterable[str]) -> str | None:
         """The first of `paths` that is a symbolic link; no request."""
         return first_link(self._store, paths)
+
+    def file_system(self, path: str) -> str:
+        """Which file system `path` is on; no request."""
+        return file_system(self._store, path)
 
 
 def together(*hooks: Hook) -> Hook:

@@ -10,13 +10,16 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_task import commit_task
-from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.context import DRIVER_THREADS, JobContext
+from ray_committer.stages.find_job import AttemptState, read_attempt_state, without_late
+from ray_committer.stages.job_state import read_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
+from ray_committer.stages.undo_job import undo_job
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
@@ -29,14 +32,14 @@ def run_commit(
     options: CommitOptions | None = None,
     *,
     executor: WorkExecutor | None = None,
-    nonce: str = "nonce-of-the-test",
+    state: AttemptState | None = None,
 ) -> CommitReport:
-    """Commit `job` on `store`, by default inline, so that the order of the calls is fixed."""
+    """Commit `job` on `store`, by default inline, so that the order of the calls is fixed; `state` is
+    what was read of the job, if it was."""
     options = options or CommitOptions()
     return commit_job(
         _context(store, job, options, executor),
-        read_attempt_state(store, job),
-        nonce=nonce,
+        state or without_late(store, job, read_attempt_state(store, job)),
         replaced_roots=options.replaced_roots,
         allowed_roots=options.allowed_roots,
     )
@@ -51,9 +54,14 @@ def chaos_executor(
     )
 
 
-def run_abort(store: StoreOperations, job: JobAttempt, *, nonce: str = "nonce-of-the-abort") -> bool:
+def run_abort(store: StoreOperations, job: JobAttempt) -> bool:
     """Abort `job` on `store`; False if nothing was there."""
-    return abort_job(_context(store, job, CommitOptions(), None), nonce=nonce)
+    return abort_job(_context(store, job, CommitOptions(), None))
+
+
+def run_undo(store: StoreOperations, job: JobAttempt) -> bool:
+    """Give the recorded commit of `job` up; False if nothing was there."""
+    return undo_job(_context(store, job, CommitOptions(), None), read_attempt_state(store, job))
 
 
 def write_job(
@@ -87,10 +95,21 @@ def write_attempt(
         put_file(store, join(job.task_attempt(task_attempt_id), name), data)
 
 
-def commit_attempt(store: StoreOperations, job: JobAttempt, task: int, task_attempt_id: str) -> None:
-    """Save the task attempt's manifest, in one try."""
-    task_id = f"task_{job.job_id}_m_{task:06d}"
-    commit_task(store, job, task_id=task_id, task_attempt_id=task_attempt_id, attempts=1)
+def commit_attempt(
+    store: StoreOperations, job: JobAttempt, task: int, task_attempt_id: str, *, stamp: str | None = None
+) -> None:
+    """Save the task attempt's manifest, in one try; `stamp` is that of the job unless it is given."""
+    if stamp is None:
+        seen = read_state(store, job)
+        stamp = seen.state.stamp if seen else UNSTAMPED
+    commit_task(
+        store,
+        job,
+        task_id=f"task_{job.job_id}_m_{task:06d}",
+        task_attempt_id=task_attempt_id,
+        stamp=stamp,
+        attempts=1,
+    )
 
 
 def put_file(store: StoreOperations, path: str, data: bytes) -> None:
@@ -125,4 +144,8 @@ def _context(
     store: StoreOperations, job: JobAttempt, options: CommitOptions, executor: WorkExecutor | None
 ) -> JobContext:
     executor = executor or InlineExecutor(lambda: Worker(store, job, in_driver=True))
-    return JobContext(GuardedStore(store, executor.permits), job, options, executor)
+    # Chaos comes from a seed alone: the driver makes its requests one after another.
+    driver_threads = 1 if isinstance(executor, ChaosExecutor) else DRIVER_THREADS
+    return JobContext(
+        GuardedStore(store, executor.permits), job, options, executor, driver_threads=driver_threads
+    )

@@ -11,7 +11,7 @@ from ray_committer.commit_report import CommitReport
 from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
-from ray_committer.protocol.paths import join
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stores.base import StoreOperations
@@ -19,6 +19,7 @@ from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.fault_schedule import FaultSchedule
 from ray_committer.testing.faults import SimulatedCrash
 from ray_committer.testing.harness import (
+    all_files,
     chaos_executor,
     commit_attempt,
     put_file,
@@ -28,7 +29,7 @@ from ray_committer.testing.harness import (
 )
 from ray_committer.testing.job_model import DestinationModel, ModelAttempt, ModelJob
 
-COMMIT_CALLS = 40
+COMMIT_CALLS = 60
 PARTITIONS = ("p=1", "p=2")
 
 
@@ -50,11 +51,11 @@ class JobActions:
             replaced_roots=(self.path(job.root),) if job.root else (),
             rename_attempts=1,
             shard_files=2,
+            conflict_wait_seconds=0.0,
         )
         executor = None if chaos is None else chaos_executor(store, job.job, chaos, kinds=kinds)
-        nonce = f"nonce-{next(self.numbers)}"
         try:
-            return run_commit(store, job.job, options, executor=executor, nonce=nonce)
+            return run_commit(store, job.job, options, executor=executor)
         except (RayCommitterError, OSError, SimulatedCrash) as e:
             return e
 
@@ -87,17 +88,34 @@ class JobActions:
         abort_task(self.store, job.job, failed.task_attempt_id)
         self.succeed(job, self.run_attempt(job, failed.task, list(PARTITIONS), same=False))
 
-    @contextmanager
-    def another_manifest(self, job: ModelJob, attempt: ModelAttempt) -> Iterator[None]:
-        """Let the manifest of an attempt's task name other destinations while the block runs."""
-        stem = attempt.task_attempt_id.removeprefix("attempt_").rpartition("_")[0]
-        path = job.job.manifest(f"task_{stem}")
-        saved = self.store.read(path)
+    def replace_manifest(self, job: ModelJob, attempt: ModelAttempt) -> None:
+        """Let a manifest with other destinations appear where the task of an attempt saved its own."""
+        path = job.job.manifest(_task_id(attempt))
+        copies = self._manifests(job, attempt).items()
+        saved = next(data for name, data in copies if name.endswith(MANIFEST_SUFFIX))
         manifest = decode_manifest(saved, path)
         files = [structs.replace(file, d=f"{file.d}-zombie") for file in manifest.files]
-        self.store.write(path, encode_manifest(structs.replace(manifest, files=files)))
+        put_file(self.store, path, encode_manifest(structs.replace(manifest, files=files)))
+
+    @contextmanager
+    def torn_manifest(self, job: ModelJob, attempt: ModelAttempt) -> Iterator[None]:
+        """Let what a decided job goes by of an attempt be another while the block runs."""
+        saved = {
+            path: data
+            for path, data in self._manifests(job, attempt).items()
+            if path.startswith(job.job.frozen)
+        }
+        for path, data in saved.items():
+            self.store.write(path, data[: len(data) // 2])
         yield
-        self.store.write(path, saved)
+        for path, data in saved.items():
+            self.store.write(path, data)
+
+    def _manifests(self, job: ModelJob, attempt: ModelAttempt) -> dict[str, bytes]:
+        """All copies of the manifest of an attempt's task."""
+        found = {**all_files(self.store, job.job.manifests), **all_files(self.store, job.job.frozen)}
+        name = _task_id(attempt)
+        return {path: data for path, data in found.items() if path.rpartition("/")[2].startswith(name)}
 
     def put_foreign(self, name: str, data: bytes) -> None:
         """Write a visible file that belongs to no job."""
@@ -119,3 +137,8 @@ class JobActions:
         """Content that no other file has, nor its length, since some stores tell no more."""
         number = next(self.numbers)
         return b"x" * number + b"-%d" % number
+
+
+def _task_id(attempt: ModelAttempt) -> str:
+    stem = attempt.task_attempt_id.removeprefix("attempt_").rpartition("_")[0]
+    return f"task_{stem}"

@@ -1,7 +1,7 @@
 """A stateful test of whole jobs on one destination, for any store; needs hypothesis (extra ``test``).
 
-Jobs of every kind are set up, run, committed, crashed, aborted and woken up in any order, while files
-of others appear. `DestinationModel` says after each step what must be visible. Use it as
+Jobs of every kind are set up, run, committed, crashed, aborted, undone and woken up in any order, while
+files of others appear. `DestinationModel` says after each step what must be visible. Use it as
 ``TestMyStore = JobMachine.TestCase`` with `new_store` overridden.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
 from typing import TypeVar
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -20,6 +22,7 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitConflictError,
     CommitRecordExistsError,
+    CommitStateUnknownError,
     IncompleteJobError,
     JobNotFoundError,
     ManifestChangedError,
@@ -29,14 +32,16 @@ from ray_committer.errors import (
 from ray_committer.protocol.paths import join, new_job_attempt
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.find_job import read_success
+from ray_committer.stages.gone_jobs import sweep_all_gone
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, Versions
 from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.faults import SimulatedCrash
 from ray_committer.testing.harness import (
     commit_attempt,
     put_file,
     run_abort,
+    run_undo,
     visible_files,
     write_attempt,
 )
@@ -44,6 +49,7 @@ from ray_committer.testing.job_actions import COMMIT_CALLS, PARTITIONS, JobActio
 from ray_committer.testing.job_model import (
     WHOLE_DESTINATION,
     DestinationModel,
+    ModelAttempt,
     ModelJob,
     Phase,
 )
@@ -53,7 +59,8 @@ TASK_CALLS = 8
 MOST_OPEN_JOBS = 3
 MOST_SETTLED_FILES = 12
 SAFE_CHAOS = tuple(kind for kind in Chaos if kind is not Chaos.TWICE_AT_ONCE)
-UNFINISHED = (Phase.DECIDED, Phase.COMMITTED, Phase.ABORTING)
+UNFINISHED = (Phase.DECIDED, Phase.UNDOING, Phase.COMMITTED)
+IN_THE_WAY = (Phase.DECIDED, Phase.UNDOING)
 
 T = TypeVar("T")
 picks = st.integers(0, 1000)
@@ -70,11 +77,17 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         identity = list(Identity)[kind % 4]
         return MemoryStore(identity=identity, real_directories=kind < 4, listing_is_cheap=kind % 2 == 0)
 
-    @initialize(kind=st.integers(0, 7))
-    def open(self, kind: int) -> None:
-        """Begin with a file of somebody else, and one that another committer is writing."""
+    @initialize(kind=st.integers(0, 7), nonces=seeds)
+    def open(self, kind: int, nonces: int) -> None:
+        """Begin with a file of somebody else, and one that another committer is writing.
+
+        Names are listed and deleted in order, so random ones are drawn, too, or nothing repeats itself.
+        """
         self.store = self.new_store(kind)
         self.model = DestinationModel()
+        drawn = _hex_of(Random(nonces))  # noqa: S311 - repeatable, not secret
+        self.nonces = patch("ray_committer.protocol.state.secrets.token_hex", drawn)
+        self.nonces.start()
         self.numbers = itertools.count(1)
         self.theirs = join(self.destination, "_temporary", "0", "_temporary", "attempt_0", "part-0")
         put_file(self.store, self.theirs, b"work of a classic committer")
@@ -92,16 +105,16 @@ class JobMachine(JobActions, RuleBasedStateMachine):
             assert root == WHOLE_DESTINATION, "only a job that replaces everything may be refused"
             assert self.model.in_phase(*UNFINISHED), "and only beside an unfinished one"
             return
-        assert not (root == WHOLE_DESTINATION and self.model.in_phase(Phase.DECIDED))
+        assert not (root == WHOLE_DESTINATION and self.model.in_phase(*IN_THE_WAY))
         self.model.jobs.append(job)
         if names:
             self.succeed(job, self.run_attempt(job, 0, names, same=False))
 
-    @precondition(lambda self: self.model.in_phase(Phase.OPEN))
+    @precondition(lambda self: self._accepting())
     @rule(pick=picks, task=st.integers(0, 2), names=outputs, same=st.booleans(), wins=st.booleans())
     def run_task(self, pick: int, task: int, names: list[str], same: bool, wins: bool) -> None:
         """An attempt writes, and may commit; others of its task may be running or have committed."""
-        job = _one(self.model.in_phase(Phase.OPEN), pick)
+        job = _one(self._accepting(), pick)
         attempt = self.run_attempt(job, task, names, same=same and task == 0)
         if wins:
             self.succeed(job, attempt)
@@ -110,18 +123,22 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @rule(pick=picks, faults=st.none() | seeds)
     def commit_task(self, pick: int, faults: int | None) -> None:
         """A task attempt commits, perhaps so late that its job has been decided or is over."""
-        late = [job for job in self._with_running() if job.phase is Phase.DECIDED]
+        late = [job for job in self._with_running() if job.phase in IN_THE_WAY or job.is_closed]
         job = _one(late or self._with_running(), pick)
         attempt = job.running.pop(pick % len(job.running))
+        if job.phase is Phase.OPEN:  # the commit of another job may have withdrawn a dead declaration
+            self.model.learn(self.store, job)
         try:
             store = self.faulty_store(faults, TASK_CALLS)
             commit_attempt(store, job.job, attempt.task, attempt.task_attempt_id)
         except (TaskCommitError, CommitRecordExistsError, OSError, SimulatedCrash):
-            assert faults is not None or job.phase is not Phase.OPEN
-            if job.phase is Phase.OPEN:
+            is_open = job.phase is Phase.OPEN and not job.is_closed
+            assert faults is not None or not is_open
+            if is_open:
                 self.retry(job, attempt)
             return
-        assert job.phase is Phase.OPEN, "no task can be committed once its job is decided"
+        is_open = job.phase is Phase.OPEN and not job.is_closed
+        assert is_open, "no task can be committed once a commit has begun"
         job.winners[attempt.task] = attempt
 
     @precondition(lambda self: self._with_running())
@@ -150,15 +167,15 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         job = _one(self._ready(), pick)
         job.was_cut = True
         result = self.commit(job, faults, chaos, tuple(Chaos))
-        self.model.learn(self.store, job, aborts=False)
+        self.model.learn(self.store, job)
         if isinstance(result, CommitReport):
             assert job.phase in (Phase.COMMITTED, Phase.OVER), "it said that it has committed"
 
-    @precondition(lambda self: self._committable())
+    @precondition(lambda self: self.model.jobs)
     @rule(pick=picks, chaos=st.none() | seeds)
     def commit_job(self, pick: int, chaos: int | None) -> None:
         """On a healthy store a commit succeeds, or says why it cannot."""
-        jobs = (pick % 4 and self._ready()) or self._committable()
+        jobs = (pick % 4 and self._ready()) or self.model.jobs
         self._commit_and_check(_one(jobs, pick), chaos)
 
     @precondition(lambda self: self.model.jobs)
@@ -167,11 +184,9 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         """An abort succeeds until the record stands, and never after."""
         job = _one(self.model.jobs, pick)
         job.was_cut |= faults is not None
-        decided = job.phase in (Phase.DECIDED, Phase.COMMITTED)
+        decided = job.phase in UNFINISHED
         try:
-            run_abort(
-                self.faulty_store(faults, COMMIT_CALLS // 4), job.job, nonce=f"a{next(self.numbers)}"
-            )
+            run_abort(self.faulty_store(faults, COMMIT_CALLS // 4), job.job)
         except (RayCommitterError, OSError, SimulatedCrash) as e:
             expected = decided and isinstance(e, CommitRecordExistsError)
             assert faults is not None or expected, f"{job}: could not be aborted: {e!r}"
@@ -180,6 +195,32 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         self.model.learn(self.store, job, aborts=not decided)
         assert faults is not None or decided or job.phase is Phase.OVER
 
+    @precondition(lambda self: self.model.jobs)
+    @rule(pick=picks, faults=st.none() | seeds)
+    def undo_job(self, pick: int, faults: int | None) -> None:
+        """A recorded commit can be given up until it is sealed, and never after."""
+        recorded = [job for job in self.model.in_phase(Phase.DECIDED) if not job.is_sealed]
+        job = _one((pick % 4 and recorded) or self.model.jobs, pick)
+        job.was_cut |= faults is not None
+        is_final = (job.is_sealed and job.phase in UNFINISHED) or job.phase is Phase.COMMITTED
+        try:
+            run_undo(self.faulty_store(faults, COMMIT_CALLS // 2), job.job)
+        except (RayCommitterError, OSError, SimulatedCrash) as e:
+            expected = is_final and isinstance(e, CommitRecordExistsError)
+            expected |= self.is_in_doubt(job) and isinstance(e, CommitStateUnknownError)
+            assert faults is not None or expected, f"{job}: could not be undone: {e!r}"
+        else:
+            assert not is_final, f"{job}: was undone after old files could be gone"
+        self.model.learn(self.store, job, aborts=not is_final, undoes=True)
+        is_over = job.phase is Phase.OVER or self.is_in_doubt(job)
+        assert faults is not None or is_final or is_over
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(pick=picks)
+    def sweep(self, pick: int) -> None:
+        """What was taken away and not deleted goes at any time, and nothing else with it."""
+        sweep_all_gone(self.store, _one(self.model.jobs, pick).job)
+
     @precondition(lambda self: len(self.model.settled) < MOST_SETTLED_FILES)
     @rule(pick=picks, partition=partitions, in_the_way=st.booleans())
     def foreign_file_appears(self, pick: int, partition: str, in_the_way: bool) -> None:
@@ -187,7 +228,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         there = visible_files(self.store, self.destination)
         wanted = [
             (name, data if job.phase is Phase.DECIDED or job.root is None else self.data())
-            for job in self._committable()
+            for job in self.model.jobs
             for name, data in job.files.items()
             if name not in there
         ]
@@ -205,16 +246,28 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self._decided_with_files())
     @rule(pick=picks)
     def zombie_replaces_manifest(self, pick: int) -> None:
-        """A task that asks whether its job is decided is refused; one that does not stops everything."""
+        """What a task saves that does not ask whether its job is decided is ignored."""
         job = _one(self._decided_with_files(), pick)
-        late = self.run_attempt(job, 0, ["p=1"], same=False)
+        self.replace_manifest(job, _with_files(job))
+        self._commit_and_check(job, None)
+
+    @precondition(lambda self: any(job.is_closed for job in self.model.jobs))
+    @rule(pick=picks)
+    def begin_task_too_late(self, pick: int) -> None:
+        """No task begins once a job is decided; one that begins before that does not commit."""
+        job = _one([job for job in self.model.jobs if job.is_closed], pick)
         try:
-            self.succeed(job, late)
-        except CommitRecordExistsError:
-            job.running.remove(late)
-        assert late not in job.winners.values(), f"{job}: took a task after its record"
-        attempt = next(attempt for attempt in job.winners.values() if attempt.files)
-        with self.another_manifest(job, attempt):
+            self.run_attempt(job, 0, ["p=1"], same=False)
+        except TaskCommitError:
+            return
+        assert job.phase is Phase.OPEN, f"{job}: a task began"
+
+    @precondition(lambda self: self._decided_with_files())
+    @rule(pick=picks)
+    def torn_manifest_stops_everything(self, pick: int) -> None:
+        """Nothing is moved by a manifest that is not the one which the record names."""
+        job = _one(self._decided_with_files(), pick)
+        with self.torn_manifest(job, _with_files(job)):
             result = self.commit(job, None, None, SAFE_CHAOS)
             assert isinstance(result, ManifestChangedError), f"{job}: {result!r}"
             self.model.check(self.store, self.destination)
@@ -228,10 +281,19 @@ class JobMachine(JobActions, RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Whatever happened, every job can be brought to its end."""
-        if not hasattr(self, "model") or sys.exc_info()[0] is not None:
-            return  # the error of the rule that failed is the one to show
+        if not hasattr(self, "model"):
+            return
+        try:
+            if sys.exc_info()[0] is None:  # else the error of the rule that failed is the one to show
+                self._end_every_job()
+        finally:
+            self.nonces.stop()
+
+    def _end_every_job(self) -> None:
         for job in self.model.in_phase(Phase.ABORTING):
             self.finish_abort(job)
+        for job in self.model.in_phase(Phase.UNDOING):
+            self.finish_undo(job)
         for job in self.model.in_phase(Phase.DECIDED, Phase.COMMITTED):
             self._commit_and_check(job, None)
         for job in self.model.in_phase(Phase.OPEN):
@@ -242,59 +304,82 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         self.only_what_must_be_is_visible()
         for job in self.model.jobs:
             assert job.phase is Phase.OVER, f"{job}: cannot be brought to an end"
+            sweep_all_gone(self.store, job.job)
             self.model.check_clean(self.store, job)
+        self.model.check_swept(self.store, self.destination)
 
     def finish_abort(self, job: ModelJob) -> None:
         """Abort a job that nobody has decided to commit."""
         run_abort(self.store, job.job)
         self.model.learn(self.store, job, aborts=True)
 
+    def finish_undo(self, job: ModelJob) -> None:
+        """Give a commit up; files that the store does not know again are moved away before."""
+        if self.is_in_doubt(job):
+            there = visible_files(self.store, self.destination)
+            self.move_away(name for name in job.files if name in self.model.settled)
+            for name in job.files.keys() & there.keys():
+                self.store.delete_file(self.path(name))
+        run_undo(self.store, job.job)
+        self.model.learn(self.store, job, aborts=True, undoes=True)
+
+    def is_in_doubt(self, job: ModelJob) -> bool:
+        """Whether nothing but a size may tell whose the files at the destination of a job are."""
+        is_known = self.store.capabilities.versions is not Versions.NONE or _has_times(self.store)
+        return not is_known and job.phase in IN_THE_WAY
+
     def _commit_and_check(self, job: ModelJob, chaos: int | None) -> None:
         blockers = self.model.blockers(job)
-        is_refused = job.root == WHOLE_DESTINATION and self._others(job, UNFINISHED)
+        is_refused = any(job.hinders(other) for other in self._others(job, IN_THE_WAY))
         phase = job.phase
         result = self.commit(job, None, chaos, SAFE_CHAOS)
-        self.model.learn(self.store, job, aborts=False)
+        self.model.learn(self.store, job)
         expected: tuple[type[Exception], ...] = ()
         if phase is Phase.OVER:
             success = read_success(self.store, self.destination)
             is_noted = success is not None and success.job_id == job.job.job_id
+            if job.was_committed and not is_noted and isinstance(result, CommitReport):
+                return None  # what was left of it to be deleted said so
             expected = () if is_noted else (JobNotFoundError,)
+        elif phase is Phase.UNDOING:
+            expected = (CommitAbortedError,)
         elif phase is Phase.ABORTING:
             expected = (CommitAbortedError, JobNotFoundError)
         elif phase is Phase.OPEN and not job.winners:
             expected = (IncompleteJobError,)
         elif phase is Phase.OPEN and is_refused:
             expected = (CommitConflictError,)
+            assert job.phase is Phase.OPEN
         elif phase in (Phase.OPEN, Phase.DECIDED) and blockers:
             assert isinstance(result, CommitConflictError), f"{job}: {blockers} were in the way"
+            if phase is Phase.OPEN and self.store.capabilities.listing_is_cheap:
+                assert job.phase is Phase.OPEN, "what could be seen was to be seen before the record"
+                assert all(name in str(result) for name in blockers)
             self.move_away(blockers)
             return self._commit_and_check(job, chaos)
         if expected:
             assert isinstance(result, expected), f"{job}: {result!r} instead of {expected}"
         else:
-            self._check_committed(job, result)
+            self._check_committed(job, result, marked_before=phase is Phase.COMMITTED and job.was_cut)
         return None
 
-    def _check_committed(self, job: ModelJob, result: CommitReport | BaseException) -> None:
+    def _check_committed(
+        self, job: ModelJob, result: CommitReport | BaseException, *, marked_before: bool
+    ) -> None:
+        """`marked_before`: its ``_SUCCESS`` was there, and may have gone when another job was set up."""
         assert isinstance(result, CommitReport), f"{job}: could not be committed: {result!r}"
         assert result.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
         success = read_success(self.store, self.destination)
-        assert success is not None
-        assert success.job_id == job.job.job_id
+        assert marked_before or (success is not None and success.job_id == job.job.job_id)
         self.model.check_clean(self.store, job)
 
-    def _committable(self) -> list[ModelJob]:
-        """The jobs whose commit may be tried: a partition is not replaced beside an unfinished job."""
-        return [
-            job
-            for job in self.model.jobs
-            if not (job.root and job.phase is Phase.OPEN and self._others(job, (Phase.DECIDED,)))
-        ]
+    def _accepting(self) -> list[ModelJob]:
+        """The jobs whose tasks may commit."""
+        return [job for job in self.model.in_phase(Phase.OPEN) if not job.is_closed]
 
     def _ready(self) -> list[ModelJob]:
-        """Those that have something to commit or to finish."""
-        return [job for job in self._committable() if job.winners and job.phase is not Phase.OVER]
+        """The jobs that have something to commit or to finish."""
+        return [job for job in self.model.jobs if job.winners and job.phase is not Phase.OVER]
 
     def _decided_with_files(self) -> list[ModelJob]:
         return [job for job in self.model.in_phase(Phase.DECIDED) if job.files]
@@ -308,3 +393,16 @@ class JobMachine(JobActions, RuleBasedStateMachine):
 
 def _one(items: Sequence[T], pick: int) -> T:
     return items[pick % len(items)]
+
+
+def _hex_of(random: Random) -> Callable[[int], str]:
+    return lambda size: random.randbytes(size).hex()
+
+
+def _with_files(job: ModelJob) -> ModelAttempt:
+    return next(attempt for attempt in job.winners.values() if attempt.files)
+
+
+def _has_times(store: StoreOperations) -> bool:
+    """Whether the store tells when a file was written, which a rename keeps."""
+    return not isinstance(store, MemoryStore) or store.identity is Identity.MODIFICATION_TIME

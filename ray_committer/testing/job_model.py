@@ -1,7 +1,7 @@
 """What must be at a destination after any sequence of operations on its jobs, as plain values.
 
-The model learns one thing from the store, which no caller of a crashed operation can know: whether the
-job's record or commit point stands. All that must be true then follows from that.
+The model learns one thing from the store, which no caller of a crashed operation can know: the state of
+the job. All that must be true then follows from that.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, join, parent
-from ray_committer.protocol.record import decode_record
 from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.gone_jobs import list_gone
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import all_files, visible_files
 
@@ -24,6 +25,7 @@ class Phase(StrEnum):
 
     OPEN = "open"
     DECIDED = "decided"
+    UNDOING = "undoing"
     COMMITTED = "committed"
     ABORTING = "aborting"
     OVER = "over"
@@ -43,7 +45,9 @@ class ModelJob:
     """A job: `root` is the directory that it replaces, relative to the destination, None if it appends.
 
     `old` are the files that its record says it replaces, `was_cut` tells that a run of it met faults,
-    `has_zombie_files` that an attempt wrote after the job was over.
+    `has_zombie_files` that an attempt wrote after the job was over. `is_closed`: no task commits any
+    more, since a commit has begun, even if it decided nothing; `is_sealed`: old files may go;
+    `was_committed`: its files are visible, whatever has become of what says so.
     """
 
     job: JobAttempt
@@ -55,6 +59,9 @@ class ModelJob:
     old: dict[str, bytes] = field(default_factory=dict)
     was_cut: bool = False
     has_zombie_files: bool = False
+    is_closed: bool = False
+    is_sealed: bool = False
+    was_committed: bool = False
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -72,6 +79,16 @@ class ModelJob:
     def replaces(self, name: str) -> bool:
         """Whether a file of this name would be replaced if it were there when the job is decided."""
         return self.root is not None and (not self.root or name.startswith(f"{self.root}/"))
+
+    def hinders(self, other: ModelJob) -> bool:
+        """Whether the two must not be decided at once: what one replaces, the other writes to."""
+        return self._excludes(other) or other._excludes(self)
+
+    def _excludes(self, other: ModelJob) -> bool:
+        if self.root is None:
+            return False
+        wanted = {parent(name) for name in other.files} | ({other.root} - {None})
+        return any(not self.root or not one or one == self.root for one in wanted)
 
 
 @dataclass(slots=True)
@@ -100,18 +117,35 @@ class DestinationModel:
             if self._is_old(job, name) and visible.get(name) == job.old[name]
         ]
 
-    def learn(self, store: StoreOperations, job: ModelJob, *, aborts: bool) -> None:
-        """Note how far the job got by what is in its directory, after a commit or an abort of it."""
+    def learn(
+        self, store: StoreOperations, job: ModelJob, *, aborts: bool = False, undoes: bool = False
+    ) -> None:
+        """Note how far the job got by its state, after a commit, an abort or an undo of it."""
         state = read_attempt_state(store, job.job)
-        if state.has_commit_point:
-            self._note_commit_point(job)
-        elif state.has_record:
-            record = decode_record(store.read(job.job.commit_record), job.job.commit_record)
-            self._note_record(job, aborted=record.aborted)
-        elif state.has_manifests:
-            _check(job.phase is Phase.OPEN, job, "has lost its record")
-        else:
-            self._note_gone(job, aborts=aborts, is_left=state.exists)
+        job.is_closed |= state.is_decided
+        match state.phase:
+            case state_of.Phase.COMMITTED:
+                self._note_commit_point(job)
+            case state_of.Phase.RECORDED:
+                _check(not job.is_sealed, job, "is no longer sealed")
+                self._note_record(job)
+            case state_of.Phase.SEALED:
+                self._note_record(job)
+                job.is_sealed = True
+            case state_of.Phase.UNDOING:
+                self._note_undo(job, undoes=undoes)
+                job.phase = Phase.UNDOING
+            case state_of.Phase.ABORTED:
+                self._note_abort(job, undoes=undoes)
+                job.phase = Phase.ABORTING
+            case state_of.Phase.OPEN if aborts and job.phase in (Phase.ABORTING, Phase.OVER):
+                job.phase = Phase.ABORTING  # what was left without a state is being aborted
+            case state_of.Phase.OPEN | state_of.Phase.DECLARED as phase:
+                _check(job.phase is Phase.OPEN, job, "has lost its record")
+                is_frozen = store.get_status(job.job.manifests) is None
+                job.is_closed = is_frozen or phase is state_of.Phase.DECLARED
+            case _:
+                self._note_gone(job, aborts=aborts, undoes=undoes, is_left=state.exists)
 
     def check(self, store: StoreOperations, destination: str) -> None:
         """Assert that what is visible is what must be, and that nothing is lost."""
@@ -126,31 +160,39 @@ class DestinationModel:
     def check_clean(self, store: StoreOperations, job: ModelJob) -> None:
         """Assert that a job that has ended left nothing but what came after its end."""
         left = all_files(store, job.job.job_directory)
-        if job.was_cut:  # a recursive delete that was cut off may leave what was beside the commit point
-            left = {path: data for path, data in left.items() if parent(path) != job.job.directory}
         if job.has_zombie_files:
             left = {path: data for path, data in left.items() if not path.startswith(job.job.tasks)}
         _check(not left, job, f"left {list(left)}")
         if not (job.was_cut or job.has_zombie_files):
             _check(store.get_status(job.job.job_directory) is None, job, "left its directory")
 
-    def _note_record(self, job: ModelJob, *, aborted: bool) -> None:
-        before = (Phase.ABORTING, Phase.OVER) if aborted else (Phase.DECIDED,)
-        _check(job.phase in (Phase.OPEN, *before), job, f"has a record, aborted: {aborted}")
-        if aborted:
-            job.phase = Phase.ABORTING
-        elif job.phase is Phase.OPEN:
+    def check_swept(self, store: StoreOperations, destination: str) -> None:
+        """Assert that nothing is left of what was taken away to be deleted."""
+        left = [gone.directory for gone in list_gone(store, destination)]
+        assert not left, f"left {left}"
+
+    def _note_record(self, job: ModelJob) -> None:
+        _check(job.phase in (Phase.OPEN, Phase.DECIDED), job, "has a record")
+        if job.phase is Phase.OPEN:
             self._decide(job)
 
+    def _note_undo(self, job: ModelJob, *, undoes: bool) -> None:
+        is_allowed = undoes and job.phase is Phase.DECIDED and not job.is_sealed
+        _check(is_allowed or job.phase is Phase.UNDOING, job, "is being undone")
+
+    def _note_abort(self, job: ModelJob, *, undoes: bool) -> None:
+        if job.phase not in (Phase.OPEN, Phase.ABORTING, Phase.OVER):
+            self._note_undo(job, undoes=undoes)
+
     def _note_commit_point(self, job: ModelJob) -> None:
-        _check(job.phase not in (Phase.ABORTING, Phase.OVER), job, "has a commit point")
+        before = (Phase.OPEN, Phase.DECIDED, Phase.COMMITTED)
+        _check(job.phase in before, job, "is committed")
         self._finish(job)
         job.phase = Phase.COMMITTED
 
-    def _note_gone(self, job: ModelJob, *, aborts: bool, is_left: bool) -> None:
+    def _note_gone(self, job: ModelJob, *, aborts: bool, undoes: bool, is_left: bool) -> None:
         if aborts:
-            undecided = (Phase.OPEN, Phase.ABORTING, Phase.OVER)
-            _check(job.phase in undecided, job, "was deleted by an abort")
+            self._note_abort(job, undoes=undoes)
             is_over = job.phase is Phase.OVER or not is_left  # what a committed job left is over, too
             job.phase = Phase.OVER if is_over else Phase.ABORTING
         elif job.phase is Phase.ABORTING:  # its record may have gone before its directory did
@@ -171,6 +213,7 @@ class DestinationModel:
             for name in [name for name in job.old if self._is_old(job, name)]:
                 del self.settled[name]
             self.settled.update(job.files)
+            job.was_committed = True
 
     def _is_old(self, job: ModelJob, name: str) -> bool:
         """Whether a file is one that the job's record names, and not a newer one of that name."""
@@ -185,6 +228,9 @@ class DestinationModel:
                 allowed.append(files[name])
             elif self._is_old(job, name) and files.items() <= visible.items():
                 allowed.append(None)
+        for job in self.in_phase(Phase.UNDOING):  # what it has moved goes, and nothing else does
+            if name in job.files and name not in self.settled:
+                allowed.append(job.files[name])
         return allowed
 
     def _check_kept(self, store: StoreOperations, job: ModelJob, visible: Mapping[str, bytes]) -> None:

@@ -15,7 +15,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ray_committer.protocol.paths import is_inside, join, parent
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec, Versions
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreCapabilities,
+    StoredState,
+    StoreSpec,
+    Versions,
+)
+from ray_committer.stores.state_names import read_state_name, state_rename
 
 FIRST_MILLISECONDS = 1_700_000_000_000
 
@@ -71,6 +78,7 @@ class MemoryStore:
             max_path_length=4095,
             max_name_length=255,
             has_directories=real_directories,
+            moves_directories=real_directories,
             versions=_VERSIONS.get(identity, Versions.NONE),
         )
         self.identity = identity
@@ -150,11 +158,49 @@ class MemoryStore:
             self._check_place(dest)
             self._move(source, dest, file)
 
+    def read_state(self, path: str) -> StoredState | None:
+        if self.real_directories:
+            return read_state_name(self, path)
+        with self._lock:
+            file = self._files.get(path)
+            return None if file is None else StoredState(file.data.decode(), str(file.generation))
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        with self._lock:
+            if self.real_directories:
+                self.rename(*state_rename(path, seen, text))
+                return StoredState(text)
+            there = self._files.get(path)
+            if (str(there.generation) if there else None) != (seen.version if seen else None):
+                raise _error(FileExistsError, errno.EEXIST, path)
+            self.write(path, text.encode())
+            return StoredState(text, str(self._files[path].generation))
+
+    def move_directory(self, source: str, dest: str) -> None:
+        """Rename a directory with all it holds."""
+        with self._lock:
+            if not self.real_directories:
+                raise _error(OSError, errno.ENOTSUP, source)
+            self._check_directory(source)
+            self._check_directory(parent(dest))
+            if dest in self._files or any(self._children(dest)):
+                raise _error(FileExistsError, errno.EEXIST, source, dest)
+            self._files = {_moved(name, source, dest): file for name, file in self._files.items()}
+            self._directories = {_moved(name, source, dest) for name in self._directories}
+
     def delete_file(self, path: str) -> bool:
         with self._lock:
             if path not in self._files and self._is_directory(path):
                 raise _error(IsADirectoryError, errno.EISDIR, path)
             return self._files.pop(path, None) is not None
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete a file if it is this version of it."""
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None and version not in (str(file.generation), self._version_of(file)):
+                raise _error(FileExistsError, errno.EEXIST, path)
+            return self.delete_file(path)
 
     def delete_directory(self, path: str) -> bool:
         with self._lock:
@@ -260,6 +306,12 @@ class MemoryStore:
         start = len(join(path, ""))
         for name in self._below(path):
             yield name[:start] + name[start:].partition("/")[0]
+
+
+def _moved(path: str, source: str, dest: str) -> str:
+    """What `path` is called once the directory `source` is called `dest`."""
+    is_moved = path == source or is_inside(path, source)
+    return dest + path.removeprefix(source) if is_moved else path
 
 
 def _upwards(path: str) -> Iterator[str]:

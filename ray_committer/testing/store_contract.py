@@ -18,7 +18,14 @@ from ray_committer.commit_report import Outcome
 from ray_committer.errors import PreflightError, StoreUnavailableError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import join, new_job_attempt
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions
+from ray_committer.stores.base import (
+    FileStatus,
+    StoredState,
+    StoreOperations,
+    Versions,
+    delete_version,
+    move_directory,
+)
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
 
@@ -48,6 +55,7 @@ NAMES = (
 
 FAULTY_RENAMES = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "120"))
 FAULT_RATE = 0.13
+STATES = 20
 
 
 class StoreContract:
@@ -212,6 +220,99 @@ class StoreContract:
         assert [store.delete_file(f"{root}/a") for _ in range(2)] == [True, False]
         assert [store.delete_directory(f"{root}/d") for _ in range(2)] == [True, False]
         assert {one.name for one in store.list_status(root)} == {"dd"}
+
+    def test_a_state_is_read_as_it_was_put(self, store: StoreOperations, root: str) -> None:
+        assert store.read_state(f"{root}/state") is None
+        path, seen = self.first_state(store, root)
+        assert store.read_state(path) == seen
+        after = store.advance(path, seen, "second.state")
+        assert after.text == "second.state"
+        assert store.read_state(path) == after
+
+    def test_a_state_is_consumed_by_one_change(self, store: StoreOperations, root: str) -> None:
+        path, first = self.first_state(store, root)
+        second = store.advance(path, first, "second.state")
+        with pytest.raises((FileNotFoundError, FileExistsError)):
+            store.advance(path, first, "third.state")
+        assert store.read_state(path) == second
+
+    def test_of_many_changes_at_once_one_is_made(self, store: StoreOperations, root: str) -> None:
+        path, seen = self.first_state(store, root)
+        for turn in range(STATES):
+
+            def change(number: int, seen: StoredState = seen, turn: int = turn) -> StoredState | None:
+                with suppress(FileNotFoundError, FileExistsError):
+                    return store.advance(path, seen, f"{turn}-{number}.state")
+                return None
+
+            with ThreadPoolExecutor(4) as pool:
+                made = [after for after in pool.map(change, range(4)) if after is not None]
+            assert len(made) == 1
+            assert store.read_state(path) == made[0]
+            seen = made[0]
+
+    def test_a_first_state_is_put_where_none_is(self, store: StoreOperations, root: str) -> None:
+        if store.capabilities.moves_directories:
+            pytest.skip("a state comes into place with its directory")
+        path, seen = self.first_state(store, root)
+        with pytest.raises(FileExistsError):
+            store.advance(path, None, "another.state")
+        with pytest.raises(FileExistsError):
+            delete_version(store, path, f"{store.advance(path, seen, 'second.state').version}0")
+        now = store.read_state(path)
+        assert now is not None
+        assert delete_version(store, path, now.version)
+        assert store.read_state(path) is None
+
+    def test_a_deletion_that_is_bound_to_a_version_keeps_any_other(
+        self, store: StoreOperations, root: str
+    ) -> None:
+        if store.capabilities.versions is Versions.NONE:
+            pytest.skip("the store has no versions")
+        old = self.written(store, f"{root}/a", b"first")
+        new = self.written(store, f"{root}/a", b"second")
+        with pytest.raises(FileExistsError):
+            delete_version(store, old.path, old.version)
+        assert store.read(new.path) == b"second"
+        assert delete_version(store, new.path, new.version)
+        assert store.get_status(new.path) is None
+        with suppress(FileExistsError):
+            assert not delete_version(store, new.path, new.version)
+
+    def test_a_directory_is_moved_whole(self, store: StoreOperations, root: str) -> None:
+        if not store.capabilities.moves_directories:
+            pytest.skip("the store has no directories that it could move")
+        before = self.written(store, f"{root}/d/a/b", b"content")
+        put_file(store, f"{root}/dd/c", b"a name that begins like the directory's")
+        move_directory(store, f"{root}/d", f"{root}/e")
+        after = store.get_status(f"{root}/e/a/b")
+        assert after is not None
+        assert (after.size, after.etag, after.file_id) == (before.size, before.etag, before.file_id)
+        assert store.get_status(f"{root}/d") is None
+        assert store.read(f"{root}/dd/c")
+        with pytest.raises(FileNotFoundError):
+            move_directory(store, f"{root}/d", f"{root}/f")
+
+    def test_a_directory_is_never_moved_over_or_into_another(
+        self, store: StoreOperations, root: str
+    ) -> None:
+        if not store.capabilities.moves_directories:
+            pytest.skip("the store has no directories that it could move")
+        put_file(store, f"{root}/d/a", b"new")
+        put_file(store, f"{root}/e/b", b"old")
+        with pytest.raises(FileExistsError):
+            move_directory(store, f"{root}/d", f"{root}/e")
+        assert [one.name for one in store.list_status(f"{root}/d")] == ["a"]
+        assert [one.name for one in store.list_status(f"{root}/e")] == ["b"]
+
+    def first_state(self, store: StoreOperations, root: str) -> tuple[str, StoredState]:
+        """A state in its place, as set-up leaves one: where it is, and itself."""
+        if not store.capabilities.moves_directories:
+            return f"{root}/state", store.advance(f"{root}/state", None, "first.state")
+        store.mkdirs(f"{root}/new")
+        store.write(f"{root}/new/first.state", b"")
+        move_directory(store, f"{root}/new", f"{root}/state")
+        return f"{root}/state", StoredState("first.state")
 
     def test_only_an_empty_directory_is_removed(self, store: StoreOperations, root: str) -> None:
         put_file(store, f"{root}/d/a", b"1")

@@ -1,23 +1,17 @@
-"""The coordinator as one named actor: in a cluster, also the proof of being alone.
+"""The coordinator as an actor of one commit.
 
-Its name stands for the destination and the job, so a second commit of the same job is refused. It needs
-no CPU and dies with the driver. If it is lost, Ray starts it again, empty.
+It needs no CPU and dies with the driver. If it is lost, Ray starts it again, empty.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, cast
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError
 
-from ray_committer.errors import CommitterBusyError
-from ray_committer.executors.ray.cluster import NAMESPACE, calls, near_driver
+from ray_committer.executors.ray.cluster import calls, near_driver
 from ray_committer.executors.ray.remote import CoordinatorActor
-
-_TAKEOVER_SECONDS = 10.0
 
 
 class ActorDirectories:
@@ -33,6 +27,9 @@ class ActorDirectories:
     def renew(self) -> None:
         with calls():
             self._generation = ray.get(self._actor.generation.remote())
+
+    def forget(self) -> None:
+        self._call("forget")
 
     def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
         self._call("collect", batch, directories, files)
@@ -62,7 +59,7 @@ class ActorDirectories:
         return cast("list[str]", self._call("share", number, shares))
 
     def close(self) -> None:
-        """End the actor, which frees its name."""
+        """End the actor."""
         ray.kill(self._actor)
 
     def _call(self, method: str, *arguments: Any) -> Any:
@@ -70,36 +67,9 @@ class ActorDirectories:
             return ray.get(self._actor.call.remote(self._generation, method, *arguments))
 
 
-def start_coordinator(commit_key: str) -> ActorDirectories:
-    """Start the coordinator of one commit; `CommitterBusyError` if another commit of it runs."""
-    name = f"commit-{commit_key}"
-    deadline = time.monotonic() + _TAKEOVER_SECONDS
-    while True:
-        try:
-            actor = CoordinatorActor.options(
-                name=name,
-                namespace=NAMESPACE,
-                num_cpus=0,
-                max_restarts=-1,
-                max_task_retries=-1,
-                scheduling_strategy=near_driver(),
-            ).remote()
-            return ActorDirectories(actor, ray.get(actor.generation.remote()))
-        except ValueError as e:
-            if _is_alive(name) or time.monotonic() > deadline:
-                raise CommitterBusyError(
-                    f"another commit of this job is at work in this Ray cluster (actor {name}); "
-                    f"wait for it, then run the same command"
-                ) from e
-        time.sleep(0.2)
-
-
-def _is_alive(name: str) -> bool:
-    """Whether the actor answers; a name outlives its actor for a moment."""
-    try:
-        ray.get(ray.get_actor(name, namespace=NAMESPACE).__ray_ready__.remote(), timeout=5.0)
-    except (ValueError, RayActorError):
-        return False
-    except GetTimeoutError:
-        return True
-    return True
+def start_coordinator() -> ActorDirectories:
+    """Start the coordinator of one commit."""
+    actor = CoordinatorActor.options(
+        num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=near_driver()
+    ).remote()
+    return ActorDirectories(actor, ray.get(actor.generation.remote()))

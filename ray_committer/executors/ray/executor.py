@@ -64,7 +64,6 @@ class RayExecutor:
         open_resources: OpenResources,
         options: CommitOptions,
         *,
-        commit_key: str,
         pool: RayPool | None = None,
     ) -> None:
         if pool is not None:
@@ -82,7 +81,7 @@ class RayExecutor:
         try:
             with calls():
                 self._limit = start_limit(options)
-                self._coordinator = start_coordinator(commit_key)
+                self._coordinator = start_coordinator()
                 self._limit.wait_until_ready(options.worker_start_seconds)
         except BaseException:
             self._disconnect()

@@ -46,6 +46,11 @@ final class ChildProcessHandler implements JobCommitHandler {
         return run("commit", requestJson);
     }
 
+    @Override
+    public String abortJob(String requestJson) throws IOException {
+        return run("abort", requestJson);
+    }
+
     private String run(String action, String requestJson) throws IOException {
         List<String> line = new ArrayList<>(Arrays.asList(settings.command().split("\\s+")));
         line.addAll(Arrays.asList("spark-job", action));

@@ -3,17 +3,34 @@ package io.raycommitter;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import org.apache.hadoop.conf.Configuration;
 
 /** Calls the commit handler and turns every kind of failure into one IOException. */
 final class HandlerCall {
-    /** One of the two methods of a handler. */
+    /** One of the methods of a handler. */
     interface Method {
         String call(String requestJson) throws IOException;
     }
 
     private HandlerCall() {}
 
-    static void run(Method method, String requestJson) throws IOException {
+    /**
+     * Asks for a job, and lends its configuration meanwhile.
+     *
+     * @return the answer, which is an object without an error
+     */
+    static JsonNode run(
+            Method method, String requestJson, JobDirectory job, Configuration configuration)
+            throws IOException {
+        JobConfigurations.lend(job.jobId(), configuration);
+        try {
+            return run(method, requestJson);
+        } finally {
+            JobConfigurations.takeBack(job.jobId());
+        }
+    }
+
+    private static JsonNode run(Method method, String requestJson) throws IOException {
         String answer;
         try {
             answer = method.call(requestJson);
@@ -29,6 +46,7 @@ final class HandlerCall {
         if (error != null) {
             throw new IOException("ray_committer: " + error);
         }
+        return objectOf(answer);
     }
 
     /** Returns the error that the answer reports, or null on success. */

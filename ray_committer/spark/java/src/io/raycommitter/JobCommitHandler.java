@@ -3,16 +3,23 @@ package io.raycommitter;
 import java.io.IOException;
 
 /**
- * Sets up and commits jobs on behalf of Spark. Python does it through {@link PythonCallback}; without
- * Python, a child process or a job on a Ray cluster does.
+ * Sets up, commits and aborts jobs on behalf of Spark. Python does it through {@link PythonCallback};
+ * without Python, a child process or a job on a Ray cluster does.
  *
  * <p>Requests and answers are JSON text, so that nothing but strings crosses the language border.
  * An answer is a JSON object; one with the key {@code error} fails the write with that text.
  */
 public interface JobCommitHandler {
-    /** Creates the job attempt directory and its {@code manifests} directory. */
+    /** Sets up the job attempt; the answer's {@code stamp} is what its tasks' manifests must bear. */
     String setupJob(String requestJson) throws IOException;
 
     /** Makes the files of all tasks that the request names visible, or records them for later. */
     String commitJob(String requestJson) throws IOException;
+
+    /**
+     * Removes the job attempt unless its commit is recorded. Idempotent.
+     *
+     * <p>An answer with the key {@code kept} says why the job was kept and what finishes it.
+     */
+    String abortJob(String requestJson) throws IOException;
 }

@@ -2,17 +2,25 @@ package io.raycommitter;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
-/** Knows where a job keeps its files below {@code _temporary}, and removes them on abort. */
+/**
+ * Knows where a job keeps its files below {@code _temporary}, and whether tasks may still join it.
+ *
+ * <p>It never removes a job: whether that may be done only a change of the job's state decides, which
+ * is the commit handler's.
+ */
 final class JobDirectory {
-    private static final Logger LOG = LoggerFactory.getLogger(JobDirectory.class);
-
     /** Spark starts a job once only: a retried job is a new job with another id. */
     static final int ATTEMPT = 0;
+
+    private static final int BUFFER_BYTES = 64 * 1024;
+    private static final int LOOKS = 30;
+    private static final long LOOK_MILLIS = 1000;
 
     private final Path dest;
     private final String jobId;
@@ -45,63 +53,120 @@ final class JobDirectory {
         return new Path(new Path(attemptDir, "tasks"), taskAttemptId);
     }
 
-    boolean isSetUp(FileSystem fs) throws IOException {
+    /** Returns the command that commits or aborts this job, to be pasted into a shell. */
+    String command(String verb) {
+        return "ray-committer " + verb + " " + quoted(dest.toUri().toString()) + " --job-id "
+                + quoted(jobId);
+    }
+
+    /** Returns where a commit's request is that does not fit into a command line. */
+    Path commitRequest() {
+        return new Path(stateDir(), "commit-request.json");
+    }
+
+    /** Returns null if the job was never set up, or is cleaned up. */
+    JobState state(FileSystem fs) throws IOException {
+        return JobState.read(fs, stateDir());
+    }
+
+    private Path stateDir() {
+        return new Path(attemptDir, "state");
+    }
+
+    /** Creates no parents where the store can: the job may be cleaned up at this very moment. */
+    static OutputStream create(FileSystem fs, Path path) throws IOException {
         try {
-            return fs.getFileStatus(manifests()).isDirectory();
+            return fs.createNonRecursive(
+                    path,
+                    true,
+                    BUFFER_BYTES,
+                    fs.getDefaultReplication(path),
+                    fs.getDefaultBlockSize(path),
+                    null);
+        } catch (IOException e) {
+            if (String.valueOf(e.getMessage()).startsWith("createNonRecursive unsupported")) {
+                return fs.create(path, true);
+            }
+            throw e;
+        }
+    }
+
+    /**
+     * Refuses tasks that outlived their job: what they add could never be committed.
+     *
+     * @param stamp what set-up gave the job that the task is of
+     */
+    void requireOpen(FileSystem fs, String stamp) throws IOException {
+        requireOurs(state(fs), stamp);
+    }
+
+    /**
+     * Looks again once a task has saved its manifest, since it may have slept before.
+     *
+     * <p>If the commit has begun meanwhile, the manifest counts only where it was frozen as it is or,
+     * where directories are not renamed, if the commit record names it. While the job is declared its
+     * committer may still find what was saved; that is waited for.
+     */
+    void requireCounted(FileSystem fs, String stamp, String manifest, byte[] bytes)
+            throws IOException {
+        for (int look = 1; ; look++) {
+            JobState state = state(fs);
+            try {
+                requireOurs(state, stamp);
+                return;
+            } catch (TooLateException e) {
+                if (counts(fs, state, manifest, bytes)) {
+                    return;
+                }
+                if (!state.isDeclared() || look == LOOKS) {
+                    throw e;
+                }
+            }
+            TaskManifestWriter.pause(LOOK_MILLIS);
+        }
+    }
+
+    private void requireOurs(JobState state, String stamp) throws JobNotOpenException {
+        if (state == null) {
+            throw new JobNotOpenException(
+                    attemptDir + ": the job was never set up, or it is already cleaned up");
+        }
+        if (!state.isOf(stamp)) {
+            throw new JobNotOpenException(attemptDir + ": is another job of that id than the task was"
+                    + " started for, which is over");
+        }
+        if (!state.isOpen()) {
+            throw new TooLateException(attemptDir + ": the job is " + state.phase() + ", a task can"
+                    + " no longer join it");
+        }
+    }
+
+    private boolean counts(FileSystem fs, JobState state, String manifest, byte[] bytes)
+            throws IOException {
+        try {
+            if (!state.isObject()) {
+                Path frozen = new Path(new Path(attemptDir, "frozen"), manifest);
+                return Arrays.equals(JobState.readAll(fs, frozen), bytes);
+            }
+            if (state.record() == null) {
+                return false;
+            }
+            Path record = new Path(stateDir(), state.record() + ".json");
+            String text = new String(JobState.readAll(fs, record), StandardCharsets.UTF_8);
+            return text.contains(TaskManifestWriter.sha256(bytes));
         } catch (FileNotFoundException e) {
             return false;
         }
     }
 
-    /**
-     * Tells whether the commit record or the commit point is there. The record comes first: it
-     * becomes the commit point by a rename, which the other order could miss.
-     */
-    boolean commitHasBegun(FileSystem fs) throws IOException {
-        return fs.exists(new Path(attemptDir, "_COMMIT.json"))
-                || fs.exists(new Path(attemptDir, "_COMMITTED"));
-    }
-
-    /** Refuses tasks that outlived their job: what they add could never be committed. */
-    void requireOpen(FileSystem fs) throws IOException {
-        if (!isSetUp(fs)) {
-            throw new JobNotOpenException(
-                    manifests() + ": the job was never set up, or it is already cleaned up");
-        }
-        if (commitHasBegun(fs)) {
-            throw new JobNotOpenException(
-                    attemptDir + ": the job is being committed, a task can no longer join it");
-        }
-    }
-
-    /** Removes the job, unless its commit has begun or that cannot be found out. Idempotent. */
-    void abort(FileSystem fs) {
-        try {
-            if (commitHasBegun(fs)) {
-                LOG.warn(attemptDir + ": kept, because the job's commit has begun; finish it with"
-                        + " `ray-committer commit " + dest + " --job-id " + jobId + "`");
-                return;
-            }
-            fs.delete(attemptDir, true);
-        } catch (IOException e) {
-            LOG.warn(attemptDir + ": kept by the abort, because the store failed", e);
-            return;
-        }
-        removeEmptyParents(fs);
-    }
-
     /** Removes the empty directories that a task leaves which ran on after the job's clean-up. */
     void removeLeftovers(FileSystem fs) throws IOException {
-        if (!isSetUp(fs)) {
+        if (state(fs) == null) {
             removeIfEmpty(fs, new Path(attemptDir, "tasks"));
             removeIfEmpty(fs, attemptDir);
-            removeEmptyParents(fs);
+            removeIfEmpty(fs, attemptDir.getParent());
+            removeIfEmpty(fs, attemptDir.getParent().getParent());
         }
-    }
-
-    private void removeEmptyParents(FileSystem fs) {
-        removeIfEmpty(fs, attemptDir.getParent());
-        removeIfEmpty(fs, attemptDir.getParent().getParent());
     }
 
     /** Other jobs may be at work in the directory: a lost race or an absent one is fine. */
@@ -115,11 +180,24 @@ final class JobDirectory {
         }
     }
 
+    private static String quoted(String word) {
+        return word.matches("[\\w@%+=:,./-]+") ? word : "'" + word.replace("'", "'\"'\"'") + "'";
+    }
+
     /** Says that trying again cannot help. */
-    static final class JobNotOpenException extends IOException {
+    static class JobNotOpenException extends IOException {
         private static final long serialVersionUID = 1L;
 
         JobNotOpenException(String message) {
+            super(message);
+        }
+    }
+
+    /** Says that the commit of the task's own job has begun. */
+    private static final class TooLateException extends JobNotOpenException {
+        private static final long serialVersionUID = 1L;
+
+        TooLateException(String message) {
             super(message);
         }
     }

@@ -2,6 +2,7 @@ package io.raycommitter;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.TreeSet;
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
@@ -23,6 +24,11 @@ final class JobRequest {
                 .put("commit", mode)
                 .put("dynamicPartitionOverwrite", dynamicPartitionOverwrite)
                 .put("replacePaths", replacePaths);
+    }
+
+    /** Builds the request for an abort, which concerns nothing but the job's own directory. */
+    static JobRequest forAbort(JobDirectory job, String mode) {
+        return new JobRequest(job, mode, false, Collections.emptyList());
     }
 
     /** Adds what only a commit has: the tasks, their partitions, and where else they write. */

@@ -10,4 +10,7 @@ public interface PythonCallback {
 
     /** See {@link JobCommitHandler#commitJob}. */
     String commitJob(String secret, String requestJson);
+
+    /** See {@link JobCommitHandler#abortJob}. */
+    String abortJob(String secret, String requestJson);
 }

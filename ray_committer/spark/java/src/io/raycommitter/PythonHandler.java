@@ -19,4 +19,9 @@ final class PythonHandler implements JobCommitHandler {
     public String commitJob(String requestJson) {
         return python.commitJob(secret, requestJson);
     }
+
+    @Override
+    public String abortJob(String requestJson) {
+        return python.abortJob(secret, requestJson);
+    }
 }

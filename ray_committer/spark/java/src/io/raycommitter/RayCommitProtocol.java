@@ -1,5 +1,6 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -40,6 +41,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
 
     /** The qualified destination, as text because a Path is not serializable in every Hadoop. */
     private String dest;
+
+    /** What set-up gave the job; every manifest of its tasks bears it. */
+    private String stamp;
 
     /** What an overwrite replaces; only in the driver. */
     private final transient List<Path> replacePaths = new ArrayList<>();
@@ -84,11 +88,11 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
         JobCommitHandler handler = requireHandler(context);
         try {
-            call(handler::setupJob, request(), context);
+            stamp = requireStamp(call(handler::setupJob, request(), context));
             requireSharedStore(context);
             super.setupJob(context);
         } catch (IOException | RuntimeException e) {
-            abortJob(context); // Spark does not call it when setting up fails.
+            abortFailedSetup(context);
             throw e;
         }
     }
@@ -116,7 +120,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
     }
 
-    /** Needs no handler, since the Python driver may be gone. Idempotent. */
+    /** Leaves it to the handler, and keeps everything if that cannot be reached. Idempotent. */
     @Override
     public void abortJob(JobContext context) throws IOException {
         if (!isActive()) {
@@ -124,7 +128,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         } else if (commitMayGoOn) {
             LOG.warn(job().attemptDir() + ": kept, because its commit may still go on");
         } else if (dest != null) {
-            job().abort(fileSystem(context));
+            JobAbort.run(job(), JobRequest.forAbort(job(), mode), context.getConfiguration());
         }
     }
 
@@ -133,7 +137,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (!isActive()) {
             return super.setupCommitter(context);
         }
-        committer = new RayManifestCommitter(new Path(dest), context, jobId);
+        committer = new RayManifestCommitter(job(), stamp, context);
         return committer;
     }
 
@@ -217,11 +221,38 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         return handler;
     }
 
+    private static String requireStamp(JsonNode answer) throws IOException {
+        JsonNode given = answer.get("stamp");
+        if (given == null || given.asText().isEmpty()) {
+            throw new IOException("ray_committer: the commit handler has set up the job, but its"
+                    + " answer, with the stamp of the job, was lost or is of another version; run"
+                    + " the write again");
+        }
+        return given.asText();
+    }
+
     private void requireSharedStore(JobContext context) throws IOException {
-        if (!job().isSetUp(fileSystem(context))) {
+        JobState state = job().state(fileSystem(context));
+        if (state == null || !state.isOf(stamp)) {
             throw new IOException("ray_committer: the handler set up the job, but Hadoop's"
-                    + " file system does not see " + job().manifests()
+                    + " file system does not see it in " + job().attemptDir()
                     + "; check that both use the same store and credentials");
+        }
+    }
+
+    /**
+     * Aborts what a set-up that failed has left, since Spark does not.
+     *
+     * <p>A handler that could do nothing is not asked again for nothing.
+     */
+    private void abortFailedSetup(JobContext context) {
+        try {
+            if (stamp != null || fileSystem(context).exists(job().attemptDir())) {
+                abortJob(context);
+            }
+        } catch (IOException e) {
+            LOG.warn(job().attemptDir() + ": nobody knows whether its set-up has left anything; if"
+                    + " so, this aborts it: " + job().command("abort"), e);
         }
     }
 
@@ -244,14 +275,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
     }
 
-    private void call(HandlerCall.Method handlerMethod, JobRequest request, JobContext context)
+    private JsonNode call(HandlerCall.Method handlerMethod, JobRequest request, JobContext context)
             throws IOException {
-        JobConfigurations.lend(jobId, context.getConfiguration());
-        try {
-            HandlerCall.run(handlerMethod, request.text());
-        } finally {
-            JobConfigurations.takeBack(jobId);
-        }
+        return HandlerCall.run(handlerMethod, request.text(), job(), context.getConfiguration());
     }
 
     private JobRequest request() {

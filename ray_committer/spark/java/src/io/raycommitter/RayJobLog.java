@@ -1,12 +1,16 @@
 package io.raycommitter;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Arrays;
 
 /** Passes on what is new in the output of a Ray job, and finds the answer in it. */
 final class RayJobLog {
+    /** What the line of an answer has one of; other lines that are JSON are not for here. */
+    private static final String[] KEYS = {"error", "stamp", "kept"};
+
     private final ProgressLog progress;
     private int seen;
-    private String error;
+    private String answer = "{}";
 
     RayJobLog(ProgressLog progress) {
         this.progress = progress;
@@ -26,9 +30,9 @@ final class RayJobLog {
         }
     }
 
-    /** Returns the error that the command answered with, or null. */
-    String error() {
-        return error;
+    /** Returns what the command answered; an empty object if it said no more than that it is done. */
+    String answer() {
+        return answer;
     }
 
     String tail() {
@@ -36,11 +40,15 @@ final class RayJobLog {
     }
 
     private void take(String line) {
-        JsonNode answer = line.startsWith("{") ? HandlerCall.objectOf(line) : null;
-        if (answer != null && answer.get("error") != null) {
-            error = answer.get("error").asText();
+        if (isAnswer(line)) {
+            answer = line;
         } else {
             progress.line(line);
         }
+    }
+
+    private static boolean isAnswer(String line) {
+        JsonNode object = line.startsWith("{") ? HandlerCall.objectOf(line) : null;
+        return object != null && Arrays.stream(KEYS).anyMatch(key -> object.get(key) != null);
     }
 }

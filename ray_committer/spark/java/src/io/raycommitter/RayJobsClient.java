@@ -135,6 +135,18 @@ final class RayJobsClient {
         }
     }
 
+    /** Returns all that a job has written which has ended, asking again for a while; else null. */
+    String lastLogs(String name) throws InterruptedIOException {
+        long deadline = System.nanoTime() + unreachableNanos;
+        while (true) {
+            String logs = logs(name);
+            if (logs != null || System.nanoTime() - deadline > 0) {
+                return logs;
+            }
+            pause();
+        }
+    }
+
     static void pause() throws InterruptedIOException {
         try {
             Thread.sleep(PAUSE_MILLIS);

@@ -17,16 +17,15 @@ import org.slf4j.LoggerFactory;
 /**
  * Commits in a job on a Ray cluster, which ends the commit also when this driver dies.
  *
- * <p>A job has a command line and no standard input. The request of a set-up is small and stands in
- * it; that of a commit, which names every task, is a file beside the manifests, removed with them.
+ * <p>A job has a command line and no standard input. The request of a set-up or an abort is small and
+ * stands in it; that of a commit, which names every task, is a file beside the job's state: it stays
+ * where it is while manifests are frozen, and is removed with the job.
  */
 final class RayJobsHandler implements JobCommitHandler {
     private static final Logger LOG = LoggerFactory.getLogger(RayJobsHandler.class);
 
     /** Linux takes 128 KiB in one argument, and Ray passes the command line on inside of others. */
     private static final int MAX_INLINE_CHARACTERS = 48 * 1024;
-
-    private static final String REQUEST_FILE = "commit-request.json";
 
     private final Settings settings;
     private final Configuration conf;
@@ -52,12 +51,18 @@ final class RayJobsHandler implements JobCommitHandler {
     @Override
     public String commitJob(String requestJson) throws IOException {
         JobDirectory job = jobOf(requestJson);
-        Path file = new Path(job.manifests(), REQUEST_FILE);
+        Path file = job.commitRequest();
         FileSystem fs = file.getFileSystem(conf);
-        try (OutputStream out = fs.create(file, true)) {
+        try (OutputStream out = JobDirectory.create(fs, file)) {
             out.write(withSettings(requestJson).getBytes(StandardCharsets.UTF_8));
         }
         return run("commit", job, "--request " + quoted(file.toUri().toString()));
+    }
+
+    @Override
+    public String abortJob(String requestJson) throws IOException {
+        String inline = compressed(withSettings(requestJson));
+        return run("abort", jobOf(requestJson), "--inline " + inline);
     }
 
     /** Others can read the file and the command line of a job: no secret goes there. */
@@ -96,11 +101,12 @@ final class RayJobsHandler implements JobCommitHandler {
         RayJobLog log = new RayJobLog(new ProgressLog(LOG, "Ray job " + name));
         while (true) {
             RayJobsClient.State state = client.requireState(name);
-            log.update(client.logs(name), state.hasEnded());
+            boolean hasEnded = state.hasEnded();
+            log.update(hasEnded ? client.lastLogs(name) : client.logs(name), hasEnded);
             if (state.status.equals("SUCCEEDED")) {
-                return "{}";
+                return log.answer();
             }
-            if (state.hasEnded()) {
+            if (hasEnded) {
                 throw ended(name, state, log);
             }
             RayJobsClient.pause();
@@ -113,7 +119,7 @@ final class RayJobsHandler implements JobCommitHandler {
             return new IOException(client.address() + ": Ray job " + name + " is " + state.status
                     + ": " + state.message + log.tail());
         }
-        String error = log.error();
+        String error = HandlerCall.errorOf(log.answer());
         String what = error != null ? error : "Ray job " + name + " gave no answer; check that "
                 + "ray-committer of this jar's version is on all nodes of the cluster, or set "
                 + Settings.COMMAND + " or " + Settings.RUNTIME_ENV;
@@ -126,7 +132,7 @@ final class RayJobsHandler implements JobCommitHandler {
         return new CommitStateUnknownException(cause.getMessage() + "\nThe commit of " + job.dest()
                 + " may still go on, so everything was kept. When Ray job " + name + " on "
                 + client.address() + " has ended, this finishes what it left, or says that it is"
-                + " done: ray-committer commit " + job.dest() + " --job-id " + job.jobId(), cause);
+                + " done: " + job.command("commit"), cause);
     }
 
     /** Stands for a job in the names of Ray jobs, whichever driver asks. */

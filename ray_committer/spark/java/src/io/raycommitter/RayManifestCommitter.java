@@ -19,15 +19,18 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
  */
 public final class RayManifestCommitter extends FileOutputCommitter {
     private final JobDirectory job;
+    private final String stamp;
     private final Path taskAttemptDir;
     private final Map<String, Path> destinations = new LinkedHashMap<>();
     private final TreeSet<String> absoluteRoots = new TreeSet<>();
     private final TreeSet<String> partitionPaths = new TreeSet<>();
     private TaskCommit committed;
 
-    RayManifestCommitter(Path dest, TaskAttemptContext context, String jobId) throws IOException {
+    RayManifestCommitter(JobDirectory job, String stamp, TaskAttemptContext context)
+            throws IOException {
         super(null, context);
-        this.job = new JobDirectory(dest, jobId);
+        this.job = job;
+        this.stamp = stamp;
         this.taskAttemptDir = job.taskAttemptDir(context.getTaskAttemptID().toString());
     }
 
@@ -95,14 +98,14 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     @Override
     public void abortJob(JobContext context, JobStatus.State state) throws IOException {
-        job.abort(fileSystem(context));
+        throw new IOException("ray_committer: only RayCommitProtocol aborts job " + job.jobId());
     }
 
     /** Makes the work directory, so that its absence at commit means that somebody removed it. */
     @Override
     public void setupTask(TaskAttemptContext context) throws IOException {
         FileSystem fs = fileSystem(context);
-        job.requireOpen(fs);
+        job.requireOpen(fs, stamp);
         if (!fs.mkdirs(taskAttemptDir)) {
             throw new IOException(taskAttemptDir + ": cannot create the task's work directory");
         }
@@ -119,7 +122,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         FileSystem fs = fileSystem(context);
         TaskScan scan = TaskScan.of(fs, job.dest(), taskAttemptDir, destinations);
         SavedManifest saved =
-                new TaskManifestWriter(fs, job, context.getTaskAttemptID()).save(scan);
+                new TaskManifestWriter(fs, job, stamp, context.getTaskAttemptID()).save(scan);
         committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
     }
 

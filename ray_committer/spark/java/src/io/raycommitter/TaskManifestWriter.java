@@ -15,18 +15,20 @@ import org.apache.hadoop.mapreduce.TaskAttemptID;
 final class TaskManifestWriter {
     private static final String TYPE =
             "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1";
+    private static final String STAMP = "ray_committer.stamp";
     private static final int TRIES = 5;
     private static final long PAUSE_MILLIS = 500;
-    private static final int BUFFER_BYTES = 64 * 1024;
 
     private final FileSystem fs;
     private final JobDirectory job;
+    private final String stamp;
     private final String taskId;
     private final String taskAttemptId;
 
-    TaskManifestWriter(FileSystem fs, JobDirectory job, TaskAttemptID attempt) {
+    TaskManifestWriter(FileSystem fs, JobDirectory job, String stamp, TaskAttemptID attempt) {
         this.fs = fs;
         this.job = job;
+        this.stamp = stamp;
         this.taskId = attempt.getTaskID().toString();
         this.taskAttemptId = attempt.toString();
     }
@@ -49,7 +51,7 @@ final class TaskManifestWriter {
                 .put("taskAttemptDir", job.taskAttemptDir(taskAttemptId).toUri().toString())
                 .putRawItems("files", scan.files())
                 .putRawItems("directories", scan.directories())
-                .putRaw("extraData", "{}")
+                .putRaw("extraData", new Json().put(STAMP, stamp).text())
                 .text();
     }
 
@@ -71,11 +73,15 @@ final class TaskManifestWriter {
         }
     }
 
-    /** The last attempt of a task wins, as long as the job's commit has not begun. */
+    /**
+     * The last attempt of a task wins, as long as the job's commit has not begun.
+     *
+     * <p>This process may sleep between any two of these steps, so it looks again at the end.
+     */
     private void saveOnce(byte[] bytes, Path target) throws IOException {
-        job.requireOpen(fs);
+        job.requireOpen(fs, stamp);
         Path temporary = new Path(job.manifests(), taskAttemptId + "-manifest.json.tmp");
-        try (OutputStream out = create(temporary)) {
+        try (OutputStream out = JobDirectory.create(fs, temporary)) {
             out.write(bytes);
         }
         if (fs.exists(target)) {
@@ -84,27 +90,10 @@ final class TaskManifestWriter {
         if (!fs.rename(temporary, target)) {
             throw new IOException(temporary + ": cannot rename to " + target);
         }
+        job.requireCounted(fs, stamp, target.getName(), bytes);
     }
 
-    /** Creates no parents where the store can: the job may be cleaned up at this very moment. */
-    private OutputStream create(Path path) throws IOException {
-        try {
-            return fs.createNonRecursive(
-                    path,
-                    true,
-                    BUFFER_BYTES,
-                    fs.getDefaultReplication(path),
-                    fs.getDefaultBlockSize(path),
-                    null);
-        } catch (IOException e) {
-            if (String.valueOf(e.getMessage()).startsWith("createNonRecursive unsupported")) {
-                return fs.create(path, true);
-            }
-            throw e;
-        }
-    }
-
-    private static void pause(long millis) throws InterruptedIOException {
+    static void pause(long millis) throws InterruptedIOException {
         try {
             Thread.sleep(millis);
         } catch (InterruptedException e) {

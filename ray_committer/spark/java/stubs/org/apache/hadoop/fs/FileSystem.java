@@ -11,6 +11,8 @@ public abstract class FileSystem {
 
     public abstract FileStatus getFileStatus(Path path) throws IOException;
 
+    public abstract FileStatus[] listStatus(Path path) throws IOException;
+
     public native RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException;
 
     public native boolean mkdirs(Path path) throws IOException;
@@ -19,6 +21,8 @@ public abstract class FileSystem {
             throws IOException;
 
     public abstract boolean rename(Path source, Path destination) throws IOException;
+
+    public native FSDataInputStream open(Path path) throws IOException;
 
     public native FSDataOutputStream create(Path path, boolean overwrite) throws IOException;
 

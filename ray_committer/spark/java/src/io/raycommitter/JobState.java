@@ -1,0 +1,144 @@
+package io.raycommitter;
+
+import java.io.ByteArrayOutputStream;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InterruptedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * What has been decided of a job. Only Python changes it; here it is read.
+ *
+ * <p>It is one name, {@code <phase>.<intent>.<stamp>.<nonce>[.<record>].state}, in a directory of its
+ * own, or, on stores that do not rename directories, the text of the object {@code current} in it.
+ */
+final class JobState {
+    private static final String SUFFIX = ".state";
+    private static final String OBJECT = "current";
+    private static final int MIN_PARTS = 4;
+    private static final int LOOKS = 8;
+    private static final long PAUSE_MILLIS = 2;
+
+    private final String phase;
+    private final String stamp;
+    private final String record;
+    private final boolean isObject;
+
+    private JobState(String phase, String stamp, String record, boolean isObject) {
+        this.phase = phase;
+        this.stamp = stamp;
+        this.record = record;
+        this.isObject = isObject;
+    }
+
+    String phase() {
+        return phase;
+    }
+
+    /** Tells whether this is the job that set-up gave this stamp, not another of the same id. */
+    boolean isOf(String expected) {
+        return stamp.equals(expected);
+    }
+
+    boolean isOpen() {
+        return phase.equals("open");
+    }
+
+    /** Tells whether a committer has said what the job wants to write, and nothing is decided yet. */
+    boolean isDeclared() {
+        return phase.equals("declared");
+    }
+
+    /** Returns the name of the commit record, without its suffix; null if there is none. */
+    String record() {
+        return record;
+    }
+
+    /** Tells whether the store keeps it as an object, and so does not rename directories. */
+    boolean isObject() {
+        return isObject;
+    }
+
+    /**
+     * Reads the state in a directory; null if there is no such directory.
+     *
+     * <p>A listing that is made while the name changes may show neither of the two names, or both:
+     * it is made again, and never taken for "no state".
+     */
+    static JobState read(FileSystem fs, Path directory) throws IOException {
+        for (int look = 0; look < LOOKS; look++) {
+            pause(PAUSE_MILLIS * ((1L << look) - 1));
+            FileStatus[] listed;
+            try {
+                listed = fs.listStatus(directory);
+            } catch (FileNotFoundException e) {
+                return null;
+            }
+            List<JobState> states = statesIn(fs, listed);
+            if (states.size() == 1) {
+                return states.get(0);
+            }
+        }
+        throw new IOException(directory + ": holds no state of its job, or several, where one should"
+                + " be; run the task again");
+    }
+
+    private static List<JobState> statesIn(FileSystem fs, FileStatus[] listed) throws IOException {
+        List<JobState> states = new ArrayList<>();
+        Path object = null;
+        for (FileStatus status : listed) {
+            String name = status.getPath().getName();
+            if (name.endsWith(SUFFIX)) {
+                states.add(parse(name, status.getPath(), false));
+            } else if (name.equals(OBJECT)) {
+                object = status.getPath();
+            }
+        }
+        if (states.isEmpty() && object != null) {
+            try {
+                String token = new String(readAll(fs, object), StandardCharsets.UTF_8);
+                states.add(parse(token, object, true));
+            } catch (FileNotFoundException e) {
+                // It was removed since it was listed: the next look tells.
+            }
+        }
+        return states;
+    }
+
+    private static JobState parse(String token, Path path, boolean isObject) throws IOException {
+        String[] parts = token.split("\\.");
+        if (!token.endsWith(SUFFIX) || parts.length <= MIN_PARTS) {
+            throw new IOException(path + ": " + token + " is no state of a job that this version"
+                    + " reads; check that driver and executors have the same ray-committer jar");
+        }
+        String record = parts.length > MIN_PARTS + 1 ? parts[MIN_PARTS] : null;
+        return new JobState(parts[0], parts[2], record, isObject);
+    }
+
+    /** Reads a small file. */
+    static byte[] readAll(FileSystem fs, Path path) throws IOException {
+        ByteArrayOutputStream all = new ByteArrayOutputStream();
+        byte[] buffer = new byte[8 * 1024];
+        try (InputStream in = fs.open(path)) {
+            for (int n = in.read(buffer); n >= 0; n = in.read(buffer)) {
+                all.write(buffer, 0, n);
+            }
+        }
+        return all.toByteArray();
+    }
+
+    private static void pause(long millis) throws InterruptedIOException {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("interrupted while the state of a job was read");
+        }
+    }
+}

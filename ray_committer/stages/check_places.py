@@ -1,0 +1,212 @@
+"""Look, before the record, at the places that files come from and go to: what could be seen then must
+not stop the commit later, one name a run.
+
+One listing a directory. What appears afterwards is met by the rename, which never replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.directories import Directories
+from ray_committer.errors import CommitConflictError, ManifestError, PreflightError
+from ray_committer.protocol.fingerprints import fingerprint, fingerprints
+from ray_committer.protocol.paths import (
+    TEMPORARY,
+    ancestors,
+    is_inside,
+    join,
+    parent,
+    temporary_directory,
+)
+from ray_committer.protocol.record import Claim, ManifestRef
+from ray_committer.protocol.recovery import prove
+from ray_committer.stages.batches import batches
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.entries import Entry, entries
+from ray_committer.stages.find_destinations import find_destinations
+from ray_committer.stages.other_jobs import destinations_above
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions, file_system
+
+FILES_A_LISTING = 8
+"""So many files must be in a directory of a task, on average, for a listing of it to be worth its while;
+where a task has only one directory, it always is."""
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What was seen in some directories: names that files of the job may want, files that stand where
+    the job needs a directory, and destinations of other jobs."""
+
+    suspects: tuple[FileStatus, ...]
+    blocking: tuple[str, ...]
+    destinations: tuple[str, ...]
+
+
+def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> None:
+    """`ManifestError` if files of the manifest at `path` are missing, or not what it says, where a
+    listing is cheap."""
+    capabilities = worker.store.capabilities
+    directories = {parent(entry.source) for entry in loaded}
+    is_worth = len(directories) == 1 or len(loaded) >= FILES_A_LISTING * len(directories)
+    if capabilities.versions is not Versions.NONE or not capabilities.listing_is_cheap or not is_worth:
+        return
+    found = {
+        status.path: status for directory in directories for status in _listed(worker.store, directory)
+    }
+    wrong = [
+        f"{entry.source}: {what}"
+        for entry in loaded
+        if (what := _is_wrong(entry, found.get(entry.source)))
+    ]
+    if wrong:
+        raise ManifestError(
+            f"{path}: names {len(wrong)} files that are not what it says; run the task again: "
+            f"{' | '.join(wrong[:SHOWN])}"
+        )
+
+
+def check_sources_at_once(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
+    """`check_sources` of manifests that were loaded before."""
+    for _ in context.executor.run(_check_sources, batches(context.executor, manifests)):
+        pass
+
+
+def _check_sources(worker: Worker, manifests: tuple[ManifestRef, ...]) -> int:
+    """Work: `check_sources` of some manifests."""
+
+    def check(ref: ManifestRef) -> None:
+        loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
+        check_sources(worker, join(worker.job.manifests, ref.name), loaded)
+
+    return len(list(worker.map(check, manifests)))
+
+
+def check_destinations(
+    context: JobContext,
+    manifests: Sequence[ManifestRef],
+    directories: Sequence[str],
+    replaced_roots: Sequence[str],
+) -> list[str]:
+    """Look at the directories that the job writes to, but for those that it replaces.
+
+    `PreflightError` names those to which nothing can be renamed.
+    `CommitConflictError` names, all at once, what stands where a file or a directory of the job must go.
+    Returns the directories in which other jobs were set up. Looks only where a listing is cheap.
+    """
+    if not context.store.capabilities.listing_is_cheap:
+        return []
+    _refuse_other_file_systems(context, directories)
+    wanted = [path for path in directories if not _is_within(path, replaced_roots)]
+    work = partial(_look, directories=context.executor.directories)
+    groups = context.until_cancelled(batches(context.executor, wanted))
+    seen = list(context.executor.run(work, groups))
+    context.check_cancelled()
+    suspects = {one.path: one for places in seen for one in places.suspects}
+    marks = frozenset(map(fingerprint, suspects))
+    there = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
+    wrong = [f"{path}: is there already" for path in sorted(there & suspects.keys())]
+    if not context.options.delete_blocking_files:
+        blocking = sorted({path for places in seen for path in places.blocking})
+        wrong += [f"{path}: is a file where the job needs a directory" for path in blocking]
+    if wrong:
+        more = f" | and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        raise CommitConflictError(
+            f"{' | '.join(wrong[:SHOWN])}{more}; nothing was changed: move what is there away, or let "
+            f"the tasks write under other names, and run the same command"
+        )
+    return [path for places in seen for path in places.destinations]
+
+
+def _refuse_other_file_systems(context: JobContext, directories: Sequence[str]) -> None:
+    store, job = context.store, context.job
+    if not store.capabilities.spans_file_systems:
+        return
+    home = file_system(store, job.directory)
+    elsewhere = sorted(path for path in directories if file_system(store, path) != home)
+    if elsewhere:
+        raise PreflightError(
+            f"{' | '.join(elsewhere[:SHOWN])}: {len(elsewhere)} directories of the output are on "
+            f"another file system or mount than {job.directory}, and no file can be renamed from one to "
+            f"the other; nothing was changed: abort the job, and write to a destination there"
+        )
+
+
+def find_other_destinations(context: JobContext, claim: Claim) -> list[str]:
+    """The directories that the job writes to in which other jobs were set up, where neither
+    `check_destinations` nor the listing of what it replaces shows them: one listing a directory.
+
+    Those above all that is in the `claim` are not looked at again.
+    """
+    if context.store.capabilities.listing_is_cheap:
+        return []
+    written = context.executor.directories.share(0, 1)
+    looked_at = {context.job.destination, *destinations_above((context.job.destination, *claim.writes))}
+    wanted = sorted(
+        path
+        for path in {*written, *destinations_above(written)} - looked_at
+        if not _is_within(path, claim.excludes)
+    )
+    groups = context.until_cancelled(batches(context.executor, wanted))
+    found = [path for paths in context.executor.run(_with_jobs, groups) for path in paths]
+    context.check_cancelled()
+    return found
+
+
+def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
+    """Work: those of some directories that have a ``_temporary`` with something in it."""
+    temporaries = [temporary_directory(path) for path in paths]
+    listed = worker.map(partial(_listed, worker.store), temporaries)
+    return [path for path, statuses in zip(paths, listed, strict=True) if statuses]
+
+
+def _look(worker: Worker, paths: tuple[str, ...], *, directories: Directories) -> Places:
+    """Work: list some directories, and keep what the job may want for itself."""
+    blocking: list[str] = []
+    destinations: list[str] = []
+    found: list[FileStatus] = []
+    for path, listed, stands_in_the_way in worker.map(partial(_look_at, worker.store), paths):
+        blocking += [stands_in_the_way] if stands_in_the_way else []
+        found += listed
+        destinations += [path for status in listed if status.name == TEMPORARY]
+    marks = directories.written(fingerprints(status.path for status in found)) if found else frozenset()
+    suspects = tuple(status for status in found if fingerprint(status.path) in marks)
+    return Places(suspects, tuple(blocking), tuple(destinations))
+
+
+def _look_at(store: StoreOperations, path: str) -> tuple[str, list[FileStatus], str | None]:
+    try:
+        return path, store.list_status(path), None
+    except FileNotFoundError:
+        return path, [], None
+    except NotADirectoryError:
+        for above in (path, *ancestors(path, "/")):
+            status = store.get_status(above)
+            if status is not None and not status.is_directory:
+                return path, [], above
+        return path, [], None
+
+
+def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
+    try:
+        return store.list_status(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_wrong(entry: Entry, found: FileStatus | None) -> str | None:
+    if found is None:
+        return "is not there"
+    if found.is_directory:
+        return "is a directory"
+    if found.size != entry.expected.size:
+        return f"has {found.size} bytes, not {entry.expected.size}"
+    return None if prove(entry.expected, found.observation()) else "was changed after that"
+
+
+def _is_within(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or is_inside(path, root) for root in roots)

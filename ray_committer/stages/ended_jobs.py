@@ -1,0 +1,90 @@
+"""Say what has become of a job that other processes have ended, and perhaps removed, meanwhile.
+
+Its state is gone, so what is left must tell: ``_SUCCESS``, or what was taken away and is not deleted.
+"""
+
+from __future__ import annotations
+
+from ray_committer.commit_report import Outcome
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, MissingManifestsError
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import Phase
+from ray_committer.protocol.success import SuccessData
+from ray_committer.stages.cleanup_job import finish_cleanup
+from ray_committer.stages.commands import abort_command
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.find_job import is_noted, not_found, read_success
+from ray_committer.stages.gone_jobs import find_gone, is_gone_committed
+from ray_committer.stages.job_state import Seen
+from ray_committer.stages.save_commit_record import refuse_aborted
+
+
+def finish_remnant(context: JobContext) -> Outcome:
+    """Nothing is there to commit: say whether that is because it has been."""
+    job = context.job
+    if not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
+        if context.options.expected_tasks is not None:
+            raise MissingManifestsError(
+                f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
+                f"are gone; another job's clean-up may have deleted all of {job.temporary}"
+            )
+        if context.store.get_status(job.directory) is not None:
+            context.notice(
+                f"{job.directory}: holds only what processes that slept left of a job that is over; "
+                f"delete it with: {abort_command(context.store.spec, job)}"
+            )
+        raise not_found(context.store, job.destination, job.job_id)
+    finish_cleanup(context)
+    return Outcome.ALREADY_COMMITTED
+
+
+def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outcome:
+    """What a commit says of a job that was there as `seen`; `nonce` is its record's, if it had one.
+
+    `CommitAbortedError` if it was aborted, `CommitStateUnknownError` if nothing tells.
+    """
+    job = context.job
+    gone = find_gone(context.store, job, seen.state.stamp)
+    success = read_success(context.store, job.destination)
+    is_told = success is not None and _is_of(success, job, seen, nonce)
+    if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
+        context.notice(f"{job.directory}: was committed by another process")
+        return Outcome.ALREADY_COMMITTED
+    if gone is not None:
+        refuse_aborted(context, gone.phase)
+    raise unknown_end(job)
+
+
+def refuse_committed(context: JobContext, seen: Seen) -> None:
+    """An error unless a job that other processes have ended, and removed, was aborted by them.
+
+    `CommitRecordExistsError` if it was committed, `CommitStateUnknownError` if nothing tells.
+    """
+    job = context.job
+    gone = find_gone(context.store, job, seen.state.stamp)
+    success = read_success(context.store, job.destination)
+    if gone is not None and gone.phase is Phase.ABORTED:
+        return
+    is_told = success is not None and _is_of(success, job, seen, seen.state.record)
+    if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
+        raise CommitRecordExistsError(
+            f"{job.directory}: was committed by another process meanwhile; its files are in "
+            f"{job.destination}"
+        )
+    raise unknown_end(job)
+
+
+def unknown_end(job: JobAttempt) -> CommitStateUnknownError:
+    """The error of a job that other processes have ended without a trace."""
+    return CommitStateUnknownError(
+        f"{job.directory}: was ended by another process, and nothing tells whether it was committed or "
+        f"aborted; look for its files in {job.destination}. Nothing was changed by this run"
+    )
+
+
+def _is_of(success: SuccessData, job: JobAttempt, seen: Seen, nonce: str | None) -> bool:
+    """Whether ``_SUCCESS`` is of the very job that was `seen`, not of another of its id; `nonce` is its
+    record's, if one is known."""
+    said = success.diagnostics or {}
+    is_same = said.get("stamp", seen.state.stamp) == seen.state.stamp
+    return success.job_id == job.job_id and is_same and nonce in (None, said.get("nonce"))

@@ -1,0 +1,53 @@
+"""Freeze the manifests before anything is decided, so that no task adds or replaces one afterwards.
+
+Their directory is renamed: a task that wakes up finds nowhere to save. Where directories cannot be
+renamed, loading has made copies, and a listing after the declaration, which tasks look for, tells
+whether they are still what counts.
+"""
+
+from __future__ import annotations
+
+from ray_committer.errors import MissingManifestsError
+from ray_committer.protocol.paths import is_inside
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import LoadedManifests, listed_manifests
+from ray_committer.stages.settle import settle
+from ray_committer.stores.base import move_directory
+
+
+def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
+    """Freeze what was loaded; idempotent. False if something else is frozen now, to be loaded."""
+    job, store = context.job, context.store
+    if not store.capabilities.moves_directories:
+        return True
+    if all(is_inside(one.path, job.frozen) for one in loaded.listed):
+        return True
+    try:
+        settle(lambda: move_directory(store, job.manifests, job.frozen))
+    except FileNotFoundError:
+        pass  # another committer, or a request without an answer, has done it
+    except FileExistsError:
+        context.notice(
+            f"{job.manifests}: appeared after the job's manifests were frozen, so it does not count; a "
+            f"task that should be dead may have made it"
+        )
+    return _are_same(context, loaded, job.frozen)
+
+
+def copies_are_current(context: JobContext, loaded: LoadedManifests) -> bool:
+    """Whether no task has saved a manifest since they were copied, where they were."""
+    if context.store.capabilities.moves_directories:
+        return True
+    return _are_same(context, loaded, context.job.manifests)
+
+
+def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
+    try:
+        found = listed_manifests(context, context.store.list_status(directory))
+    except FileNotFoundError as e:
+        raise MissingManifestsError(
+            f"{directory}: is gone; another job's clean-up may have deleted all of "
+            f"{context.job.temporary}"
+        ) from e
+    now = {one.name: one.stamp for one in found}
+    return now == {one.name: one.stamp for one in loaded.listed}

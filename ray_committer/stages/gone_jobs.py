@@ -1,0 +1,173 @@
+"""Take an ended job's directory away in one step, before anything in it is deleted.
+
+A process that slept may come to delete the directory of a job whose id was set up again meanwhile. So it
+is renamed first to a name that nobody looks for, and only then its state tells whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ray_committer.protocol.paths import (
+    CONTENT_SUFFIX,
+    GONE_PREFIX,
+    UNDONE,
+    JobAttempt,
+    join,
+    new_job_attempt,
+)
+from ray_committer.protocol.record import decode_claim
+from ray_committer.protocol.state import SUFFIX, JobState, Phase, new_nonce, parse_token
+from ray_committer.stages.find_job import list_temporary
+from ray_committer.stages.job_state import Seen, delete_state, read_state
+from ray_committer.stages.settle import settle
+from ray_committer.stores.base import FileStatus, StoreOperations, move_directory
+
+
+def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt | None:
+    """Take the directory of a job attempt in the state `seen` away; where it is now, to be deleted
+    there.
+
+    None if there is none, or if it is that of another job by now, which is put back. On a store without
+    directories it stays where it is.
+    """
+    if not store.capabilities.moves_directories:
+        return job
+    gone = job.gone(new_nonce())
+    try:
+        settle(
+            lambda: move_directory(store, job.directory, gone.directory),
+            lambda: store.get_status(gone.directory) is not None,
+        )
+    except FileNotFoundError:
+        if store.get_status(gone.directory) is None:
+            return None
+    inside = read_state(store, gone)
+    if inside is not None and inside.state.nonce == seen.state.nonce:
+        return gone
+    store.mkdirs(job.job_directory)
+    # Where it would be put may be somebody else's, and it is kept; who sweeps may have it by now.
+    with suppress(FileExistsError, FileNotFoundError):
+        settle(
+            lambda: move_directory(store, gone.directory, job.directory),
+            lambda: store.get_status(gone.directory) is None,
+        )
+    return None
+
+
+def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
+    """Delete what was taken away; the state last where it was not moved, and no other than `seen`."""
+    if store.capabilities.moves_directories:
+        store.delete_directory(gone.directory)
+        return
+    undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
+    for directory in (gone.tasks, gone.manifests, gone.frozen, *undone):
+        store.delete_directory(directory)
+    with suppress(FileNotFoundError):
+        for status in store.list_status(gone.state):
+            if status.path.endswith(CONTENT_SUFFIX):
+                store.delete_file(status.path)
+    delete_state(store, gone, seen)
+    for directory in (gone.state, gone.directory):
+        store.remove_empty_directory(directory)
+
+
+def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
+    """Delete what a process has written that slept until the job was removed; nothing else.
+
+    The id may be set up again at any moment: only names that were there before the state was looked for
+    once more, in vain, are deleted.
+    """
+    found = _files_in(store, job.state)
+    if read_state(store, job) is not None:
+        return
+    for status in found:
+        if status.name.endswith(CONTENT_SUFFIX):
+            store.delete_file(status.path)
+    for directory in (job.state, join(job.directory, UNDONE), job.directory):
+        store.remove_empty_directory(directory)
+
+
+def _files_in(store: StoreOperations, directory: str) -> list[FileStatus]:
+    try:
+        return [status for status in store.list_status(directory) if not status.is_directory]
+    except FileNotFoundError:
+        return []
+
+
+def list_gone(store: StoreOperations, destination: str) -> list[JobAttempt]:
+    """What was taken away and is not deleted yet."""
+    return gone_in(destination, list_temporary(store, destination))
+
+
+def gone_in(destination: str, directories: Iterable[str]) -> list[JobAttempt]:
+    """Those of these `directories` below ``$destination/_temporary`` that were taken away; whose they
+    are only their content tells."""
+    names = (directory.rpartition("/")[2] for directory in directories)
+    nonces = (name.removeprefix(GONE_PREFIX) for name in names if name.startswith(GONE_PREFIX))
+    return [new_job_attempt(destination, GONE_PREFIX + nonce, 0).gone(nonce) for nonce in nonces]
+
+
+def find_gone(store: StoreOperations, job: JobAttempt, stamp: str) -> JobState | None:
+    """The state in which the job with this `stamp` was taken away, if it is not deleted yet."""
+    found = (state_inside(store, gone) for gone in list_gone(store, job.destination))
+    return next((state for state in found if state is not None and state.stamp == stamp), None)
+
+
+def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
+    """Whether a committed job of this id and attempt was taken away and is not deleted yet."""
+    for gone in list_gone(store, job.destination):
+        state = state_inside(store, gone)
+        if state is None or state.phase is not Phase.COMMITTED:
+            continue
+        path = gone.content(state.record or "")
+        with suppress(FileNotFoundError):
+            claim = decode_claim(store.read(path), path)
+            if (claim.job_id, claim.job_attempt) == (job.job_id, job.number):
+                return True
+    return False
+
+
+def read_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bytes:
+    """What belongs to a state of the job, where it was set up or where it was taken away to."""
+    try:
+        return store.read(job.content(nonce))
+    except FileNotFoundError:
+        for gone in list_gone(store, job.destination):
+            with suppress(FileNotFoundError):
+                return store.read(gone.content(nonce))
+        raise
+
+
+def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
+    """Delete what was taken away beside `job` and is not deleted; whether there was anything."""
+    return sum(sweep_gone(store, gone) for gone in list_gone(store, job.destination)) > 0
+
+
+def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
+    """Delete a directory that was taken away; False if its job has not ended, and it is kept.
+
+    It is taken away once more first: whoever did so before, or does so now, may not have looked into it
+    yet. It is never brought back under a name that another process may be about to delete.
+    """
+    own = gone.gone(new_nonce())
+    try:
+        move_directory(store, gone.directory, own.directory)
+    except FileNotFoundError:  # another process has deleted it, or does
+        return True
+    state = state_inside(store, own)
+    if state is not None and state.phase not in (Phase.COMMITTED, Phase.ABORTED):
+        return False
+    store.delete_directory(own.directory)  # nothing is there if another process has taken it further
+    return True
+
+
+def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
+    """The state of what was taken away, which changes no more; None if it is deleted in part."""
+    try:
+        listed = store.list_status(gone.state)
+    except FileNotFoundError:
+        return None
+    tokens = [one.name for one in listed if one.name.endswith(SUFFIX)]
+    return parse_token(tokens[0], gone.state) if tokens else None

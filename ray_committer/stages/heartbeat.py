@@ -1,0 +1,60 @@
+"""A sign of life of a commit that takes long, for those who wait for it or ask how far it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ray_committer.errors import RayCommitterError
+from ray_committer.protocol.record import Heartbeat, encode
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.owners import BEAT_SECONDS, owner_of
+from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.settle import put_file
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def heartbeat(
+    context: JobContext,
+    run: str,
+    renamed: Renamed,
+    *,
+    at_once: bool = False,
+    every_seconds: float = BEAT_SECONDS,
+) -> Iterator[None]:
+    """Write every so often that this run is alive, and how far it is, while the block runs.
+
+    A short commit writes none, but one that goes on with what another has recorded, `at_once`. Who reads
+    it sees the last beat or the one before, never a part of one. A beat that cannot be written is only
+    logged: nobody's safety rests on it.
+    """
+    ended = threading.Event()
+
+    temporary = context.job.content(f"heartbeat-{run}")
+
+    def beat() -> None:
+        sign = Heartbeat(
+            owner=owner_of(run), at_milliseconds=context.now_milliseconds(), files=renamed.files
+        )
+        try:
+            put_file(context.store, temporary, context.job.heartbeat, encode(sign))
+        except (OSError, RayCommitterError) as e:
+            _log.warning("%s: could not be written: %s", context.job.heartbeat, e)
+
+    def keep_beating() -> None:
+        while not ended.wait(every_seconds):
+            beat()
+
+    if at_once:
+        beat()
+    thread = threading.Thread(target=keep_beating, name="ray-committer-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,176 @@
+"""Read the state of a job attempt, and change it: the one place that decides.
+
+A change names the state that it was made from and consumes it, so of several processes one succeeds; the
+others read what the job has become. Source: rules D1 and D2 of ``docs/protocol.md``.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ray_committer.protocol.paths import CURRENT, FROZEN, GONE_PREFIX, MANIFESTS, JobAttempt, join
+from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce, new_state, parse_token
+from ray_committer.stages.settle import settle
+from ray_committer.stores.base import (
+    StoredState,
+    StoreOperations,
+    delete_version,
+    move_directory,
+    sync,
+)
+
+_BEGINNINGS = 5
+_CONSUMED = (FileExistsError, FileNotFoundError)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A state as it was read; only whoever gives it back unchanged can change it."""
+
+    state: JobState
+    stored: StoredState
+
+    @property
+    def phase(self) -> Phase:
+        return self.state.phase
+
+
+class StateChangedError(Exception):
+    """The state that was to be changed is there no more; `now` is what it has become.
+
+    None if the job is gone; another of its id that was set up since, under another stamp, is not it.
+    """
+
+    def __init__(self, now: Seen | None, seen: Seen | None = None) -> None:
+        super().__init__(now, seen)
+        is_another = now is not None and seen is not None and now.state.stamp != seen.state.stamp
+        self.now = None if is_another else now
+
+
+def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
+    """The state of a job attempt, in one request; None if it has none, or is not there."""
+    path = _place(store, job)
+    try:
+        stored = store.read_state(path)
+    except NotADirectoryError:
+        return None
+    except OSError as e:
+        if e.errno == errno.ENODATA and _is_remade(store, job):
+            return None
+        raise
+    return None if stored is None else Seen(parse_token(stored.text, path), stored)
+
+
+def _is_remade(store: StoreOperations, job: JobAttempt) -> bool:
+    """Whether a process made the job's directory again that slept until the job was removed, on a store
+    whose writes make directories: a job has manifests, or frozen ones."""
+    try:
+        names = {status.name for status in store.list_status(job.directory)}
+    except FileNotFoundError:
+        return True
+    return names.isdisjoint((MANIFESTS, FROZEN))
+
+
+def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
+    """Give a job attempt its first state; ``FileExistsError`` if it has one, ``FileNotFoundError`` if it
+    is not there, where a store has directories.
+
+    The state's directory comes into place whole, since any process could fill an empty one, and from
+    outside, since making it there could make a job anew that is gone.
+    """
+    path = _place(store, job)
+    if not store.capabilities.moves_directories:
+        return _settled(store, job, state, lambda: store.advance(path, None, state.token))
+    for _ in range(_BEGINNINGS):
+        try:
+            return _begin(store, job, state)
+        except FileNotFoundError:  # whoever sweeps what was taken away may have taken this, too
+            if store.get_status(job.directory) is None:
+                raise
+    return _begin(store, job, state)
+
+
+def _begin(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
+    temporary = join(job.temporary, GONE_PREFIX + state.nonce)
+    try:
+        store.mkdirs(temporary)
+        store.write(join(temporary, state.token), b"")
+        sync(store, temporary)  # a power cut could else leave it empty
+        return _settled(store, job, state, lambda: move_directory(store, temporary, job.state))
+    except OSError:
+        store.delete_directory(temporary)
+        raise
+
+
+def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen:
+    """The state of a job attempt; one that Hadoop's own committer set up is given one, in this `phase`.
+
+    Its tasks know no stamp. What was read of such a job before counts for nothing. `StateChangedError`
+    if there is no such job any more.
+    """
+    seen = read_state(store, job)
+    if seen is not None:
+        return seen
+    first = new_state(replaces=False, stamp=UNSTAMPED)
+    try:
+        return begin_state(store, job, first if phase is Phase.OPEN else first.to(phase, new_nonce()))
+    except _CONSUMED:  # another process was quicker, or has removed all of it
+        seen = read_state(store, job)
+    if seen is None:
+        raise StateChangedError(None)
+    return seen
+
+
+def advance(
+    store: StoreOperations, job: JobAttempt, seen: Seen, phase: Phase, nonce: str | None = None
+) -> Seen:
+    """Change the state from `seen` to `phase`, under a fresh nonce or the one that is given.
+
+    `StateChangedError` if another process has changed it; every failure is settled by reading back.
+    """
+    new = seen.state.to(phase, nonce or new_nonce())
+    path = _place(store, job)
+    try:
+        return _settled(store, job, new, lambda: store.advance(path, seen.stored, new.token))
+    except OSError as e:
+        now = read_state(store, job)
+        if isinstance(e, _CONSUMED) or now is None or now.state.nonce != seen.state.nonce:
+            raise StateChangedError(now, seen) from e
+        raise
+
+
+def delete_state(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+    """Delete the state on a store that keeps it as an object, if it is still `seen`."""
+    with suppress(FileExistsError):
+        delete_version(store, _place(store, job), seen.stored.version)
+
+
+def _settled(
+    store: StoreOperations, job: JobAttempt, new: JobState, request: Callable[[], StoredState | None]
+) -> Seen:
+    """Make a change, and look whether it was made if the answer does not say so."""
+    answers: list[StoredState | None] = []
+
+    def look() -> Seen | None:
+        now = read_state(store, job)
+        return now if now is not None and now.state.nonce == new.nonce else None
+
+    try:
+        settle(lambda: answers.append(request()), lambda: look() is not None)
+    except OSError:
+        if (now := look()) is not None:
+            return now
+        raise
+    stored = answers[0] if answers else None
+    now = look() if stored is None else Seen(new, stored)
+    if now is None:
+        raise FileExistsError(errno.EEXIST, "was changed by another process", _place(store, job))
+    return now
+
+
+def _place(store: StoreOperations, job: JobAttempt) -> str:
+    """Where the state is: a directory with one name, or an object beside what belongs to the state."""
+    return job.state if store.capabilities.moves_directories else join(job.state, CURRENT)

@@ -1,0 +1,84 @@
+"""Keep the attempts of one job apart: of those of one id at most one is ever committed.
+
+An older attempt gives way to any newer one that is not aborted; a newer one aborts the older ones before
+it records itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ray_committer.errors import CommitRecordExistsError
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import UNDECIDED, Phase
+from ray_committer.stages.find_job import list_attempts
+from ray_committer.stages.job_state import StateChangedError, advance, read_state, require_state
+from ray_committer.stores.base import StoreOperations
+
+
+def refuse_other_attempts(store: StoreOperations, job: JobAttempt) -> None:
+    """`CommitRecordExistsError` if another attempt of this job is committed, or a newer one runs."""
+    for other in _others(store, job):
+        _refuse(store, job, other)
+
+
+def abort_older_attempts(store: StoreOperations, job: JobAttempt) -> None:
+    """Abort the older attempts of this job, so that none is committed beside it; idempotent.
+
+    `CommitRecordExistsError` if one is being committed, or a newer one is not aborted.
+    """
+    others = list(_others(store, job))
+    for other in others:
+        _refuse(store, job, other)
+    for other in others:
+        if other.number < job.number:
+            _abort(store, job, other)
+
+
+def abort_other_attempts(store: StoreOperations, job: JobAttempt) -> None:
+    """Abort the other attempts of a committed job, before its own traces go; idempotent.
+
+    A newer one may have been set up after the record's look and before the record.
+    """
+    for other in _others(store, job):
+        _abort(store, job, other)
+
+
+def _refuse(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
+    seen = read_state(store, other)
+    phase = seen.phase if seen else Phase.OPEN
+    if phase is not Phase.ABORTED and (phase not in UNDECIDED or other.number > job.number):
+        raise _gives_way(job, other, phase)
+
+
+def _abort(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
+    try:
+        seen = require_state(store, other, Phase.ABORTED)
+    except StateChangedError:
+        return
+    while seen.phase is not Phase.ABORTED:
+        if seen.phase not in UNDECIDED:
+            raise _gives_way(job, other, seen.phase)
+        try:
+            seen = advance(store, other, seen, Phase.ABORTED)
+        except StateChangedError as e:
+            if e.now is None:
+                return
+            seen = e.now
+
+
+def _others(store: StoreOperations, job: JobAttempt) -> Iterator[JobAttempt]:
+    return (other for other in list_attempts(store, job) if other.number != job.number)
+
+
+def _gives_way(job: JobAttempt, other: JobAttempt, phase: Phase) -> CommitRecordExistsError:
+    if phase in UNDECIDED:
+        return CommitRecordExistsError(
+            f"{other.directory}: attempt {other.number} of job {job.job_id} is newer than attempt "
+            f"{job.number}, which may no longer be committed; commit or abort the newer one with "
+            f"--attempt {other.number}"
+        )
+    return CommitRecordExistsError(
+        f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has "
+        f"begun; finish it first with --attempt {other.number}"
+    )

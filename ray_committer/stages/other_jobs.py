@@ -1,0 +1,174 @@
+"""Look at the other jobs at a destination, above it and below it: who is in the way, and who warns.
+
+A job is looked at only after the one that looks has declared itself, so of two that are in each other's
+way at least one sees the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
+from ray_committer.protocol.record import Declaration, decode_claim, decode_heartbeat
+from ray_committer.protocol.state import IN_THE_WAY, Phase
+from ray_committer.stages.commands import abort_command, commit_command
+from ray_committer.stages.find_job import Denied, jobs_in, list_temporary, stop_if_denied
+from ray_committer.stages.gone_jobs import gone_in, state_inside
+from ray_committer.stages.job_state import Seen, read_state
+from ray_committer.stages.owners import is_alive
+from ray_committer.stores.base import StoreOperations, StoreSpec
+
+_TRIES = 5
+_LOOKS = 3  # a process that takes a job away by mistake, and puts it back, is seen in two at most
+_BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
+
+
+@dataclass(frozen=True, slots=True)
+class OtherJob:
+    """A job attempt whose commit has begun, what it declared, and whether its committer is alive."""
+
+    job: JobAttempt
+    seen: Seen
+    declaration: Declaration
+    is_alive: bool
+
+    @property
+    def phase(self) -> Phase:
+        return self.seen.phase
+
+
+def other_jobs(
+    store: StoreOperations,
+    job: JobAttempt,
+    destination: str,
+    now_milliseconds: int,
+    denied: Denied = stop_if_denied,
+) -> list[OtherJob]:
+    """The attempts of other jobs than `job`, below the ``_temporary`` of `destination`, whose commit has
+    begun; also one that a process that slept has taken away by mistake, or puts back meanwhile."""
+    found: dict[tuple[str, int], OtherJob] = {}
+    for _ in range(_LOOKS):
+        seen, is_whole = _look(store, job, destination, now_milliseconds, denied)
+        found |= {(other.job.job_id, other.job.number): other for other in seen}
+        if is_whole:
+            break
+    return list(found.values())
+
+
+def _look(
+    store: StoreOperations, job: JobAttempt, destination: str, now_milliseconds: int, denied: Denied
+) -> tuple[list[OtherJob], bool]:
+    """What is there; and whether all of it stayed in its place until it was read."""
+
+    def opened(read: Callable[[], _Read]) -> _Read:
+        try:
+            return read()
+        except PermissionError as e:
+            denied(e)
+            return _Read()
+
+    try:
+        listed = [one for one in list_temporary(store, destination) if one != job.job_directory]
+    except PermissionError as e:
+        denied(e)
+        return [], True
+    gone = gone_in(destination, listed)
+    jobs = jobs_in(store, destination, listed, denied)
+    read = [opened(partial(_read_gone, store, one, job, now_milliseconds)) for one in gone]
+    read += [
+        opened(partial(_read, store, one, now_milliseconds)) for found in jobs for one in found.attempts
+    ]
+    is_whole = len(gone) + len(jobs) == len(listed) and all(one.is_there for one in read)
+    empty = [found.directory for found in jobs if not found.attempts]
+    if empty and is_whole:
+        later = [one for one in list_temporary(store, destination) if one != job.job_directory]
+        again = jobs_in(store, destination, empty, denied)
+        is_whole = later == listed and not any(found.attempts for found in again)
+    return [one.other for one in read if one.other is not None], is_whole
+
+
+def read_other(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> OtherJob | None:
+    """What a job attempt has declared; None if its commit has not begun, or has been given up."""
+    return _read(store, job, now_milliseconds).other
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    other: OtherJob | None = None
+    is_there: bool = True
+
+
+def _read(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> _Read:
+    for _ in range(_TRIES):
+        seen = read_state(store, job)
+        if seen is None:
+            return _Read(is_there=store.get_status(job.directory) is not None)
+        if seen.phase not in _BEGUN:
+            return _Read()
+        path = job.content(seen.state.record or seen.state.nonce)
+        try:
+            declaration = decode_claim(store.read(path), path)
+        except FileNotFoundError:
+            continue  # its state has changed, or it is being removed
+        is_alive = _is_alive(store, job, declaration, now_milliseconds)
+        if not is_alive and read_state(store, job) != seen:
+            continue  # it has gone on, and its committer may have ended since, as it should
+        return _Read(OtherJob(job, seen, declaration, is_alive))
+    return _Read(is_there=False)
+
+
+def _read_gone(
+    store: StoreOperations, gone: JobAttempt, job: JobAttempt, now_milliseconds: int
+) -> _Read:
+    """Another job than `job` that was taken away though it has not ended. One that is only declared, by
+    a process that is dead, does not count: nobody can record it where it is."""
+    state = state_inside(store, gone)
+    if state is None:
+        return _Read(is_there=store.get_status(gone.directory) is not None)
+    read = _read(store, gone, now_milliseconds) if state.phase in IN_THE_WAY else _Read()
+    if read.other is None or (read.other.phase is Phase.DECLARED and not read.other.is_alive):
+        return replace(read, other=None)
+    said = read.other.declaration
+    if said.job_id == job.job_id:
+        return _Read()
+    own = replace(gone, job_id=said.job_id, number=said.job_attempt)
+    return replace(read, other=replace(read.other, job=own))
+
+
+def _is_alive(
+    store: StoreOperations, job: JobAttempt, declaration: Declaration, now_milliseconds: int
+) -> bool:
+    """Whether who declared or recorded the job is at work, or another that has gone on with its
+    commit.
+    """
+    if is_alive(declaration.owner, declaration.created_milliseconds, now_milliseconds):
+        return True
+    try:
+        beat = decode_heartbeat(store.read(job.heartbeat), job.heartbeat)
+    except FileNotFoundError:
+        return False
+    return is_alive(beat.owner, beat.at_milliseconds, now_milliseconds)
+
+
+def destinations_above(paths: Iterable[str]) -> set[str]:
+    """The directories above `paths`: jobs that were set up there may write there."""
+    return {above for path in paths for above in (*ancestors(path, "/"), "/")}
+
+
+def finish_first(spec: StoreSpec, other: OtherJob) -> str:
+    """A sentence that says how to bring a commit, or what gives it up, to its end."""
+    job = other.job
+    if job.is_gone:
+        place = new_job_attempt(job.destination, job.job_id, job.number).directory
+        return (
+            f"{job.directory}: the commit of job {job.job_id} has begun, and a process that was stopped "
+            f"took it away by mistake; move it back to {place}, then finish it with: "
+            f"{commit_command(spec, job)}"
+        )
+    if other.phase is Phase.UNDOING:
+        what, command = "the commit is being undone", abort_command(spec, job, undo=True)
+    else:
+        what, command = "the commit has begun but not ended", commit_command(spec, job)
+    return f"{job.directory}: {what} (job {job.job_id}); finish it with: {command}"

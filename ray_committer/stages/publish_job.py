@@ -1,0 +1,121 @@
+"""Publish a recorded job: its new files go to their places, then old ones go, then it is committed.
+
+Each step is idempotent and says nothing of who did it, so several committers do it as if they were one.
+Source: Hadoop CreateOutputDirectoriesStage, RenameFilesStage, ValidateRenamedFilesStage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ray_committer.errors import CommitStateUnknownError
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.commit_progress import CommitProgress
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.coordinator_loss import with_coordinator
+from ray_committer.stages.create_output_directories import create_output_directories
+from ray_committer.stages.gone_jobs import read_content
+from ray_committer.stages.job_state import Seen, advance
+from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.remove_replaced_files import remove_replaced_files
+from ray_committer.stages.rename_files import Pass, reconcile, rename_files
+from ray_committer.stages.save_commit_record import sync_state
+from ray_committer.stages.save_success_file import WrittenSuccess, write_success_file
+from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced
+from ray_committer.stages.validate_renamed_files import validate_renamed_files
+from ray_committer.stages.worker import Worker
+
+
+def move_files(
+    context: JobContext,
+    progress: CommitProgress,
+    record: CommitRecord,
+    loaded: LoadedManifests,
+    reload: Callable[[], object],
+    *,
+    is_sealed: bool = False,
+) -> None:
+    """Put every new file in place, but for those that are to take an old one's, and validate that."""
+    roots = (context.job.destination, *record.allowed_roots)
+    with context.stage(names.CREATE_DIRECTORIES):
+        context.executor.admit_workers(prove_same_store, record.nonce)
+        progress.directories = with_coordinator(
+            context, lambda: create_output_directories(context, roots), reload
+        )
+    with context.stage(names.RENAME_FILES):
+        rename_files(context, record, loaded, progress.renamed, Pass.ALL if is_sealed else Pass.NEW)
+        reconcile(context, record, progress.renamed)
+    if context.syncs:
+        with context.stage(names.SYNC):
+            with_coordinator(context, lambda: sync_destinations(context), reload)
+    if _validates(context):
+        held = [] if is_sealed else [file.path for file in record.overwritten]
+        with context.stage(names.VALIDATE):
+            progress.validated = with_coordinator(
+                context, lambda: validate_renamed_files(context, record.manifests, held), reload
+            )
+
+
+def replace_old_files(
+    context: JobContext,
+    progress: CommitProgress,
+    record: CommitRecord,
+    loaded: LoadedManifests,
+    which: Pass | None,
+) -> None:
+    """Let old files go, now that nothing new is missing."""
+    if which is not None and record.overwritten:
+        with context.stage(names.RENAME_FILES):
+            progress.renamed.held_by_manifest.clear()
+            rename_files(context, record, loaded, progress.renamed, which)
+            reconcile(context, record, progress.renamed)
+    with context.stage(names.REMOVE_REPLACED):
+        progress.replaced = remove_replaced_files(context, record)
+        sync_replaced(context, record)
+
+
+def decide_committed(
+    context: JobContext, progress: CommitProgress, seen: Seen, record: CommitRecord
+) -> tuple[Seen, WrittenSuccess | None]:
+    """Commit, and at once write what will say so to others, ``_SUCCESS``, under a temporary name: the
+    committed state, and what was written."""
+    steps: list[Callable[[], Any]] = [
+        partial(advance, context.store, context.job, seen, Phase.COMMITTED)
+    ]
+    if record.mark_success:
+        steps.append(partial(write_success_file, context, record, progress.renamed.sample))
+    committed, *written = context.at_once(lambda step: step(), steps)
+    sync_state(context)
+    return committed, written[0] if written else None
+
+
+def prove_same_store(worker: Worker, nonce: str) -> None:
+    """Work: on another node, read the commit record to prove that it is the same store.
+
+    A worker that replaces another during clean-up finds the record where the job was taken away to.
+    """
+    if worker.in_driver:
+        return
+    path = worker.job.content(nonce)
+    try:
+        data = read_content(worker.store, worker.job, nonce)
+    except OSError as e:
+        raise CommitStateUnknownError(
+            f"{path}: cannot be read on a worker's node ({e}); all nodes must see the same file system "
+            f"or store, with the same rights. Nothing was moved from there"
+        ) from e
+    if nonce.encode() not in data:
+        raise CommitStateUnknownError(
+            f"{path}: is another file on a worker's node; all nodes must see the same file system or "
+            f"store. Nothing was moved from there"
+        )
+
+
+def _validates(context: JobContext) -> bool:
+    if context.options.validate is None:
+        return context.store.capabilities.listing_is_cheap
+    return context.options.validate

@@ -1,0 +1,241 @@
+"""Decide a job: declare it, look around, list what it replaces, and record it.
+
+Until the record stands nothing of it binds anybody: whatever is found wrong, the declaration is
+withdrawn and the job is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from ray_committer.errors import ManifestChangedError, RayCommitterError
+from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Owner
+from ray_committer.protocol.state import Phase, new_nonce
+from ray_committer.stages.check_places import check_sources_at_once, find_other_destinations
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.coordinator_loss import with_coordinator
+from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
+from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
+from ray_committer.stages.job_state import Seen, StateChangedError
+from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.other_attempts import abort_older_attempts
+from ray_committer.stages.other_jobs import read_other
+from ray_committer.stages.owners import nobody, owner_of
+from ray_committer.stages.preflight import OldFiles, look_at_data
+from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
+from ray_committer.stages.sync_to_disk import sync_manifests
+
+MOST_WRITES = 100
+"""So many directories a declaration names; of more it says the destination."""
+
+
+class ManifestsChangedError(Exception):
+    """A task has committed since the manifests were loaded; the job is open again."""
+
+
+def record_job(
+    context: JobContext,
+    seen: Seen,
+    loaded: LoadedManifests,
+    run: str,
+    *,
+    load: Callable[[], object],
+    replaced_roots: tuple[str, ...],
+    allowed_roots: tuple[str, ...],
+    goes_on: bool = True,
+) -> tuple[Seen, CommitRecord]:
+    """Decide an open job: the recorded state, and its record.
+
+    `load` tells a coordinator everything again; this run `goes_on` with the commit, or leaves that to
+    others, who then need not wait for it.
+
+    `CommitConflictError` if another job is in the way for too long, or data is; `StateChangedError` if
+    somebody else decides it; `ManifestsChangedError` if what was loaded is not what counts any more.
+    """
+    owner = owner_of(run) if goes_on else nobody(run)
+    try:
+        return _decide(context, seen, loaded, run, owner, load, replaced_roots, allowed_roots)
+    except StateChangedError:
+        raise
+    except Exception:
+        _withdraw_own(context, run)
+        raise
+
+
+def _decide(
+    context: JobContext,
+    seen: Seen,
+    loaded: LoadedManifests,
+    run: str,
+    owner: Owner,
+    load: Callable[[], object],
+    replaced_roots: tuple[str, ...],
+    allowed_roots: tuple[str, ...],
+) -> tuple[Seen, CommitRecord]:
+    claim = with_coordinator(
+        context, lambda: claim_of(context, loaded, replaced_roots, allowed_roots), load
+    )
+    record = _record(context, seen, loaded, claim, OldFiles(), owner, allowed_roots)
+    seen = _freeze_and_declare(context, seen, loaded, claim, run, record)
+    patience = Patience.of(context)
+    is_written = not claim.excludes
+    below: tuple[str, ...] = ()
+    while True:
+        if seen.phase is Phase.OPEN:
+            seen = declare_job(context, seen, claim, run)
+        look = partial(look_around, context, claim, below)
+        check = partial(_check, context, loaded, claim, replaced_roots, load)
+        if claim.excludes:
+            others = look()
+            if not others:
+                old = _or_raise(check())
+        else:  # what is there changes nothing that it records, so both are done at once
+            steps: list[Callable[[], Any]] = [look, check]
+            others, checked = context.at_once(lambda step: step(), steps)
+            if not others:
+                old = _or_raise(checked)
+        if others:
+            seen = give_way(context, seen, claim, others, patience)
+            is_written = False  # it says since when its committer is at work
+        elif old.destinations == below:
+            break
+        else:
+            below = old.destinations  # jobs were set up there: look at them, then look again
+    if not is_written:
+        record = _record(context, seen, loaded, claim, old, owner, allowed_roots)
+        write_commit_record(context, record)
+    return save_commit_record(context, seen, record), record
+
+
+def claim_of(
+    context: JobContext,
+    loaded: LoadedManifests,
+    replaced_roots: tuple[str, ...],
+    allowed_roots: tuple[str, ...],
+) -> Claim:
+    """What the job writes, and what of that nobody else may write meanwhile."""
+    destination = context.job.destination
+    excludes: tuple[str, ...] = ()
+    if context.options.mode is ConflictMode.OVERWRITE:
+        excludes = replaced_roots or (destination,)
+    elif context.options.mode is ConflictMode.ERROR:
+        excludes = (destination,)
+    writes = set(excludes)
+    if context.executor.directories.plan() > MOST_WRITES:
+        writes.update((destination, *allowed_roots))
+    else:
+        writes.update(context.executor.directories.share(0, 1))
+        writes.update((destination,) if loaded.fills_destination else ())
+    outermost = [path for path in writes if not any(is_inside(path, other) for other in writes)]
+    return Claim(sorted(outermost), sorted(excludes))
+
+
+def _freeze_and_declare(
+    context: JobContext,
+    seen: Seen,
+    loaded: LoadedManifests,
+    claim: Claim,
+    run: str,
+    record: CommitRecord,
+) -> Seen:
+    """Freeze and declare; of a job that replaces nothing the record, which nobody reads before a state
+    names it, is written meanwhile."""
+    steps: list[Callable[[], Any]] = [
+        partial(_check_and_freeze, context, loaded),
+        partial(declare_job, context, seen, claim, run),
+    ]
+    if not claim.excludes:
+        steps.append(partial(write_commit_record, context, record))
+    is_same, declared, *_ = context.at_once(lambda step: step(), steps)
+    if not is_same:
+        withdraw(context, declared)
+        raise ManifestsChangedError
+    sync_manifests(context, loaded.manifests)
+    return cast("Seen", declared)
+
+
+def _check_and_freeze(context: JobContext, loaded: LoadedManifests) -> bool:
+    """Look at the sources, if the load has not; then freeze. False if what was loaded has changed."""
+    try:
+        if not loaded.sources_are_checked:
+            check_sources_at_once(context, loaded.manifests)
+    except ManifestChangedError:  # a task has saved another since, and may until it is frozen
+        return False
+    return freeze_manifests(context, loaded)
+
+
+def _check(
+    context: JobContext,
+    loaded: LoadedManifests,
+    claim: Claim,
+    replaced_roots: tuple[str, ...],
+    load: Callable[[], object],
+) -> OldFiles | Exception:
+    """What is where the job writes; or the error that says what is wrong, to be raised if nobody else is
+    in the way."""
+    steps: list[Callable[[], Any]] = [
+        partial(abort_older_attempts, context.store, context.job),
+        partial(copies_are_current, context, loaded),
+        partial(with_coordinator, context, partial(_look, context, loaded, claim, replaced_roots), load),
+    ]
+    try:
+        _, are_current, old = context.at_once(lambda step: step(), steps)
+        return cast("OldFiles", old) if are_current else ManifestsChangedError()
+    except (OSError, RayCommitterError) as e:
+        return e
+
+
+def _look(
+    context: JobContext, loaded: LoadedManifests, claim: Claim, replaced_roots: tuple[str, ...]
+) -> OldFiles:
+    old = look_at_data(context, loaded, replaced_roots)
+    others = {*old.destinations, *find_other_destinations(context, claim)}
+    return replace(old, destinations=tuple(sorted(others)))
+
+
+def _or_raise(checked: OldFiles | Exception) -> OldFiles:
+    if isinstance(checked, OldFiles):
+        return checked
+    raise checked
+
+
+def _withdraw_own(context: JobContext, run: str) -> None:
+    """Withdraw what this run has declared, if it still is; the next run takes it for dead otherwise."""
+    with suppress(StateChangedError, OSError, RayCommitterError):
+        own = read_other(context.store, context.job, context.now_milliseconds())
+        if own is not None and own.phase is Phase.DECLARED and own.declaration.owner.run == run:
+            withdraw(context, own.seen)
+
+
+def _record(
+    context: JobContext,
+    seen: Seen,
+    loaded: LoadedManifests,
+    claim: Claim,
+    old: OldFiles,
+    owner: Owner,
+    allowed_roots: tuple[str, ...],
+) -> CommitRecord:
+    return CommitRecord(
+        nonce=new_nonce(),
+        stamp=seen.state.stamp,
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        created_milliseconds=context.now_milliseconds(),
+        owner=owner,
+        claim=claim,
+        manifests=list(loaded.manifests),
+        expected_tasks=context.options.expected_tasks,
+        mode=context.options.mode,
+        replaced=list(old.replaced),
+        overwritten=list(old.overwritten),
+        partition_paths=list(context.options.partition_paths),
+        allowed_roots=list(allowed_roots),
+        mark_success=context.options.mark_success,
+        durable=context.options.durable,
+    )

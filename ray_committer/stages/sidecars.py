@@ -1,0 +1,91 @@
+"""Copies of manifests with the versions and checksums of their files, saved before the first rename.
+
+On a file system the modification time in the manifest is enough, and the manifests' directory is renamed
+to freeze them; a store with versions refuses to rename a source that was rewritten, if it is told which
+version is meant, and one without directories freezes nothing that is not copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from ray_committer.errors import ManifestError
+from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
+from ray_committer.stages.entries import Entry, entries
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import Versions
+
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
+
+
+def new_sidecar(
+    worker: Worker,
+    path: str,
+    data: bytes,
+    manifest: TaskManifest,
+    loaded: Sequence[Entry],
+    attempt: str,
+) -> bytes | None:
+    """The sidecar of the manifest at `path`; None if it needs none.
+
+    Lists the files of the task attempt in the directory `attempt` if the manifest does not say enough.
+    `ManifestError` if a file is not there or has another size.
+    """
+    capabilities = worker.store.capabilities
+    is_said = capabilities.versions is Versions.ETAG and all(file.e for file in manifest.files)
+    identities = None
+    if capabilities.versions is not Versions.NONE and loaded and not is_said:
+        identities = _identities(worker, path, loaded, attempt)
+    if identities is None and capabilities.moves_directories:
+        return None
+    return encode_sidecar(identities, data)
+
+
+def save_sidecar(worker: Worker, directory: str, name: str, sidecar: bytes) -> str:
+    """Save the sidecar of the manifest `name` in `directory`; returns its digest."""
+    own = worker.keep(sidecar)
+    worker.store.write(join(directory, sidecar_name(name, own)), sidecar)
+    return own
+
+
+def recorded_entries(
+    worker: Worker,
+    ref: ManifestRef,
+    low: int = 0,
+    high: int | None = None,
+    packed: Mapping[str, bytes] = _NOTHING,
+) -> Iterator[Entry]:
+    """The entries `low` to `high` of a manifest that the record names, with their identities.
+
+    `packed` may hold what is kept of the manifest by its digest. `ManifestChangedError` if that is
+    another now.
+    """
+    recorded = worker.recorded(ref, packed)
+    etag_is_version = worker.store.capabilities.versions is Versions.ETAG
+    return entries(
+        recorded.manifest,
+        worker.store.spec,
+        low,
+        high,
+        identities=recorded.identities,
+        etag_is_version=etag_is_version,
+    )
+
+
+def _identities(worker: Worker, path: str, loaded: Sequence[Entry], attempt: str) -> list[FileIdentity]:
+    found = {status.path: status for status in worker.store.list_files(attempt)}
+    identities = []
+    for entry in loaded:
+        status = found.get(entry.source)
+        if status is None or status.size != entry.expected.size:
+            what = "is not there" if status is None else f"has {status.size} bytes"
+            raise ManifestError(
+                f"{path}: {entry.source} {what}, the manifest says {entry.expected.size} bytes; "
+                f"run the task again"
+            )
+        identities.append(FileIdentity(status.version, status.etag))
+    return identities

@@ -1,0 +1,184 @@
+"""Give a recorded commit up: take back what it has moved, and abort it.
+
+Only before it is sealed, so no old file has gone yet. Each file is first taken away from where its task
+wrote it, so that a committer which is thought dead moves it no more; then it is looked for at its
+destination and, if it is proved to be the job's, taken away from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestChangedError
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.paths import UNDONE, JobAttempt, join
+from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.recovery import Proof, prove
+from ray_committer.protocol.state import UNDECIDED, Phase
+from ray_committer.stages.abort_job import abort_job, remove_aborted
+from ray_committer.stages.commands import commit_command
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.declare_job import busy
+from ray_committer.stages.ended_jobs import refuse_committed
+from ray_committer.stages.entries import Entry
+from ray_committer.stages.find_job import AttemptState
+from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.other_jobs import read_other
+from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths, sync_state
+from ray_committer.stages.settle import settle
+from ray_committer.stages.sidecars import recorded_entries
+from ray_committer.stages.sync_to_disk import sync_taken_back
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import StoreOperations
+
+Numbered = tuple[int, ManifestRef]
+
+
+def undo_job(context: JobContext, state: AttemptState, *, allowed_roots: tuple[str, ...] = ()) -> bool:
+    """Take back what a recorded commit has moved, and delete the job; idempotent. An open job is
+    aborted.
+
+    False if nothing was there. `CommitRecordExistsError` once old files may be gone, or if the job is
+    committed; `CommitterBusyError` while a process that is alive commits it. `CommitStateUnknownError`
+    if the store does not tell whether a file is the job's, or failed on the way.
+    """
+    if state.seen is None or state.seen.phase in UNDECIDED:
+        return abort_job(context)
+    try:
+        with context.stage(names.ABORT):
+            _undo(context, state.seen, allowed_roots)
+    except OSError as e:
+        raise CommitStateUnknownError(
+            f"{e.filename or context.job.directory}: {e.strerror or e}; the commit may be half undone, "
+            f"run the same command again"
+        ) from e
+    return True
+
+
+def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> None:
+    store, job = context.store, context.job
+    try:
+        while seen.phase is not Phase.ABORTED:
+            refuse_sealed(context, seen.phase)
+            if seen.phase is Phase.RECORDED:
+                refuse_alive(context)
+            record = _trusted_record(context, seen, allowed_roots)
+            if seen.phase is Phase.RECORDED:
+                seen = advance(store, job, seen, Phase.UNDOING)
+            context = context.as_recorded(record)
+            sync_state(context)
+            _take_back(context, record)
+            sync_taken_back(context)
+            seen = advance(store, job, seen, Phase.ABORTED)
+    except StateChangedError as e:
+        if e.now is not None:
+            return _undo(context, e.now, allowed_roots)
+        refuse_committed(context, seen)
+        return None
+    remove_aborted(context, seen)
+    return None
+
+
+def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> CommitRecord:
+    """The record, once it and its manifests name nothing that is not this job's to move."""
+    try:
+        record = load_commit_record(context, seen.state)
+        refuse_foreign_paths(context, record, allowed_roots)
+        context.executor.directories.forget()
+        roots = (context.job.destination, *record.allowed_roots)
+        load_manifests(context, record, roots, stamp=seen.state.stamp)
+    except (FileNotFoundError, ManifestChangedError):
+        now = read_state(context.store, context.job)
+        if now == seen:
+            raise
+        raise StateChangedError(now, seen) from None  # it was committed meanwhile, and removed
+    return record
+
+
+def _take_back(context: JobContext, record: CommitRecord) -> None:
+    """Take every file of the job away from both its places, whatever is there."""
+    if context.store.capabilities.has_directories:
+        context.store.mkdirs(_undone(context.job))
+    numbered = context.until_cancelled(enumerate(record.manifests))
+    for _ in context.executor.run(_take_back_manifest, numbered):
+        pass
+    context.check_cancelled()
+
+
+def _take_back_manifest(worker: Worker, numbered: Numbered) -> int:
+    """Work: take back the files of one manifest."""
+    number, ref = numbered
+    entries = enumerate(recorded_entries(worker, ref))
+    take = partial(_take_back_entry, worker.store, join(_undone(worker.job), str(number)))
+    return sum(worker.map(take, entries))
+
+
+def _take_back_entry(store: StoreOperations, prefix: str, numbered: tuple[int, Entry]) -> bool:
+    """Whether a file was there to be taken back."""
+    number, entry = numbered
+    taken = f"{prefix}-{number}"
+    try:
+        _rename(store, lambda: store.rename(entry.source, taken), taken)
+    except FileNotFoundError:
+        if store.get_status(taken) is not None:  # by an earlier run
+            return False
+    except FileExistsError:  # taken by an earlier run, and written again by a task that should be dead
+        store.delete_file(entry.source)
+        return False
+    else:
+        return _is_second_name(store, taken, entry) and store.delete_file(entry.dest)
+    return _take_from_destination(store, f"{taken}-moved", entry)
+
+
+def _take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> bool:
+    found = store.get_status(entry.dest)
+    if found is None or found.is_directory:
+        return False
+    proof = prove(entry.expected, found.observation())
+    if proof is None:  # another's, which appeared since
+        return False
+    if proof is Proof.SIZE_ONLY:
+        raise CommitStateUnknownError(
+            f"{entry.dest}: has the size of the file that this job wrote, but the store does not tell "
+            f"whether it is that one; move it away if it is, and run the same command"
+        )
+    _rename(store, lambda: store.rename(entry.dest, taken, found.version), taken)
+    return True
+
+
+def _rename(store: StoreOperations, rename: Callable[[], None], taken: str) -> None:
+    settle(rename, lambda: store.get_status(taken) is not None)
+
+
+def _is_second_name(store: StoreOperations, taken: str, entry: Entry) -> bool:
+    """Whether a rename that was a link and an unlink was cut off between the two."""
+    if not store.capabilities.renames_are_local:
+        return False
+    own, other = store.get_status(taken), store.get_status(entry.dest)
+    return own is not None and other is not None and own.file_id == other.file_id
+
+
+def _undone(job: JobAttempt) -> str:
+    return join(job.directory, UNDONE)
+
+
+def refuse_sealed(context: JobContext, phase: Phase) -> None:
+    """`CommitRecordExistsError` if old files of a job may be gone, or it is committed."""
+    if phase not in (Phase.SEALED, Phase.COMMITTED):
+        return
+    what = (
+        "is committed" if phase is Phase.COMMITTED else "has begun to remove the data that it replaces"
+    )
+    raise CommitRecordExistsError(
+        f"{context.job.directory}: this job {what}, so it can no longer be undone; finish it with: "
+        f"{commit_command(context.store.spec, context.job)}"
+    )
+
+
+def refuse_alive(context: JobContext) -> None:
+    """`CommitterBusyError` if a process that is alive commits the job."""
+    other = read_other(context.store, context.job, context.now_milliseconds())
+    if other is not None and other.is_alive:
+        raise busy(other)

@@ -1,0 +1,232 @@
+"""Processes at one table, stopped or killed at their requests while others run; `serial_oracle` judges.
+
+Two processes: one is stopped before or after each of its requests, and the other runs whole. Three: they
+go on by turns at random, a request at a time. Run it as ``python -m ray_committer.testing.schedules``;
+it forks, so it must be a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from random import Random
+from typing import Any
+
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.testing.operations import OLD, Files, Job, Operation, pairs, prepare
+from ray_committer.testing.processes import STOPPED, Child, Stop, Told, done, start
+from ray_committer.testing.serial_oracle import judge
+
+KILLS = 0.02
+"""How often a process is killed when its turn ends."""
+TURNS = (1, 1, 2, 5, 20)
+"""How many requests a turn may have."""
+_DIED = Told("crashed", -1, "the process died")
+
+
+class Fate(StrEnum):
+    """What becomes of the process that is stopped."""
+
+    STOPPED = "stopped"
+    """It goes on when the other has ended; meanwhile others see that it is alive."""
+    ZOMBIE = "zombie"
+    """It goes on, but was taken for dead meanwhile."""
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where schedules run: an empty directory of a store."""
+
+    spec: StoreSpec
+    root: str
+
+    @property
+    def path(self) -> str:
+        return join(self.root, "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The first operation is stopped before or after one of its requests while the second one runs."""
+
+    first: Operation
+    second: Operation
+    stop: Stop
+    fate: Fate
+
+    def __str__(self) -> str:
+        where = f"{self.stop.when} request {self.stop.request}"
+        return f"{self.first.name} {self.fate} {where}, {self.second.name} runs"
+
+
+class WrongEndError(Exception):
+    """A schedule ended in what must not be."""
+
+
+def schedules(table: Table, part: int = 0, parts: int = 1) -> Iterator[Schedule]:
+    """All schedules of two processes, or those of one of so many parts of the pairs of operations."""
+    for first, second in pairs()[part::parts]:
+        requests = range(1, _count_requests(table, first, second) + 1)
+        for fate, when, request in itertools.product(Fate, ("before", "after"), requests):
+            yield Schedule(first, second, Stop(request, when), fate)
+
+
+def run_schedule(table: Table, schedule: Schedule, seed: int) -> None:
+    """Run one schedule; `WrongEndError` says what must not be."""
+    jobs, old = _set_up(table, (schedule.first, schedule.second))
+    begin = partial(_begin, table, trusts=schedule.fate is Fate.STOPPED)
+    first = begin(schedule.first, schedule.stop)
+    if first.read() != STOPPED:
+        raise WrongEndError(f"{schedule.first.name} ended before request {schedule.stop.request}")
+    if schedule.fate is Fate.KILLED:
+        first.kill()
+    second = begin(schedule.second, None)
+    answers = [(schedule.second, second.read() or _DIED)]
+    second.reap()
+    if schedule.fate is not Fate.KILLED:
+        first.resume()
+        answers.append((schedule.first, first.read() or _DIED))
+    first.reap()
+    _judge(table, jobs, old, answers, seed)
+
+
+def run_random(table: Table, seed: int) -> None:
+    """Run three operations by turns; `WrongEndError` says what must not be. Only nonces and pauses
+    differ in another run with the same seed."""
+    random = Random(seed)  # noqa: S311 - repeatable, not secret
+    operations = _any_three(random)
+    jobs, old = _set_up(table, operations)
+    trusts = random.random() < 0.5
+    running = [(one, _begin(table, one, Stop(), trusts=trusts)) for one in operations]
+    words = {child.pid: child.read() for _, child in running}
+    answers: list[tuple[Operation, Told]] = []
+    while running:
+        operation, child = running[random.randrange(len(running))]
+        for _ in range(random.choice(TURNS)):
+            if words[child.pid] != STOPPED:
+                break
+            child.resume()
+            words[child.pid] = child.read()
+        if words[child.pid] != STOPPED:
+            answers.append((operation, words[child.pid] or _DIED))
+        elif random.random() < KILLS:
+            child.kill()
+        else:
+            continue
+        child.reap()
+        running.remove((operation, child))
+    _judge(table, jobs, old, answers, seed)
+
+
+def _any_three(random: Random) -> tuple[Operation, ...]:
+    """Operations of pairs that share one: each may meet the next."""
+    found = pairs()
+    first, second = random.choice(found)
+    third = random.choice([other for one, other in found if one.name == second.name] or [first])
+    once = [one.name for one in (first, second, third) if one.is_late_task or one.must_end_well]
+    return (first, second, third) if len(once) == len(set(once)) else (first, second)
+
+
+def _set_up(table: Table, operations: Sequence[Operation]) -> tuple[list[Job], Files]:
+    jobs = list({one.job.name: one.job for one in operations if one.job}.values())
+    old: Files = {} if any(job.mode is ConflictMode.ERROR for job in jobs) else OLD
+
+    def work(store: Any) -> None:
+        store.delete_directory(table.root)
+        prepare(store, table.path, jobs, old)
+
+    done(work, table.spec)
+    return jobs, old
+
+
+def _begin(table: Table, operation: Operation, stop: Stop | None, *, trusts: bool) -> Child:
+    return start(lambda store: operation.run(store, table.path), table.spec, stop, trusts=trusts)
+
+
+def _judge(
+    table: Table, jobs: list[Job], old: Files, answers: list[tuple[Operation, Told]], seed: int
+) -> None:
+    random = Random(seed)  # noqa: S311 - repeatable, not secret
+    wrong = done(lambda store: judge(store, table.path, jobs, old, answers, random), table.spec)
+    if wrong is not None:
+        raise WrongEndError(wrong)
+
+
+def _count_requests(table: Table, first: Operation, second: Operation) -> int:
+    """How many requests the first operation makes before the second begins."""
+    _set_up(table, (first, second))
+    child = _begin(table, first, Stop(), trusts=True)
+    count = 0
+    while child.read() == STOPPED:
+        count += 1
+        child.resume()
+    child.reap()
+    return count
+
+
+def main() -> int:
+    """Run schedules, print those that are wrong and the counts; exit code 1 if one is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", help="where to make a directory for them, by default a local one")
+    parser.add_argument("--options", default="{}", help="storage options, as JSON")
+    parser.add_argument("--only", default="", help="of two processes: a part of the operations' names")
+    parser.add_argument(
+        "--part", type=_part, default=(0, 1), help="of two processes: 3/20 for a part of the operations"
+    )
+    parser.add_argument("--stride", type=int, default=1, help="of two processes: one of so many")
+    parser.add_argument("--offset", type=int, default=0, help="the first of them, or the first seed")
+    parser.add_argument("--most", type=int, help="how many, at most")
+    parser.add_argument("--random", action="store_true", help="three processes by turns")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="schedules-") as local:
+        spec, root = resolve_destination(asked.store or local, json.loads(asked.options))
+        open_store(spec)  # imports once what every process of it needs
+        table = Table(spec, join(root, f"schedules-{uuid.uuid4()}"))
+        every = _random_runs(table, asked.offset) if asked.random else _pair_runs(table, asked)
+        ran, wrong = 0, 0
+        for name, run in itertools.islice(every, asked.most):
+            ran += 1
+            try:
+                run()
+            except WrongEndError as e:
+                wrong += 1
+                print(json.dumps({"schedule": name, "wrong": str(e)}), flush=True)
+        done(lambda store: store.delete_directory(table.root), spec)
+    print(json.dumps({"ran": ran, "wrong": wrong}))
+    return 1 if wrong else 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    """A part, counted from 1, and how many there are."""
+    part, parts = map(int, text.split("/"))
+    if not 1 <= part <= parts:
+        raise ValueError(text)
+    return part - 1, parts
+
+
+def _pair_runs(table: Table, asked: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None]]]:
+    found = enumerate(schedules(table, *asked.part))
+    for number, schedule in itertools.islice(found, asked.offset, None, asked.stride):
+        if asked.only in str(schedule):
+            yield str(schedule), partial(run_schedule, table, schedule, number)
+
+
+def _random_runs(table: Table, first: int) -> Iterator[tuple[str, Callable[[], None]]]:
+    for seed in itertools.count(first):
+        yield f"seed {seed}", partial(run_random, table, seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""Judge what processes left at a table, without a look at any state of a job.
+
+The table must be what the committed jobs make of it one after the other, in some order; who was told
+"committed" misses nothing; who was told that nothing was changed sees nothing of that job; and each job
+can be brought to its end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from ray_committer.protocol.paths import TEMPORARY
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing.harness import visible_files
+from ray_committer.testing.operations import Files, Job, Operation, abort, commit, undo, vacuum
+from ray_committer.testing.processes import Told, attempt
+
+ROUNDS = 4
+COMMITTED = ("committed", "already committed")
+ABORTED = "aborted"
+
+Answers = Sequence[tuple[Operation, Told]]
+
+
+@dataclass(slots=True)
+class Ends:
+    """How each job ended: committed or not, None if nobody can say; and all that was said on the way."""
+
+    committed: dict[str, bool | None] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+
+def judge(
+    store: StoreOperations, table: str, jobs: Sequence[Job], old: Files, answers: Answers, random: Random
+) -> str | None:
+    """Bring every job to its end, and compare; what is wrong, or None."""
+    ends = _bring_to_their_ends(store, table, jobs, answers, random)
+    for wrong in (
+        _crashed(answers),
+        _refused(answers),
+        _without_end(jobs, ends),
+        _told_wrong(answers, ends) if len(ends.committed) == len(jobs) else None,
+        _not_serial(store, table, jobs, old, ends, answers)
+        if len(ends.committed) == len(jobs)
+        else None,
+        _left(store, table, jobs),
+    ):
+        if wrong is not None:
+            return f"{wrong}; said: {ends.said}; ends: {ends.committed}"
+    return None
+
+
+def _bring_to_their_ends(
+    store: StoreOperations, table: str, jobs: Sequence[Job], answers: Answers, random: Random
+) -> Ends:
+    """Run what finishes each job, as a person would whom the answers tell what to run."""
+    ends = Ends(said=[f"{operation.name}: {told}" for operation, told in answers])
+    for _ in range(ROUNDS):
+        waiting = [job for job in jobs if job.name not in ends.committed]
+        random.shuffle(waiting)
+        for job in waiting:
+            _bring_to_its_end(store, table, job, answers, ends)
+    return ends
+
+
+def _bring_to_its_end(
+    store: StoreOperations, table: str, job: Job, answers: Answers, ends: Ends
+) -> None:
+    def run(operation: Operation) -> Told:
+        told = attempt(lambda store: operation.run(store, table), store)
+        ends.said.append(f"then {operation.name}: {told}")
+        return told
+
+    told = run(commit(job))
+    text = str(told.text)
+    if told.how == "ended":
+        ends.committed[job.name] = True
+    elif "CommitAbortedError" in text:
+        run(undo(job) if "--undo" in text else abort(job))
+        ends.committed[job.name] = False
+    elif "JobNotFoundError" in text or "JobGoneError" in text:
+        ends.committed[job.name] = _was_told(answers, job)
+    elif "CommitConflictError" in text and job.mode is ConflictMode.ERROR:
+        run(abort(job))
+        ends.committed[job.name] = False
+
+
+def _was_told(answers: Answers, job: Job) -> bool | None:
+    """Whether somebody was told that the job is committed, or that it is aborted; None if nobody was."""
+    texts = {answer.text for one, answer in answers if one.job is job}
+    if texts & set(COMMITTED):
+        return True
+    return False if ABORTED in texts else None
+
+
+def _crashed(answers: Answers) -> str | None:
+    return next(
+        (f"{one.name} crashed: {told.text}" for one, told in answers if told.how == "crashed"), None
+    )
+
+
+def _refused(answers: Answers) -> str | None:
+    """An operation that nothing may keep from ending well."""
+    wrong = (f"{one.name}: {told}" for one, told in answers if one.must_end_well and told.how != "ended")
+    return next(wrong, None)
+
+
+def _without_end(jobs: Sequence[Job], ends: Ends) -> str | None:
+    without = [job.name for job in jobs if job.name not in ends.committed]
+    return f"{without} cannot be brought to an end" if without else None
+
+
+def _told_wrong(answers: Answers, ends: Ends) -> str | None:
+    for operation, told in answers:
+        if operation.job is None:
+            continue
+        is_committed = ends.committed[operation.job.name]
+        if told.text in COMMITTED and is_committed is False:
+            return f"{operation.name} was told {told}, but the job is aborted"
+        others = [other for one, other in answers if one.job is operation.job and other is not told]
+        is_refused = operation.is_commit and told.exit_code == 1
+        was_wrong = is_refused and any(other.text in COMMITTED for other in others)
+        if is_committed and (told.text == ABORTED or was_wrong):
+            return f"{operation.name} was told {told}, but the job is committed"
+    return None
+
+
+def _not_serial(
+    store: StoreOperations, table: str, jobs: Sequence[Job], old: Files, ends: Ends, answers: Answers
+) -> str | None:
+    found = visible_files(store, table).items()
+    visible = {name: data for name, data in found if "/_" not in name}
+    allowed = list(_serial(jobs, old, ends, answers))
+    return None if visible in allowed else f"there is {visible}, not one of {allowed}"
+
+
+def _left(store: StoreOperations, table: str, jobs: Sequence[Job]) -> str | None:
+    """What vacuum leaves of the jobs, but for what a late attempt made of one that was over."""
+    vacuum(store, table)
+    left = _temporaries(store, table)
+    if left and not any(job.late for job in jobs):
+        return f"left {[file.path for path in left for file in store.list_files(path)]} in {left}"
+    return None
+
+
+def _temporaries(store: StoreOperations, table: str) -> list[str]:
+    found: list[str] = []
+    level = [table]
+    while level:
+        listed = [one for path in level for one in store.list_status(path) if one.is_directory]
+        found += [one.path for one in listed if one.name == TEMPORARY]
+        level = [one.path for one in listed if one.name != TEMPORARY]
+    return found
+
+
+def _serial(jobs: Sequence[Job], old: Files, ends: Ends, answers: Answers) -> Iterator[dict[str, bytes]]:
+    """What is there after the committed jobs, one after the other, in each order; a job of which nobody
+    can say whether it is committed was told neither, so it may be either."""
+    late = {one.job.name: told for one, told in answers if one.job and one.is_late_task}
+    unsure = [job for job in jobs if ends.committed[job.name] is None]
+    for count in range(len(unsure) + 1):
+        for some in itertools.combinations(unsure, count):
+            committed = [job for job in jobs if ends.committed[job.name] or job in some]
+            for order in itertools.permutations(committed):
+                for chosen in itertools.product(*(_outputs(job, late) for job in order)):
+                    there: dict[str, bytes] | None = dict(old)
+                    for job, files in zip(order, chosen, strict=True):
+                        there = None if there is None else job.applied(there, files)
+                    if there is not None:
+                        yield there
+
+
+def _outputs(job: Job, late: Mapping[str, Told]) -> list[Files]:
+    """The outputs that a job may have: those of the late attempt only if that was not told that it
+    failed while the job was there; of a job that is over it cannot know whether it counted."""
+    told = late.get(job.name)
+    may_count = told is None or told.how == "ended" or "is over" in told.text
+    return [job.files, job.late] if job.late and may_count else [job.files]
