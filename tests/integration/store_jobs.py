@@ -37,6 +37,12 @@ def write_job(store: StoreOperations, job: JobAttempt, tasks: Tasks) -> None:
         commit_attempt(store, job, task, attempt_id)
 
 
+def set_up_as_hadoop(store: StoreOperations, job: JobAttempt) -> None:
+    """Set a job up as Hadoop's committer does, which knows of no state."""
+    for directory in (job.manifests, job.tasks):
+        store.mkdirs(directory)
+
+
 def write_files(store: StoreOperations, directory: str, files: Mapping[str, bytes]) -> None:
     """Write files, named relative to a directory, some at a time."""
     if store.capabilities.has_directories:

@@ -6,7 +6,6 @@ nothing of the system is used but Node.js, which unpacks it once.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import fcntl
 import itertools
@@ -15,6 +14,7 @@ import re
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -120,9 +120,9 @@ class Page:
                 return answer["result"]
 
 
-@asynccontextmanager
-async def open_page() -> AsyncIterator[Page]:
-    """A tab in a browser of its own, which ends with the block."""
+@contextmanager
+def browser() -> Iterator[str]:
+    """The address of a browser that ends with the block."""
     program = install()
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
         libraries = {"LD_LIBRARY_PATH": f"{program.parent}/lib:{program.parent}"}
@@ -135,17 +135,22 @@ async def open_page() -> AsyncIterator[Page]:
                 stderr=subprocess.STDOUT,
             )
         try:
-            address = await _address(process, log)
-            async with (
-                aiohttp.ClientSession() as client,
-                client.ws_connect(address, max_msg_size=0) as socket,
-            ):
-                page = Page(socket)
-                await page.attach()
-                yield page
+            yield _address(process, log)
         finally:
             process.kill()
             process.wait(timeout=60)
+
+
+@asynccontextmanager
+async def open_page(address: str) -> AsyncIterator[Page]:
+    """A new tab of the browser at an address."""
+    async with (
+        aiohttp.ClientSession() as client,
+        client.ws_connect(address, max_msg_size=0) as socket,
+    ):
+        page = Page(socket)
+        await page.attach()
+        yield page
 
 
 def install() -> Path:
@@ -168,14 +173,14 @@ def install() -> Path:
     return unpacked / "chromium"
 
 
-async def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     """Where the browser listens, once it does."""
     for _ in range(round(ANSWER_SECONDS * 20)):
         if found := re.search(r"listening on (ws://\S+)", log.read_text()):
             return found[1]
         if process.poll() is not None:
             break
-        await asyncio.sleep(0.05)
+        time.sleep(0.05)
     raise RuntimeError(f"Chromium does not start: {log.read_text()}")
 
 

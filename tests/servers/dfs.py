@@ -191,6 +191,7 @@ class Call:
                     recursive=query.get("recursive") == "true",
                     paginated=query.get("paginated") == "true",
                     continuation=query.get("continuation", ""),
+                    if_match=self.headers.get("If-Match"),
                 )
                 status = (
                     200 if "recursive" in query else 202

@@ -131,9 +131,13 @@ class Tree:
         del tree._parent(path, make=False)[path.rpartition("/")[2]]
         return node
 
-    def delete(self, path: str, *, recursive: bool, paginated: bool, continuation: str) -> str:
+    def delete(
+        self, path: str, *, recursive: bool, paginated: bool, continuation: str, if_match: str | None
+    ) -> str:
         """Delete; with many paths in a directory, answer a continuation first: their ACLs take time."""
         node = self.get(path)
+        if if_match not in (None, "*", f'"{node.etag}"'):
+            raise DfsError(412, "ConditionNotMet")
         if node.children and not recursive:
             raise DfsError(409, "DirectoryNotEmpty")
         if paginated:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import re
 import shutil
 import signal
@@ -138,6 +139,7 @@ class HdfsServer:
     def pause(self) -> None:
         """Let the NameNode answer nothing, without closing a connection."""
         self._processes[0].send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._processes[0].pid, os.WSTOPPED)  # all its threads
 
     def resume(self) -> None:
         """End a pause."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from ray_committer.protocol.manifest import DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.protocol.uri import quote_path
-from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import put_file
 from tests.integration.adls.conftest import CONTAINER
+from tests.integration.store_jobs import set_up_as_hadoop
 from tests.servers.dfs import ACCOUNT
 
 
@@ -39,7 +39,7 @@ def write_as_hadoop(
     Its URIs name the account, with ``abfss``; it notes an etag a file, unless that is switched off.
     """
     root = f"{scheme}://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net"
-    setup_job(store, job)
+    set_up_as_hadoop(store, job)
     for task, files in tasks.items():
         attempt = job.task_attempt(f"attempt_{job.job_id}_m_{task:06d}_0")
         entries = []

@@ -6,14 +6,13 @@ import json
 
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.uri import quote_path
-from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
-from tests.integration.store_jobs import Tasks, write_files
+from tests.integration.store_jobs import Tasks, set_up_as_hadoop, write_files
 
 
 def write_hadoop_job(store: StoreOperations, job: JobAttempt, tasks: Tasks) -> None:
     """A job as Hadoop's manifest committer leaves it: neither etags nor times in its manifests."""
-    setup_job(store, job)
+    set_up_as_hadoop(store, job)
     base = f"gs://{store.spec.authority}"
     for task, files in tasks.items():
         attempt_id = f"attempt_{job.job_id}_m_{task:06d}_0"

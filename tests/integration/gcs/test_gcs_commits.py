@@ -8,13 +8,23 @@ from collections import Counter
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, Outcome
+from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
-from ray_committer.protocol.paths import JobAttempt, join
+from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.recovery import Proof
+from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.record_job import MOST_WRITES
 from ray_committer.stores.gcs import GcsStore
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit, visible_files
+from ray_committer.testing import (
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    run_abort,
+    run_commit,
+    visible_files,
+)
 from tests.integration.gcs.jobs import write_hadoop_job
 from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.gcs import GcsServer
@@ -36,6 +46,10 @@ def at_move(number: int, act, job: JobAttempt):
                 act(call)
 
     return hook
+
+
+def phase_of(store: GcsStore, job: JobAttempt) -> Phase | None:
+    return read_attempt_state(store, job).phase
 
 
 def crash(call: StoreCall) -> None:
@@ -94,12 +108,15 @@ def test_a_source_that_changed_before_the_commit_stops_it_before_anything_moves(
     write(store, job, {0: {"a": b"1", "b": b"2"}})
     source = next(one.path for one in store.list_files(job.tasks) if one.name == "b")
     store.write(source, b"longer")
-    with pytest.raises(ManifestError, match="has 6 bytes, the manifest says 1"):
+    with pytest.raises(ManifestError, match="has 6 bytes, the manifest says 1") as caught:
         run_commit(store, job)
+    assert caught.value.exit_code == 1
     store.delete_file(source)
     with pytest.raises(ManifestError, match="is not there"):
         run_commit(store, job)
+    assert phase_of(store, job) is Phase.OPEN
     assert visible_files(store, job.destination) == {}
+    assert run_abort(store, job)
 
 
 def test_a_file_that_is_there_already_is_never_overwritten(store: GcsStore, job: JobAttempt):
@@ -117,7 +134,7 @@ def test_an_overwrite_removes_what_was_there_and_only_that(store: GcsStore, job:
     report = run_commit(
         store,
         job,
-        CommitOptions(mode=ray_committer.ConflictMode.OVERWRITE),
+        CommitOptions(mode=ConflictMode.OVERWRITE),
     )
     assert report.outcome is Outcome.COMMITTED
     assert visible_files(store, job.destination) == {"p=2/part": b"new"}
@@ -132,6 +149,9 @@ KINDS = {
     "delete": ("DELETE", r"/storage/v1/b/[^/]+/o/[^/?]+"),
     "layout": ("GET", r"/storage/v1/b/[^/]+/storageLayout"),
 }
+
+
+PARTITIONS = 7
 
 
 def kind(request: Request) -> str:
@@ -159,12 +179,65 @@ def test_a_commit_without_faults_keeps_its_budget(
     assert report.moved == files
     found = Counter(map(kind, server.proxy.requests))
     print(tasks, files, found)
-    several = tasks if tasks > FEW_ATTEMPTS else 0
-    assert found["move"] == files + 3  # the record, the commit point, _SUCCESS
+    is_hadoops = write is write_hadoop_job  # without state at first, and its attempts leave no marks
+    partitions = min(files, PARTITIONS)
+    above = 2  # the root and /warehouse, where other jobs may be set up
+    assert found["move"] == files + 1  # _SUCCESS
     assert found["look"] == 0  # no HEAD a file, nor of anything else
-    assert found["read"] == tasks
-    assert found["write"] == tasks + 2  # what is known of their files; the record, _SUCCESS
-    assert found["list"] <= tasks + several + 8
-    assert found["delete"] <= 3 * tasks + 4  # marks of attempts, manifests, what is known of their files
+    # Manifests; the state. Without: one manifest, whether it has a stamp, and the state once more.
+    assert found["read"] == tasks + 1 + 2 * is_hadoops
+    # The copies of manifests; a declaration, the record, _SUCCESS; three changes of state.
+    assert found["write"] == tasks + 3 + 3 + is_hadoops
+    # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
+    # manifests twice, other jobs at the destination. In it: other attempts, four directories to delete
+    # and four that are empty afterwards. Without a state: the attempt, and the manifests once more.
+    assert found["list"] == tasks + partitions + above + 5 + 9 + 2 * is_hadoops
+    # Manifests, their copies and the marks of attempts; the mark of one directory, or of two; the
+    # declaration, the record, the state.
+    assert found["delete"] == (2 * tasks + 2 if is_hadoops else 3 * tasks + 1) + 3
     assert found["layout"] == 1
-    assert found.total() == sum(found[name] for name in KINDS)
+
+
+def test_each_declaration_that_was_withdrawn_costs_one_request_in_the_clean_up(
+    server: GcsServer, store: GcsStore, job: JobAttempt
+):
+    write_job(store, job, {0: {"a": b"1"}})
+    withdrawn = {job.content(new_nonce()) for _ in range(20)}
+    for path in withdrawn:
+        store.write(path, b"{}")
+    server.proxy.requests.clear()
+    assert run_commit(store, job).outcome is Outcome.COMMITTED
+    of_states = [request for request in server.proxy.requests if "%2Fstate%2F" in request.path]
+    found = Counter(map(kind, of_states))
+    assert found["delete"] == len(withdrawn) + 3  # the declaration, the record, the state
+    assert found["list"] == 2
+    assert store.get_status(job.temporary) is None
+
+
+@pytest.mark.parametrize("place", ["p=0", "p=0/q=1"])
+@pytest.mark.parametrize("partitions", [2, MOST_WRITES + 1])
+def test_an_append_sees_the_overwrite_of_a_partition_that_is_a_table_of_its_own(
+    store: GcsStore, job: JobAttempt, place: str, partitions: int
+):
+    """However many partitions it writes: of what it had put there, the overwrite would delete some."""
+    data = {f"p=0/q={number}/{name}": b"1" for number in range(partitions) for name in "ab"}
+    write_job(store, job, {0: data})
+    other = new_job_attempt(join(job.destination, place), "job_2", 0)
+    store.write(join(other.destination, "old"), b"old")
+    overwrite = CommitOptions(mode=ConflictMode.OVERWRITE)
+    write_job(store, other, {0: {"new": b"new"}})
+    refused: list[str] = []
+
+    def append(call: StoreCall) -> None:
+        if call.operation == "list_status" and call.paths[0] == other.destination and not refused:
+            with pytest.raises(CommitConflictError) as caught:
+                run_commit(store, job, CommitOptions(conflict_wait_seconds=0))
+            refused.append(str(caught.value))
+
+    run_commit(WrappedStore(store, before=append), other, overwrite)
+    assert len(refused) == 1
+    assert refused[0].startswith(other.directory)
+    assert run_commit(store, job).moved == len(data)
+    found = visible_files(store, job.destination)
+    assert found.pop(f"{place}/_SUCCESS")
+    assert found == {**data, f"{place}/new": b"new"}

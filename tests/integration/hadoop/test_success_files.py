@@ -88,13 +88,13 @@ def test_java_loads_our_summary_reports(hadoop: Hadoop, job: HadoopJob, tmp_path
     job.run_task(0, {"a": b"1"})
     next(job.directory.glob("tasks/*/a")).rename(tmp_path / "away")
     options = CommitOptions(summary_directory=str(tmp_path / "reports"))
-    with pytest.raises(Exception, match="is gone"):
+    with pytest.raises(Exception, match="/a: is not there"):
         commit(job, options)
     report = tmp_path / "reports" / f"summary-{job.job_id}.json"
     failed = hadoop.load_success(report)
     assert (failed.success, failed.filenames) == (False, [])
-    assert failed.diagnostics["stage"] == "job_stage_rename_files"
-    assert "is gone" in failed.diagnostics["exception"]
+    assert failed.diagnostics["stage"] == "job_stage_load_manifests"
+    assert "/a: is not there" in failed.diagnostics["exception"]
 
     (tmp_path / "away").rename(next(job.directory.glob("tasks/*")) / "a")
     commit(job, options)

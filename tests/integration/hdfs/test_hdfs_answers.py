@@ -8,8 +8,9 @@ import time
 import pytest
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.paths import GONE_PREFIX, new_job_attempt
 from ray_committer.protocol.recovery import Proof
+from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.hdfs import HdfsStore
 from ray_committer.stores.http import HttpClient
@@ -216,24 +217,40 @@ def test_a_source_that_is_gone_may_have_been_put_in_place(store: StoreOperations
         store.replace(f"{root}/missing", f"{root}/b")
 
 
+def step_of(call: StoreCall) -> str | None:
+    """What a rename of a commit is for; None if the request is none."""
+    match call.operation:
+        case "advance":
+            return call.paths[1].partition(".")[0]
+        case "move_directory":
+            return "taken away" if GONE_PREFIX in call.paths[1] else call.paths[1]
+        case "rename" | "replace":
+            return call.paths[1]
+    return None
+
+
 def test_a_commit_whose_answers_are_lost_on_the_way_ends(
     server: HdfsServer, rpc: StoreSpec, directory: str
 ):
+    """Each rename that decides something is done, and nothing says so."""
     store = open_store(rpc)
     job = new_job_attempt(directory, "job_1", 0)
     tasks = tasks_of(12, tasks=2)
     write_job(store, job, tasks)
     data = f"{directory}/{next(iter(tasks[1]))}"
-    left = {job.commit_record, data, job.commit_point, job.success}
+    decided = {Phase.DECLARED, Phase.RECORDED, Phase.COMMITTED}
+    left = {job.frozen, *decided, data, job.success, "taken away"}
 
     def lose(call: StoreCall) -> None:
-        if call.operation in ("rename", "replace") and call.paths[1] in left:
-            left.remove(call.paths[1])
+        step = step_of(call)
+        if step in left:
+            left.remove(step)
             server.gate.lose_answer("rename2")
 
     lost = server.gate.lost
     report = run_commit(WrappedStore(store, before=lose), job)
-    assert server.gate.lost - lost == 4
+    assert not left
+    assert server.gate.lost - lost == 7
     assert (report.moved, report.proved) == (11, {Proof.MODIFICATION_TIME: 1})
     assert visible_files(store, directory) == all_of(tasks)
     assert store.get_status(job.temporary) is None

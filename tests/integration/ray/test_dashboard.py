@@ -16,7 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import ray_committer
 from ray_committer import CommitOptions, CommitReport
+from ray_committer.events import Event, StageStarted
 from ray_committer.executors.ray.executor import RayPool
+from ray_committer.protocol import statistic_names as names
 from tests.cluster_configs.dashboard import Samples, filled, load, missing, queries
 from tests.integration.ray.jobs import write_files
 from tests.servers.prometheus import Prometheus, prometheus_server
@@ -61,13 +63,17 @@ def scraped(
 
 
 def commit_in_two_runs(dest: Path, pool: RayPool) -> list[CommitReport]:
+    """Commit while somebody else writes a file of the job's names, when the commit is recorded."""
     written = write_files(dest, tasks=4, files=1_000)
     foreign = dest / next(iter(written))
-    foreign.parent.mkdir(parents=True)
-    foreign.write_text("of somebody else")
+
+    def interfere(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == names.RENAME_FILES:
+            foreign.write_text("of somebody else")
+
     reports: list[CommitReport] = []
     with pytest.raises(ray_committer.errors.CommitConflictError):
-        ray_committer.commit_job(str(dest), executor=pool, on_report=reports.append)
+        ray_committer.commit_job(str(dest), executor=pool, on_event=interfere, on_report=reports.append)
     foreign.unlink()
     return [*reports, ray_committer.commit_job(str(dest), executor=pool)]
 

@@ -17,8 +17,10 @@ from ray.cluster_utils import Cluster
 
 import ray_committer
 from ray_committer import CommitOptions, CommitReport, Outcome
-from ray_committer.errors import CommitterBusyError, LeaseLostError
-from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted
+from ray_committer.errors import LeaseLostError
+from ray_committer.events import CommitStarted, Event, FilesRenamed, StageEnded, StageStarted
+from ray_committer.protocol import statistic_names as names
+from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from tests.conftest import visible_files
 from tests.integration.ray.jobs import processes, write_files
 
@@ -57,6 +59,14 @@ def at(part: float, action: Callable[[], object]) -> Callable[[Event], None]:
 def at_stage(name: str, action: Callable[[], object], *, ended: bool = False) -> Callable[[Event], None]:
     def listen(event: Event) -> None:
         if isinstance(event, StageEnded if ended else StageStarted) and event.stage == name:
+            action()
+
+    return listen
+
+
+def at_start(action: Callable[[], object]) -> Callable[[Event], None]:
+    def listen(event: Event) -> None:
+        if isinstance(event, CommitStarted):
             action()
 
     return listen
@@ -109,18 +119,22 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
     assert report.findings[0].startswith(f"{len(lost)} workers were lost and replaced: worker ")
     assert sum(row.files for row in report.worker_rows) == len(written)
     assert {row.worker for row in report.worker_rows if row.lost} <= {one.worker for one in lost}
+    cluster.wait_for_nodes()  # until Ray has noticed, it starts the next test's workers there, too
 
 
 def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Path):
-    """The one in its place must prove its store with the commit point, and clean up."""
-    written = write_files(dest, tasks=6, files=60)
+    """The one in its place finds the record where clean-up has taken it, and deletes the rest."""
+    written = write_files(dest, tasks=FEW_ATTEMPTS + 8, files=80)
     listener = at_stage("job_stage_cleanup", lambda: kill("CommitWorker"))
-    check(commit(dest, listener, workers=1), dest, written)
+    report = commit(dest, listener, workers=1)
+    check(report, dest, written)
+    assert len(report.lost_workers) == 1
 
 
 @pytest.mark.parametrize(
     "listener",
     [
+        pytest.param(at_start(lambda: kill("Coordinator")), id="before loading", marks=pytest.mark.wide),
         pytest.param(
             at_stage("job_stage_load_manifests", lambda: kill("Coordinator")), id="while loading"
         ),
@@ -128,6 +142,9 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
             at_stage("job_stage_load_manifests", lambda: kill("Coordinator"), ended=True),
             id="before the preflight",
             marks=pytest.mark.wide,
+        ),
+        pytest.param(
+            at_stage(names.SAVE_RECORD, lambda: kill("Coordinator")), id="before the declaration"
         ),
         pytest.param(
             at_stage("job_stage_create_target_dirs", lambda: kill("Coordinator")),
@@ -181,22 +198,35 @@ def test_the_driver_is_lost_and_the_same_command_finishes(cluster: Cluster, dest
     check(report, dest, written)
 
 
-def test_a_second_driver_is_refused_while_the_first_lives(cluster: Cluster, dest: Path):
+WAITING = """
+import sys, ray_committer as rc
+print("begins", flush=True)
+report = rc.commit_job(sys.argv[1], "job_1", executor=sys.argv[2])
+print(report.outcome.value, report.moved)
+"""
+
+
+@pytest.mark.parametrize("executor", ["threads", "ray"])
+def test_a_second_driver_waits_for_the_first(cluster: Cluster, dest: Path, executor: str):
     written = write_files(dest, tasks=4, files=2_000)
-    texts: list[str] = []
+    seconds: list[subprocess.Popen[str]] = []
 
-    def try_second() -> None:
-        second = subprocess.run(
-            [sys.executable, "-c", DRIVER, str(dest)],
-            env={**os.environ, "RAY_ADDRESS": cluster.address},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        texts.append(second.stderr)
+    def start_second() -> None:
+        command = [sys.executable, "-c", WAITING, str(dest), executor]
+        variables = {**os.environ, "RAY_ADDRESS": cluster.address}
+        second = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
+        seconds.append(second)
+        assert second.stdout is not None
+        assert second.stdout.readline() == "begins\n"
+        time.sleep(3.0)  # ample for it to have done everything, had it not waited
+        assert second.poll() is None
 
-    check(commit(dest, at(0.0, try_second)), dest, written)
-    assert CommitterBusyError.__name__ in texts[0]
+    report = commit(dest, at(0.0, start_second))
+    (second,) = seconds
+    output, _ = second.communicate(timeout=60)
+    assert output == f"{Outcome.ALREADY_COMMITTED.value} 0\n"
+    check(report, dest, written)
+    assert report.moved == len(written)
 
 
 def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):

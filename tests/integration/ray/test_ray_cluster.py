@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions
+from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import (
     CommitStateUnknownError,
     CommitterBusyError,
@@ -25,9 +27,10 @@ from ray_committer.executors.ray.limit_actor import start_limit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.commit_job import _prove_same_store
+from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.worker import WorkerSpec
 from ray_committer.stores.base import StoreSpec
+from tests.doubles import recorded
 from tests.integration.ray.jobs import processes, write_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
@@ -116,14 +119,17 @@ def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
         limit.close()
 
 
-def test_a_second_commit_of_the_same_job_is_refused(dest: Path, tree):
+@pytest.mark.parametrize("executor", ["ray", "threads"])
+def test_a_second_commit_of_the_same_job_that_may_not_wait_is_refused(dest: Path, tree, executor: str):
+    text = f"process {os.getpid()} on .* is committing"
     written = write_files(dest, tasks=2, files=400)
     refusals: list[CommitterBusyError] = []
+    impatient = CommitOptions(conflict_wait_seconds=0.1)
 
     def try_second(event: Event) -> None:
         if isinstance(event, FilesRenamed) and not refusals:
-            with pytest.raises(CommitterBusyError) as caught:
-                ray_committer.commit_job(str(dest), "job_1", executor="ray")
+            with pytest.raises(CommitterBusyError, match=text) as caught:
+                ray_committer.commit_job(str(dest), "job_1", executor=executor, options=impatient)
             refusals.append(caught.value)
 
     ray_committer.commit_job(
@@ -131,6 +137,17 @@ def test_a_second_commit_of_the_same_job_is_refused(dest: Path, tree):
     )
     assert len(refusals) == 1
     assert refusals[0].exit_code == 4
+    assert tree() == written
+
+
+def test_a_second_commit_of_the_same_job_waits_for_the_first_in_the_same_cluster(dest: Path, tree):
+    written = write_files(dest, tasks=4, files=2_000)
+    with ThreadPoolExecutor() as pool:
+        commit = partial(ray_committer.commit_job, str(dest), "job_1", executor="ray")
+        one = CommitOptions(workers=1)
+        reports = list(pool.map(lambda _: commit(options=one), range(2)))
+    assert {report.outcome for report in reports} <= {Outcome.COMMITTED, Outcome.ALREADY_COMMITTED}
+    assert sum(report.moved for report in reports) == len(written)
     assert tree() == written
 
 
@@ -178,11 +195,13 @@ def test_a_node_with_another_tree_is_found_before_anything_moves(dest: Path, sto
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
     elsewhere = WorkerSpec(store.spec, job, 1)()
+    nonce = recorded(store, job).nonce
+    prove_same_store(elsewhere, nonce)
+    with pytest.raises(CommitStateUnknownError, match="cannot be read on a worker's node"):
+        prove_same_store(elsewhere, "the nonce of another record")
+    Path(job.content(nonce)).write_text("{}")
     with pytest.raises(CommitStateUnknownError, match="another file on a worker's node"):
-        _prove_same_store(elsewhere, "the nonce of another record")
-    Path(job.commit_record).unlink()
-    with pytest.raises(CommitStateUnknownError, match="same file system"):
-        _prove_same_store(elsewhere, "any")
+        prove_same_store(elsewhere, nonce)
 
 
 def test_no_ray_is_started_where_that_is_not_allowed(dest: Path, write_job):

@@ -28,12 +28,10 @@ DYNAMIC_ALLOCATION = (
 )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "settings",
-    [
-        pytest.param((), id="fixed"),
-        pytest.param(DYNAMIC_ALLOCATION, id="dynamic-allocation", marks=pytest.mark.wide),
-    ],
+    [pytest.param((), id="fixed"), pytest.param(DYNAMIC_ALLOCATION, id="dynamic-allocation")],
 )
 def test_a_lost_executor_and_a_stopped_spark_lose_no_file(tmp_path: Path, settings: tuple[str, ...]):
     lost, stopped = tmp_path / "lost", tmp_path / "stopped"

@@ -66,9 +66,9 @@ def configure(spark: SparkSession) -> Iterator[Callable[..., None]]:
 
 
 def data_files(dest: Path) -> set[str]:
-    """The names of the data files below a destination, relative to it."""
-    return {
-        str(path.relative_to(dest))
-        for path in dest.rglob("*")
-        if path.is_file() and not path.name.startswith((".", "_")) and "_temporary" not in path.parts
-    }
+    """The data files below a destination, by relative name, also while jobs are at work there."""
+    found = set()
+    for parent, directories, names in os.walk(dest):
+        directories[:] = [name for name in directories if name != "_temporary"]
+        found |= {str(Path(parent, name).relative_to(dest)) for name in names if name[0] not in "._"}
+    return found

@@ -15,6 +15,7 @@ import pyspark
 
 import ray_committer
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
+from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.metered import compiled
 
@@ -169,7 +170,7 @@ def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:
             }
         )
     return {
-        "version": 4,
+        "version": JAR_PROTOCOL_VERSION,
         "jobId": "many",
         "jobAttempt": 0,
         "dest": dest.as_uri(),

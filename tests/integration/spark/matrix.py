@@ -299,6 +299,18 @@ def session(master: str, root: Path) -> SparkSession:
     return builder.getOrCreate()
 
 
+def stop(spark: SparkSession, master: str) -> None:
+    """End a session, and the Ray that was started for it."""
+    if master != "raydp":
+        spark.stop()
+        return
+    import ray
+    import raydp
+
+    raydp.stop_spark()
+    ray.shutdown()
+
+
 def main() -> None:
     master, root = sys.argv[1], Path(sys.argv[2])
     os.umask(0o027)  # of the JVM, too, which is started from here
@@ -306,14 +318,7 @@ def main() -> None:
     try:
         print(json.dumps(run(spark, root, sys.argv[3:] or list(CASES))))
     finally:
-        if master == "raydp":
-            import ray
-            import raydp
-
-            raydp.stop_spark()
-            ray.shutdown()
-        else:
-            spark.stop()
+        stop(spark, master)
 
 
 if __name__ == "__main__":

@@ -128,9 +128,10 @@ def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path
 def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
     spark, save: Save, rows: DataFrame, tmp_path: Path
 ):
+    """A link that leads nowhere is where a directory must go, which only making that one finds."""
     dest = tmp_path / "t"
     dest.mkdir()
-    (dest / "p=1").write_text("in the way")
+    (dest / "p=1").symlink_to("nowhere")
     with pytest.raises(Exception, match="p=1"):
         save(rows, dest, partition_by="p")
     (job,) = ray_committer.list_jobs(str(dest))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
+pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 
 SCRIPT = Path(__file__).with_name("metered_job.py")
 JOBS = ("append", "overwrite", "dynamic")
@@ -32,7 +32,7 @@ def test_the_driver_moves_lists_and_deletes_no_data_file(metered, job: str):
     theirs, ours = metered["v1", job], metered["ours", job]
     assert theirs["driver"]["rename data"] > 0  # so the meter sees what it looks for
     assert ours["rows"] == theirs["rows"] == 80
-    assert ours["driver"] == {"status job": 1}  # that the job is set up on the same store
+    assert ours["driver"] == {"list state": 1}  # that the job is set up on the same store
     assert ours["written"] == theirs["written"]  # bytes and records, as Spark's UI shows them
     assert ours["written"][1] == 80
     assert ours["tasks"]["create data"] == theirs["tasks"]["create data"] == 8
@@ -43,3 +43,10 @@ def test_a_task_lists_one_directory_whatever_it_writes(metered, job: str):
     tasks = metered["ours", job]["tasks"]
     assert tasks["list job"] == 2  # for two tasks of four partitions each
     assert "list data" not in tasks
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_task_looks_at_its_job_when_it_begins_and_before_and_after_it_has_saved(metered, job: str):
+    tasks = metered["ours", job]["tasks"]
+    assert {what: number for what, number in tasks.items() if "state" in what} == {"list state": 2 * 3}
+    assert tasks.get("open job", 0) == 0

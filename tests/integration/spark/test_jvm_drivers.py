@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import DataFrame
 
 import ray_committer
+from ray_committer.cli.main import main
 from ray_committer.spark.session import _bridge
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.jvm import (
@@ -24,9 +27,18 @@ from tests.integration.spark.jvm import (
     wait_until_committed,
 )
 
+FAILING = """INSERT OVERWRITE DIRECTORY 'out' USING csv
+SELECT CAST(raise_error(concat('row ', id)) AS STRING) FROM range(4)"""
+# A command that sets up and commits, and can abort nothing.
+CANNOT_ABORT = """#!/bin/sh
+case "$*" in "spark-job abort") exit 9;; esac
+exec {command} "$@"
+"""
+
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 
+@pytest.mark.one_spark
 def test_spark_sql_commits_through_the_command_on_its_path(tmp_path: Path):
     sql = SparkSql(tmp_path, PATH=path_with_command(tmp_path / "bin"))
     log = check_statements(sql, {})
@@ -54,6 +66,34 @@ def test_a_child_ends_its_commit_when_the_driver_is_killed(tmp_path: Path):
     assert (dest / "_temporary").exists()
     wait_until_committed(dest)
     assert len(data_files(dest)) == 40
+
+
+@pytest.mark.one_spark
+def test_a_failed_write_is_aborted_through_the_command(tmp_path: Path):
+    sql = SparkSql(tmp_path, PATH=path_with_command(tmp_path / "bin"))
+    result = sql.run(FAILING, {})
+    assert result.returncode != 0
+    assert "row " in result.stderr + result.stdout
+    assert ray_committer.list_jobs(str(tmp_path / "out")) == []
+    assert "could not be aborted" not in sql.log.read_text()
+
+
+@pytest.mark.one_spark
+def test_a_write_whose_abort_fails_keeps_everything_and_logs_the_command(tmp_path: Path):
+    command = tmp_path / "cannot-abort"
+    command.write_text(CANNOT_ABORT.format(command=COMMAND))
+    command.chmod(0o755)
+    sql = SparkSql(tmp_path)
+    result = sql.run(FAILING, {"spark.ray_committer.command": str(command)})
+    assert result.returncode != 0
+    (job,) = ray_committer.list_jobs(str(tmp_path / "out"))
+    assert job.state == "running"
+    (line,) = (line for line in sql.log.read_text().splitlines() if "could not be aborted" in line)
+    assert line.startswith("WARN JobAbort: ")
+    words = shlex.split(line.partition("; this aborts it: ")[2])
+    assert words[0] == "ray-committer"
+    assert CliRunner().invoke(main, words[1:]).exit_code == 0
+    assert ray_committer.list_jobs(str(tmp_path / "out")) == []
 
 
 def test_python_that_forgot_to_install_is_not_committed_by_what_is_on_its_path(tmp_path: Path):

@@ -11,7 +11,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.integration.spark.matrix import CASES, FORMATS
+from tests.integration.spark.matrix import CASES
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 
@@ -21,7 +21,7 @@ CLUSTER = "raydp" if IS_SPARK_3 else "local-cluster[2,1,600]"
 """Executors in other processes: RayDP where it exists, else a cluster that Spark starts itself."""
 
 TABLES = ("dynamic_overwrite", "partitions_elsewhere", "a_table_of_hive", "buckets")
-ON_A_CLUSTER = [*(f"{name}_partitioned" for name in FORMATS), *TABLES]
+ON_A_CLUSTER = ["parquet_partitioned", "csv_partitioned", *TABLES]
 """What executors elsewhere could do otherwise."""
 
 
@@ -64,7 +64,10 @@ def compare(found: dict[str, dict[str, Any]]) -> None:
             CLUSTER,
             ON_A_CLUSTER,
             id="executors elsewhere",
-            marks=pytest.mark.wide if IS_SPARK_3 else (),
+            marks=[
+                pytest.mark.xdist_group("spark-cluster"),
+                *([pytest.mark.wide] if IS_SPARK_3 else []),
+            ],
         ),
         pytest.param(
             CLUSTER,

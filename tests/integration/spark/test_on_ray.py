@@ -59,6 +59,7 @@ def test_workers_that_ended_fail_the_write_before_its_tasks(
         uninstall(spark)
 
 
+@pytest.mark.one_spark
 def test_df_write_commits_on_ray_and_never_starts_another_one(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ):

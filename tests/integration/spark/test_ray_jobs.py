@@ -37,6 +37,7 @@ from tests.integration.spark.jvm import (
     submit,
     wait_until_committed,
 )
+from tests.integration.spark.test_spark_writes import fail_task
 from tests.servers.ports import free_port
 from tests.servers.proxy import Fault, Harm, Proxy
 
@@ -62,6 +63,17 @@ SLOW = {"max_requests_per_second": "20"}
 # A command whose commits wait for a file.
 HELD = """#!/bin/sh
 case "$*" in *"spark-job commit"*) while [ ! -e {begin} ]; do sleep 0.1; done;; esac
+exec {command} "$@"
+"""
+# A command whose commits are cancelled when the first file is in place.
+CANCELLED = """#!/bin/sh
+case "$*" in *"spark-job commit"*)
+    {command} "$@" & commit=$!
+    while ! find {dest} -name _temporary -prune -o -name 'part-*' -print | grep -q .; do sleep 0.05; done
+    kill -TERM $commit
+    wait $commit
+    exit $?;;
+esac
 exec {command} "$@"
 """
 
@@ -133,6 +145,12 @@ def jobs(address: str, dest: Path, action: str) -> list[dict[str, Any]]:
     ]
 
 
+def submitted(proxy: Proxy) -> list[str]:
+    """What was asked of the cluster, in order."""
+    bodies = (json.loads(one.body) for one in proxy.requests if one.method == "POST")
+    return [body["submission_id"].split("-")[2] for body in bodies]
+
+
 @pytest.mark.one_spark
 @pytest.mark.wide
 def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
@@ -145,7 +163,7 @@ def test_spark_sql_commits_on_the_cluster(dashboard: str, tmp_path: Path):
     assert sorted(job["status"] for job in commits) == ["FAILED", *["SUCCEEDED"] * 3]
 
 
-@pytest.mark.one_spark
+@pytest.mark.wide
 def test_a_jvm_application_commits_through_https(dashboard: str, tmp_path: Path, dest: Path):
     """The token is in a file, and the cluster makes an environment for the commit."""
     authority = trustme.CA()
@@ -197,7 +215,7 @@ def test_secrets_stay_in_the_driver(spark, proxy: Proxy, configure, rows: DataFr
         spark.conf.unset(key)
     setup, _ = (json.loads(one.body) for one in proxy.requests if one.method == "POST")
     inline = gzip.decompress(base64.b64decode(setup["entrypoint"].split()[-1]))
-    (file,) = dest.glob("_temporary/*/00/manifests/commit-request.json")
+    (file,) = dest.glob("_temporary/*/00/state/commit-request.json")
     for request in (inline.decode(), file.read_text()):
         assert '"spark.ray_committer.threads":"3"' in request
         assert "s3cr3t" not in request
@@ -271,8 +289,39 @@ def test_a_cluster_out_of_reach_in_the_middle_loses_nothing(
         rows.write.partitionBy("text").parquet(str(dest))
     assert data_files(dest) == set()
     assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
+    assert not any(b"spark-job abort" in request.body for request in proxy.requests)
     begin.touch()
     wait_until_committed(dest)
+    assert spark.read.parquet(str(dest)).count() == 600
+
+
+@pytest.mark.one_spark
+def test_a_failed_write_is_aborted_on_the_cluster(
+    proxy: Proxy, configure, rows: DataFrame, dest: Path, tmp_path: Path
+):
+    configure(settings(proxy.url))
+    fail = fail_task(str(tmp_path / "ran"), times=9)
+    with pytest.raises(Exception, match="simulated failure of a task"):
+        rows.select(fail("id").alias("id")).write.parquet(str(dest))
+    assert ray_committer.list_jobs(str(dest)) == []
+    assert submitted(proxy) == ["setup", "abort"]
+
+
+@pytest.mark.one_spark
+def test_a_commit_that_stops_on_the_cluster_is_kept(
+    spark, proxy: Proxy, configure, rows: DataFrame, dest: Path, tmp_path: Path
+):
+    """It is cancelled in the middle, and ends with an error, so that Spark asks for an abort."""
+    command = tmp_path / "cancelled"
+    command.write_text(CANCELLED.format(command=COMMAND, dest=dest))
+    command.chmod(0o755)
+    configure(settings(proxy.url, max_requests_per_second="4"), command=str(command))
+    with pytest.raises(Exception, match="cancelled"):
+        rows.write.partitionBy("text").parquet(str(dest))
+    assert submitted(proxy) == ["setup", "commit", "abort"]
+    (job,) = ray_committer.list_jobs(str(dest))
+    assert job.state == "recorded"
+    ray_committer.commit_job(str(dest))
     assert spark.read.parquet(str(dest)).count() == 600
 
 

@@ -148,7 +148,7 @@ def test_a_refused_commit_raises_our_sentence_and_leaves_the_destination(
         uninstall(spark)
 
 
-def test_a_commit_that_stopped_after_its_record_is_kept_and_finished_by_the_command(
+def test_a_conflict_that_is_found_before_the_record_ends_the_job(
     spark, installation, rows, tmp_path: Path
 ):
     dest = tmp_path / "t"
@@ -156,6 +156,27 @@ def test_a_commit_that_stopped_after_its_record_is_kept_and_finished_by_the_comm
     (dest / "p=1").write_text("a file where a directory must go")
     with pytest.raises(Exception, match="p=1: is a file where the job needs a directory"):
         rows.write.mode("append").partitionBy("p").parquet(str(dest))
+    assert isinstance(installation.last_error, ray_committer.errors.CommitConflictError)
+    assert data_files(dest) == {"p=1"}
+    assert not (dest / "_temporary").exists()
+
+
+def test_a_commit_that_stopped_after_its_record_is_kept_and_finished_by_the_command(
+    spark, rows, tmp_path: Path
+):
+    dest = tmp_path / "t"
+
+    def block(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == "job_stage_create_target_dirs":
+            (dest / "p=1").write_text("a file where a directory must go")
+
+    installation = install(spark, on_event=block)
+    try:
+        with pytest.raises(Exception, match="p=1: is a file where the job needs a directory"):
+            rows.write.mode("append").partitionBy("p").parquet(str(dest))
+    finally:
+        uninstall(spark)
+    assert isinstance(installation.last_error, ray_committer.errors.CommitConflictError)
     (job,) = ray_committer.list_jobs(str(dest))
     assert job.state == "recorded"
     (dest / "p=1").unlink()

@@ -2,66 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from tests.integration.spark.tasks import Task, set_up
+
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-
-
-@dataclass(frozen=True)
-class Task:
-    """One task attempt of a job that has been set up, called as Spark calls it."""
-
-    jvm: Any
-    protocol: Any
-    context: Any
-    committer: Any
-    dest: Path
-    attempt: Path
-
-    def begin_file(self, partition: str) -> Path:
-        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
-        directory = self.jvm.scala.Option.apply(partition)
-        return Path(_path(self.protocol.newTaskTempFile(self.context, directory, spec)))
-
-    def begin_file_at(self, directory: Path) -> Path:
-        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
-        path = self.protocol.newTaskTempFileAbsPath(self.context, str(directory), spec)
-        return Path(_path(path))
-
-    def commit(self) -> dict[str, str]:
-        """Commit the task; where its manifest says that each file goes."""
-        self.committer.commitTask(self.context)
-        (manifest,) = self.attempt.parents[1].glob("manifests/*-manifest.json")
-        files = json.loads(manifest.read_bytes())["files"]
-        return {_decoded(file["s"]): _decoded(file["d"]) for file in files}
-
-    def directories(self) -> dict[str, int]:
-        (manifest,) = self.attempt.parents[1].glob("manifests/*-manifest.json")
-        return {_decoded(one["d"]): one["l"] for one in json.loads(manifest.read_bytes())["directories"]}
 
 
 @pytest.fixture
 def task(installation, spark: SparkSession, tmp_path: Path) -> Task:
-    jvm, dest = spark._jvm, tmp_path / "table"
-    mapreduce = jvm.org.apache.hadoop.mapreduce
-    configuration = spark._jsc.hadoopConfiguration()
-    job = mapreduce.JobID("20260101", 1)
-    protocol = jvm.io.raycommitter.RayCommitProtocol("job-1", str(dest), False)
-    protocol.setupJob(mapreduce.task.JobContextImpl(configuration, job))
-    attempt = mapreduce.TaskAttemptID(mapreduce.TaskID(job, mapreduce.TaskType.MAP, 3), 0)
-    context = mapreduce.task.TaskAttemptContextImpl(configuration, attempt)
-    protocol.setupTask(context)
-    committer = protocol.setupCommitter(context)
-    root = Path(committer.getWorkPath().toUri().getPath())
-    return Task(jvm, protocol, context, committer, dest, root)
+    return set_up(spark, tmp_path / "table").task()
 
 
 def test_files_of_all_partitions_lie_side_by_side(task: Task):
@@ -140,20 +94,3 @@ def test_a_file_that_was_begun_and_is_gone_fails_the_task(task: Task):
     assert lost.name in str(caught.value)
     assert "spark.ray_committer.commit=spark" in str(caught.value)
     assert not list(task.attempt.parents[1].glob("manifests/*"))
-
-
-def test_a_task_that_ends_after_its_job_was_recorded_saves_no_manifest(task: Task):
-    job = task.attempt.parents[1]
-    task.begin_file("p=1").write_text("x")
-    (job / "_COMMIT.json").write_text("{}")
-    with pytest.raises(Py4JJavaError, match="a task can no longer join it"):
-        task.commit()
-    assert not list(job.glob("manifests/*"))
-
-
-def _path(text: str) -> str:
-    return text.removeprefix("file:")
-
-
-def _decoded(uri: str) -> str:
-    return unquote(urlsplit(uri).path)

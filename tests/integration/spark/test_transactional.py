@@ -210,10 +210,10 @@ def test_without_a_transaction_files_are_written_in_place_and_a_warning_says_so(
 def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
     spark, rows: DataFrame, tmp_path: Path
 ):
-    """A file stands where a directory must go: the record is written, and then it is in the way."""
+    """A link that leads nowhere is where a directory must go, which only making that one finds."""
     dest = tmp_path / "t"
     dest.mkdir()
-    (dest / "p=1").write_text("in the way")
+    (dest / "p=1").symlink_to("nowhere")
     with pytest.raises(Exception, match="p=1") as caught:
         write_transactional(rows, str(dest), partition_by="p")
     assert "ray-committer commit" in "".join(caught.value.__notes__)

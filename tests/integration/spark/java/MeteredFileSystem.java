@@ -26,7 +26,7 @@ public final class MeteredFileSystem extends RawLocalFileSystem {
         T make() throws IOException;
     }
 
-    /** Lines of {@code who operation kind: number}; kind is data, job or other. */
+    /** Lines of {@code who operation kind: number}; kind is data, state, job or other. */
     public static String counts() {
         StringBuilder text = new StringBuilder();
         COUNTS.forEach((what, number) -> text.append(what).append(": ").append(number).append('\n'));
@@ -133,12 +133,15 @@ public final class MeteredFileSystem extends RawLocalFileSystem {
         return Thread.currentThread().getName().startsWith("Executor task") ? "task" : "driver";
     }
 
-    /** A data file or a partition's directory; what belongs to the job alone; or the rest. */
+    /** A data file or a partition's directory; the job's state; what else is the job's; the rest. */
     private static String kind(Path path) {
         String text = path.toUri().getPath();
         String name = path.getName();
         if (name.contains("part-") || name.contains("=")) {
             return "data";
+        }
+        if (name.equals("state")) {
+            return "state";
         }
         return text.contains("/_temporary") || text.contains("/.spark-staging") ? "job" : "other";
     }

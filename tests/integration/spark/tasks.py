@@ -1,0 +1,132 @@
+"""One task attempt of a job that was set up in the JVM, called as Spark calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from tests.integration.spark.metered import compiled
+
+JOB_ID = "job-1"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of which the driver has just been set up; `configuration` is that of its tasks, too."""
+
+    jvm: Any
+    protocol: Any
+    configuration: Any
+    dest: Path
+
+    @property
+    def directory(self) -> Path:
+        return self.dest / "_temporary" / JOB_ID / "00"
+
+    def abort(self) -> None:
+        """What Spark calls when a job has failed."""
+        self.protocol.abortJob(_context(self.jvm, self.configuration))
+
+    def task(self, number: int = 3, attempt: int = 0, configuration: Any = None) -> Task:
+        """Set up a task attempt, with another `configuration` if one is given."""
+        mapreduce = self.jvm.org.apache.hadoop.mapreduce
+        task_id = mapreduce.TaskID(_java_id(self.jvm), mapreduce.TaskType.MAP, number)
+        context = mapreduce.task.TaskAttemptContextImpl(
+            configuration or self.configuration, mapreduce.TaskAttemptID(task_id, attempt)
+        )
+        self.protocol.setupTask(context)
+        committer = self.protocol.setupCommitter(context)
+        root = Path(committer.getWorkPath().toUri().getPath())
+        return Task(self.jvm, self.protocol, context, committer, self.dest, root)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task attempt that was set up; `attempt` is the directory that it writes to."""
+
+    jvm: Any
+    protocol: Any
+    context: Any
+    committer: Any
+    dest: Path
+    attempt: Path
+
+    def begin_file(self, partition: str) -> Path:
+        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
+        directory = self.jvm.scala.Option.apply(partition)
+        return Path(_path(self.protocol.newTaskTempFile(self.context, directory, spec)))
+
+    def begin_file_at(self, directory: Path) -> Path:
+        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
+        path = self.protocol.newTaskTempFileAbsPath(self.context, str(directory), spec)
+        return Path(_path(path))
+
+    def save(self) -> None:
+        """Commit the task."""
+        self.committer.commitTask(self.context)
+
+    def commit(self) -> dict[str, str]:
+        """Commit the task; where its manifest says that each file goes."""
+        self.save()
+        return {_decoded(file["s"]): _decoded(file["d"]) for file in self.manifest()["files"]}
+
+    def manifest(self) -> dict[str, Any]:
+        """The only manifest of the job."""
+        (manifest,) = self.attempt.parents[1].glob("manifests/*-manifest.json")
+        content: dict[str, Any] = json.loads(manifest.read_bytes())
+        return content
+
+    def directories(self) -> dict[str, int]:
+        return {_decoded(one["d"]): one["l"] for one in self.manifest()["directories"]}
+
+
+def set_up(spark: SparkSession, dest: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Job:
+    """Set up a job in the JVM, as Spark does before any task runs."""
+    jvm: Any = spark._jvm
+    configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
+    for key, value in settings.items():
+        configuration.set(key, value)
+    protocol = jvm.io.raycommitter.RayCommitProtocol(JOB_ID, str(dest), False)
+    protocol.setupJob(_context(jvm, configuration))
+    return Job(jvm, protocol, configuration, dest)
+
+
+def configuration_with(
+    spark: SparkSession, classes: Path, filesystem: str, settings: Mapping[str, str]
+) -> Any:
+    """A configuration whose local files are those of a Java class of these tests."""
+    jvm: Any = spark._jvm
+    classes.mkdir()
+    urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.io.File(str(compiled(classes))).toURI().toURL()
+    parent = jvm.Thread.currentThread().getContextClassLoader()
+    configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
+    configuration.setClassLoader(jvm.java.net.URLClassLoader(urls, parent))
+    own = {"fs.file.impl": filesystem, "fs.file.impl.disable.cache": "true"}
+    for key, value in {**own, **settings}.items():
+        configuration.set(key, value)
+    return configuration
+
+
+def _java_id(jvm: Any) -> Any:
+    return jvm.org.apache.hadoop.mapreduce.JobID("20260101", 1)
+
+
+def _context(jvm: Any, configuration: Any) -> Any:
+    context = jvm.org.apache.hadoop.mapreduce.task.JobContextImpl
+    return context(configuration, _java_id(jvm))
+
+
+def _path(text: str) -> str:
+    return text.removeprefix("file:")
+
+
+def _decoded(uri: str) -> str:
+    return unquote(urlsplit(uri).path)

@@ -1,0 +1,297 @@
+"""Tasks that outlive their job, and an abort beside a commit: one decision, which both respect."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.errors import RayCommitterError
+from ray_committer.events import Event, StageStarted
+from ray_committer.protocol.manifest import STAMP
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stages.job_state import read_state
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from tests.integration.spark.conftest import data_files
+from tests.integration.spark.jvm import COMMAND
+from tests.integration.spark.tasks import JOB_ID, Job, Task, configuration_with, set_up
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+NEVER_COUNTED = [
+    pytest.param("replaced", "the job is recorded, a task can no longer join it", id="another counts"),
+    pytest.param("aborted", "never set up, or it is already cleaned up", id="aborted"),
+    pytest.param("begun again", "another job of that id", id="the id was set up again"),
+]
+
+# A command whose set-up says nothing.
+SILENT = """#!/bin/sh
+case "$*" in "spark-job setup") {command} "$@" > "$0.ran"; exit 0;; esac
+exec {command} "$@"
+"""
+
+
+@pytest.fixture
+def job(installation, spark: SparkSession, dest: Path) -> Job:
+    return set_up(spark, dest)
+
+
+def stamp_of(dest: Path) -> str:
+    seen = read_state(LocalStore(StoreSpec("file")), new_job_attempt(str(dest), JOB_ID, 0))
+    assert seen is not None
+    return seen.state.stamp
+
+
+def write(task: Task) -> None:
+    """Write a file as Hadoop does: with all directories above it."""
+    path = task.begin_file("p=1")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+
+
+def record(dest: Path) -> None:
+    ray_committer.record_job(
+        str(dest), JOB_ID, executor="inline", options=CommitOptions(expected_tasks=1)
+    )
+
+
+def test_a_manifest_bears_the_stamp_of_its_job(job: Job):
+    task = job.task()
+    write(task)
+    task.save()
+    assert task.manifest()["extraData"] == {STAMP: stamp_of(job.dest)}
+    report = ray_committer.commit_job(str(job.dest), options=CommitOptions(expected_tasks=1))
+    assert report.files == 1
+
+
+def test_a_task_that_ends_after_its_job_was_recorded_saves_no_manifest(job: Job):
+    counted, late = job.task(0), job.task(1)
+    for task in (counted, late):
+        write(task)
+    counted.save()
+    record(job.dest)
+    with pytest.raises(Py4JJavaError, match="the job is recorded, a task can no longer join it"):
+        late.save()
+    assert not (job.directory / "manifests").exists()
+    assert len(list((job.directory / "frozen").glob("*.json"))) == 1
+
+
+def test_a_task_of_a_job_that_is_recorded_does_not_begin(job: Job):
+    counted = job.task(0)
+    write(counted)
+    counted.save()
+    record(job.dest)
+    with pytest.raises(Py4JJavaError, match="a task can no longer join it"):
+        job.task(1)
+
+
+def test_a_late_task_of_an_ended_job_does_not_join_another_of_its_id(job: Job, spark: SparkSession):
+    late = job.task()
+    assert ray_committer.abort_job(str(job.dest), JOB_ID)
+    again = set_up(spark, job.dest)
+    write(late)
+    with pytest.raises(Py4JJavaError, match="is another job of that id than the task was started for"):
+        late.save()
+    assert list((again.directory / "manifests").iterdir()) == []
+    counted = again.task()
+    write(counted)
+    counted.save()
+    assert counted.manifest()["extraData"] == {STAMP: stamp_of(job.dest)}
+
+
+def test_a_state_that_is_not_seen_for_a_moment_is_looked_for_again(job: Job):
+    """A listing made while the name changes may show none; it must not be taken for an ended job."""
+    task = job.task()
+    write(task)
+    (state,) = (job.directory / "state").glob("*.state")
+    hidden = state.with_suffix(".hidden")
+    state.rename(hidden)
+    with ThreadPoolExecutor(1) as threads:
+        saving = threads.submit(task.save)
+        time.sleep(0.05)
+        hidden.rename(state)
+        saving.result(60)
+    assert task.manifest()["taskID"].endswith("_000003")
+
+
+def test_a_state_is_read_where_a_store_keeps_it_as_an_object(job: Job):
+    """As on gs://, where directories are not renamed."""
+    (state,) = (job.directory / "state").glob("*.state")
+    state.with_name("current").write_text(state.name)
+    state.unlink()
+    task = job.task()
+    write(task)
+    task.save()
+    state.with_name("current").write_text(state.name.replace("open.", "recorded.", 1))
+    with pytest.raises(Py4JJavaError, match="the job is recorded, a task can no longer join it"):
+        job.task(1)
+
+
+@dataclass(frozen=True)
+class Sleeper:
+    """A task attempt that has saved its manifest, and has not looked again yet."""
+
+    job: Job
+    saving: Future[None]
+    awake: Path
+
+    def wake(self) -> None:
+        """Let it go on, to its end; raises what it raises."""
+        self.awake.touch()
+        self.saving.result(60)
+
+
+@pytest.fixture
+def sleeper(job: Job, spark: SparkSession, tmp_path: Path) -> Any:
+    asleep, awake = tmp_path / "asleep", tmp_path / "awake"
+    names = {"sleeping.asleep": str(asleep), "sleeping.awake": str(awake)}
+    sleepy = configuration_with(spark, tmp_path / "classes", "SleepingFileSystem", names)
+    task = job.task(configuration=sleepy)
+    write(task)
+    with ThreadPoolExecutor(1) as threads:
+        saving = threads.submit(task.save)
+        while not asleep.exists():
+            assert not saving.done(), saving.result()
+            time.sleep(0.02)
+        yield Sleeper(job, saving, awake)
+        awake.touch()
+
+
+def test_a_task_that_slept_while_its_manifest_was_frozen_is_counted(sleeper: Sleeper):
+    record(sleeper.job.dest)
+    sleeper.wake()
+    ray_committer.commit_job(str(sleeper.job.dest), JOB_ID)
+    assert len(data_files(sleeper.job.dest)) == 1
+
+
+@pytest.mark.parametrize(("meanwhile", "message"), NEVER_COUNTED)
+def test_a_task_that_slept_while_its_job_was_decided_without_it_fails(
+    sleeper: Sleeper, spark: SparkSession, meanwhile: str, message: str
+):
+    job = sleeper.job
+    if meanwhile == "replaced":
+        other = job.task(attempt=1)
+        write(other)
+        other.save()
+        record(job.dest)
+    else:
+        ray_committer.abort_job(str(job.dest), JOB_ID)
+    if meanwhile == "begun again":
+        set_up(spark, job.dest)
+    with pytest.raises(Py4JJavaError, match=message):
+        sleeper.wake()
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_where_the_state_is_an_object_the_record_says_whether_a_task_that_slept_counts(
+    sleeper: Sleeper, is_named: bool
+):
+    directory = sleeper.job.directory / "state"
+    (state,) = directory.glob("*.state")
+    _, intent, stamp, nonce, _ = state.name.split(".")
+    (manifest,) = (sleeper.job.directory / "manifests").glob("*.json")
+    digest = sha256(manifest.read_bytes()).hexdigest() if is_named else "another"
+    (directory / "record.json").write_text(json.dumps({"manifests": [{"digest": digest}]}))
+    state.unlink()
+    (directory / "current").write_text(f"recorded.{intent}.{stamp}.{nonce}.record.state")
+    if is_named:
+        sleeper.wake()
+    else:
+        with pytest.raises(Py4JJavaError, match="the job is recorded, a task can no longer join it"):
+            sleeper.wake()
+
+
+def test_a_task_that_slept_while_its_job_was_declared_waits_for_what_becomes_of_it(sleeper: Sleeper):
+    (state,) = (sleeper.job.directory / "state").glob("*.state")
+    declared = state.with_name(state.name.replace("open.", "declared.", 1))
+    state.rename(declared)
+    sleeper.awake.touch()
+    time.sleep(0.5)
+    assert not sleeper.saving.done()
+    declared.rename(state)
+    sleeper.wake()
+
+
+def held_at(stage: str, begun: threading.Event, go_on: threading.Event) -> Callable[[Event], None]:
+    def hold(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == stage:
+            begun.set()
+            assert go_on.wait(60)
+
+    return hold
+
+
+@pytest.mark.parametrize("handler", ["python", "child"])
+@pytest.mark.parametrize(
+    ("stage", "is_committed"),
+    [("job_stage_load_manifests", False), ("job_stage_rename_files", True)],
+    ids=["before the record", "after the record"],
+)
+def test_of_sparks_abort_and_a_commit_at_once_only_one_succeeds(
+    spark: SparkSession, job: Job, stage: str, is_committed: bool, handler: str
+):
+    if handler == "child":
+        job.configuration.set("spark.ray_committer.command", COMMAND)
+        spark._jvm.io.raycommitter.Bridge.clearHandler()
+    task = job.task()
+    write(task)
+    task.save()
+    begun, go_on = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        committing = threads.submit(
+            ray_committer.commit_job,
+            str(job.dest),
+            JOB_ID,
+            executor="inline",
+            options=CommitOptions(expected_tasks=1),
+            on_event=held_at(stage, begun, go_on),
+        )
+        assert begun.wait(60)
+        job.abort()
+        go_on.set()
+        if is_committed:
+            committing.result(60)
+        else:
+            with pytest.raises(RayCommitterError):
+                committing.result(60)
+    assert len(data_files(job.dest)) == is_committed
+    assert (job.dest / "_SUCCESS").exists() == is_committed
+    assert not (job.dest / "_temporary").exists()
+
+
+def test_an_abort_in_an_interrupted_thread_is_done_to_its_end(spark: SparkSession, job: Job):
+    """As when a streaming query is stopped: a child is waited for, which an interrupt would end."""
+    job.configuration.set("spark.ray_committer.command", COMMAND)
+    jvm: Any = spark._jvm
+    jvm.io.raycommitter.Bridge.clearHandler()
+    jvm.Thread.currentThread().interrupt()  # Py4J calls from one Python thread in one of the JVM
+    job.abort()
+    assert jvm.Thread.interrupted()
+    assert not (job.dest / "_temporary").exists()
+
+
+def test_a_set_up_whose_answer_is_lost_leaves_nothing(
+    configure, spark: SparkSession, dest: Path, tmp_path: Path
+):
+    """The job is there, and no task will ever know its stamp."""
+    command = tmp_path / "silent"
+    command.write_text(SILENT.format(command=COMMAND))
+    command.chmod(0o755)
+    settings = {"spark.ray_committer.command": str(command)}
+    with pytest.raises(Py4JJavaError, match="silent spark-job setup` gave no answer"):
+        set_up(spark, dest, settings)
+    assert (tmp_path / "silent.ran").exists()
+    assert not (dest / "_temporary").exists()
