@@ -73,12 +73,14 @@ def unprivileged() -> Iterator[None]:
 
 
 def visible_files(root: Path) -> dict[str, str]:
+    """What readers of a destination see, without ``_SUCCESS``, also while jobs are at work there."""
     found = {}
-    for path in sorted(root.rglob("*")):
-        relative = path.relative_to(root)
-        if path.is_file() and relative.parts[0] not in ("_temporary", "_SUCCESS"):
-            found[str(relative)] = path.read_text()
-    return found
+    for parent, directories, names in os.walk(root):
+        directories[:] = [name for name in directories if name != "_temporary"]
+        for path in (Path(parent, name) for name in names):
+            found[str(path.relative_to(root))] = path.read_text()
+    found.pop("_SUCCESS", None)
+    return dict(sorted(found.items()))
 
 
 _RAYLETS = pytest.StashKey[Raylets]()

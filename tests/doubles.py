@@ -9,7 +9,9 @@ from pathlib import Path
 
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
-from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.record import CommitRecord, ConflictMode, decode_record
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.job_state import read_state
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 from ray_committer.testing import Identity, MemoryStore, visible_files, write_job
@@ -127,3 +129,18 @@ def check_unfinished(store: StoreOperations, job: JobAttempt, scenario: Scenario
         assert data in (everything[name], scenario.old.get(name)), name
     gone = scenario.old.keys() - seen.keys()
     assert not gone or NEW.items() <= seen.items(), gone
+
+
+def phase_of(store: StoreOperations, job: JobAttempt) -> Phase | None:
+    """How far a job got; None if it is over, or never was."""
+    seen = read_state(store, job)
+    return seen.phase if seen else None
+
+
+def recorded(store: StoreOperations, job: JobAttempt) -> CommitRecord:
+    """The commit record that a job's state names."""
+    seen = read_state(store, job)
+    assert seen is not None
+    assert seen.state.record is not None
+    path = job.content(seen.state.record)
+    return decode_record(store.read(path), path)

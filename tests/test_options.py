@@ -24,6 +24,7 @@ GOOD: list[tuple[str, str, Any]] = [
     ("lease_seconds", "20", 20.0),
     ("lease_seconds", "2500ms", 2.5),
     ("retry_seconds", "5m", 300.0),
+    ("conflict_wait_seconds", "0", 0.0),
     ("retry_seconds", "1 h", 3600.0),
     ("retry_seconds", "2d", 172_800.0),
     ("worker_start_seconds", "1.5min", 90.0),

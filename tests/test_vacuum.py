@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,36 @@ import ray_committer
 from ray_committer import CommitOptions, open_job
 from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stages.vacuum_jobs import find_remains
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing import write_job as write_to
 
 DAY = 86_400.0
-AGED = CommitOptions(validate=False)
-"""The tests change when files were written, which a validation finds."""
 
 
 def make_old(directory: Path, days: float = 8) -> None:
     then = time.time() - days * DAY
     for path in (directory, *directory.rglob("*")):
         os.utime(path, (then, then))
+
+
+@contextmanager
+def aged(directory: Path, days: float = 8) -> Iterator[Callable[[], None]]:
+    """Let all in a directory be old until the block ends: a commit refuses files that have changed."""
+    times = {path: path.stat().st_mtime_ns for path in (directory, *directory.rglob("*"))}
+
+    def restore() -> None:
+        for path, time_ns in times.items():
+            if path.exists():
+                os.utime(path, ns=(time_ns, time_ns))
+
+    make_old(directory, days)
+    yield restore
+    restore()
 
 
 def one(jobs: list[ray_committer.VacuumedJob]) -> ray_committer.VacuumedJob:
@@ -38,7 +57,7 @@ def test_a_job_that_has_not_changed_for_long_is_removed_and_nothing_stays(write_
     (dest / "data").write_text("of others")
     make_old(dest / "_temporary")
     removed = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (removed.job_id, removed.removed, removed.reason, removed.files) == ("job_1", True, None, 2)
+    assert (removed.job_id, removed.removed, removed.reason, removed.files) == ("job_1", True, None, 3)
     assert removed.age_seconds == pytest.approx(8 * DAY, abs=60)
     assert not (dest / "_temporary").exists()
     assert tree() == {"data": "of others"}
@@ -56,19 +75,19 @@ SIGNS: dict[str, Callable[[Path], Path]] = {
 @pytest.mark.parametrize("sign", SIGNS)
 def test_a_job_with_any_sign_of_life_is_kept(write_job, dest: Path, sign: str):
     job = write_job({0: {"p=1/a": "x"}})
-    make_old(dest / "_temporary")
-    now = time.time()
-    os.utime(SIGNS[sign](Path(job.directory)), (now, now))
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    with aged(dest / "_temporary"):
+        now = time.time()
+        os.utime(SIGNS[sign](Path(job.directory)), (now, now))
+        kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.removed, kept.reason, kept.command) == (False, "it has changed since", None)
-    ray_committer.commit_job(str(dest), options=AGED)
+    ray_committer.commit_job(str(dest))
     assert (dest / "p=1" / "a").exists()
 
 
 def test_a_job_that_has_just_been_set_up_is_kept_before_it_has_a_file(dest: Path):
     ray_committer.setup_job(str(dest), "job_1")
     kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.files, kept.reason) == (False, 0, "it has changed since")
+    assert (kept.removed, kept.files, kept.reason) == (False, 1, "it has changed since")  # its state
     make_old(dest / "_temporary")
     assert one(ray_committer.vacuum_jobs(str(dest))).removed
 
@@ -102,11 +121,11 @@ def test_a_dry_run_says_the_same_and_removes_nothing(write_job, dest: Path):
 def test_a_job_with_a_record_is_never_touched_and_its_command_finishes_it(write_job, dest: Path, tree):
     write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    make_old(dest / "_temporary", days=1000)
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    with aged(dest / "_temporary", days=1000):
+        kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.removed, kept.reason) == (False, "its commit has begun")
     assert kept.command == f"ray-committer commit {dest} --job-id job_1"
-    ray_committer.commit_job(str(dest), options=AGED)
+    ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
 
 
@@ -118,15 +137,69 @@ def test_a_committed_job_is_for_its_own_clean_up(write_job, dest: Path):
     assert (kept.removed, kept.command) == (False, f"ray-committer commit {dest} --job-id job_1")
 
 
-def test_an_abort_that_was_interrupted_is_for_an_abort(write_job, dest: Path, monkeypatch):
+def test_an_undoing_that_was_interrupted_is_for_an_undo(write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    store = LocalStore(StoreSpec("file"))
+    seen = read_state(store, job)
+    assert seen is not None
+    advance(store, job, seen, Phase.UNDOING)
+    make_old(dest / "_temporary", days=1000)
+    kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.command) == (False, f"ray-committer abort {dest} --job-id job_1 --undo")
+
+
+@pytest.mark.parametrize("operation", ["move_directory", "delete_directory"])
+def test_an_abort_that_was_interrupted_is_finished_however_old_it_is(
+    write_job, dest: Path, monkeypatch, operation: str
+):
     write_job({0: {"a": "x"}})
-    interrupt(monkeypatch, "delete_directory")
+    interrupt(monkeypatch, operation)
     with pytest.raises(KeyboardInterrupt):
         ray_committer.abort_job(str(dest))
     monkeypatch.undo()
+    found = [job for job in ray_committer.vacuum_jobs(str(dest)) if job.removed]
+    assert [job.had_ended for job in found] == [operation == "delete_directory"]
+    assert not list(dest.rglob("*-manifest.json"))
+
+
+def test_what_an_interrupted_clean_up_took_away_is_removed_and_told(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x"}})
+    interrupt(monkeypatch, "delete_directory")
+    with pytest.raises(KeyboardInterrupt):
+        ray_committer.commit_job(str(dest), executor="inline")
+    monkeypatch.undo()
+    planned = [job for job in ray_committer.vacuum_jobs(str(dest), dry_run=True) if job.had_ended]
+    assert [job.job_id.startswith(".gone-") for job in planned] == [True]
+    assert list((dest / "_temporary").glob(".gone-*"))
+    swept = [job for job in ray_committer.vacuum_jobs(str(dest)) if job.had_ended]
+    assert [(job.job_id, job.removed) for job in swept] == [(planned[0].job_id, True)]
+    assert not list((dest / "_temporary").glob(".gone-*"))
+
+
+def test_a_job_that_was_taken_away_by_mistake_is_kept_and_told(write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    taken = dest / "_temporary" / ".gone-0123456789abcdef"
+    Path(job.directory).rename(taken)
+    make_old(dest / "_temporary", days=1000)
+    (kept,) = [one for one in ray_committer.vacuum_jobs(str(dest)) if one.job_id == taken.name]
+    assert (kept.removed, kept.had_ended) == (False, False)
+    assert kept.reason is not None
+    assert "move it back to" in kept.reason
+    assert list(taken.rglob("*-manifest.json"))
+
+
+def test_of_what_was_taken_away_and_tells_no_state_only_age_decides(write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    taken = dest / "_temporary" / ".gone-0123456789abcdef"
+    Path(job.directory).rename(taken)
+    Path(job.job_directory).rmdir()
+    shutil.rmtree(taken / "state")
+    assert one(ray_committer.vacuum_jobs(str(dest))).reason == "it has changed since"
     make_old(dest / "_temporary")
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.command) == (False, f"ray-committer abort {dest} --job-id job_1")
+    assert one(ray_committer.vacuum_jobs(str(dest))).removed
+    assert not taken.exists()
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
@@ -155,27 +228,32 @@ def test_an_old_attempt_of_a_job_that_is_being_committed_is_kept(write_job, dest
 
 def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, monkeypatch, tree):
     write_job({0: {"a": "x"}})
-    make_old(dest / "_temporary")
     opened = open_job.open_store
     began: list[StoreCall] = []
 
-    def commit(call: StoreCall) -> None:
-        if call.operation == "write" and "_COMMIT.json" in call.paths[0] and not began:
-            began.append(call)
-            monkeypatch.undo()
-            ray_committer.record_job(str(dest))
+    with aged(dest / "_temporary") as restore:
 
-    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=commit))
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
+        def begin(call: StoreCall) -> None:
+            if call.operation == "advance" and not began:
+                began.append(call)
+                monkeypatch.undo()
+                restore()
+                ray_committer.record_job(str(dest))
+
+        monkeypatch.setattr(
+            open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=begin)
+        )
+        kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.removed, kept.reason) == (False, "its commit began just now")
-    ray_committer.commit_job(str(dest), options=AGED)
+    assert kept.command == f"ray-committer commit {dest} --job-id job_1"
+    ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
 
 
 def test_a_vacuum_that_begins_first_stops_the_commit(write_job, dest: Path, monkeypatch, tree):
     write_job({0: {"a": "x"}})
     make_old(dest / "_temporary")
-    interrupt(monkeypatch, "delete_directory")
+    interrupt(monkeypatch, "move_directory")
     with pytest.raises(KeyboardInterrupt):
         ray_committer.vacuum_jobs(str(dest))
     monkeypatch.undo()

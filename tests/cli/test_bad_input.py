@@ -115,15 +115,16 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         ("show", "D/f"),
         1,
         "D/f: is no job success marker: JSON is malformed: invalid character (byte 0)",
-        "mend or remove the file, or run its task again",
+        "fix or remove the file, or run its task again",
     ),
     (
         "no such job",
         two_jobs,
         (*COMMIT, "--job-id", "job_7"),
-        1,
-        "D/_temporary: holds no job job_7",
-        "its jobs are job_1, job_2",
+        3,
+        "D/_temporary: holds nothing of job job_7 to commit, and _SUCCESS is not its own",
+        "it may have been committed before another job was, or deleted: look for its files in D. The "
+        "jobs that are there: job_1, job_2",
     ),
     (
         "no job",
@@ -215,7 +216,8 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         ("abort", "D"),
         4,
         "D/_temporary/job_1/00: the commit of this job has begun, so it can no longer be aborted",
-        "finish it with: ray-committer commit D --job-id job_1",
+        "finish it with: ray-committer commit D --job-id job_1, or give it up with: ray-committer abort "
+        "D --job-id job_1 --undo",
     ),
     *(("S3", nothing, (command, "s3a://bucket/table"), 1, *S3) for command in (*JOB_COMMANDS, *READERS)),
     ("S3", nothing, ("vacuum", "s3a://bucket/table"), 1, *S3),
@@ -351,14 +353,6 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         "no such command 'merge'",
         "`ray-committer --help` says what there is",
     ),
-    (
-        "data at the destination",
-        data_in_the_way,
-        (*COMMIT, "--mode", "error"),
-        4,
-        "D: holds data already (a)",
-        "nothing was changed",
-    ),
 ]
 
 
@@ -395,8 +389,18 @@ def test_bad_input_is_two_clear_lines_and_changes_nothing(
     result = run(*given, **environment)
     here = str(dest)
     what = what.replace("D/", f"{here}/").replace("D:", f"{here}:")
-    check(result, exit_code, what, advice.replace(" D ", f" {here} "))
+    check(result, exit_code, what, advice.replace(" D ", f" {here} ").replace(" D. ", f" {here}. "))
     assert snapshot(dest) == before
+
+
+def test_data_at_the_destination_is_two_clear_lines_and_nothing_visible_changes(
+    dest: Path, write_job, tree
+):
+    data_in_the_way(dest, write_job)
+    result = run("commit", str(dest), "--assume-complete", "--mode", "error")
+    check(result, 4, f"{dest}: holds data already (a)", "nothing was changed")
+    assert tree() == {"a": "another"}
+    assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
 
 
 def test_a_read_only_destination_is_two_clear_lines_and_changes_nothing(open_dest: Path, request):
@@ -409,13 +413,13 @@ def test_a_read_only_destination_is_two_clear_lines_and_changes_nothing(open_des
     request.getfixturevalue("unprivileged")
     result = run("commit", str(open_dest), "--assume-complete")
     what = result.stderr[result.stderr.rindex("ray-committer: ") :].splitlines()[0]
-    assert what.startswith(f"ray-committer: {open_dest}/_temporary/job_1/00/_COMMIT.json.")
+    assert what.startswith(f"ray-committer: {open_dest}/_temporary/job_1/00/")
     assert what.endswith(": Permission denied")
     check(
         result,
         1,
         what.removeprefix("ray-committer: "),
-        "no file was moved: mend that and run the same command",
+        "no file was moved: fix that and run the same command",
     )
     aborted = run("abort", str(open_dest))
     assert aborted.exit_code == 3

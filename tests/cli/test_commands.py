@@ -102,15 +102,68 @@ def test_status_of_a_quiet_destination(write_job, dest: Path):
     assert run("status", str(dest)).stdout == f"{dest}: no jobs\n"
 
 
-def test_abort_deletes_a_job_until_its_commit_has_begun(write_job, dest: Path):
-    job = write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
-    result = run("abort", str(dest))
-    assert result.exit_code == 4
-    assert "ray-committer commit" in result.stderr
-    Path(job.commit_record).unlink()
+def test_abort_deletes_a_job_whose_commit_has_not_begun(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
     assert run("abort", str(dest)).exit_code == 0
     assert snapshot(dest) == {}
+
+
+def test_once_the_commit_has_begun_abort_is_refused_and_undo_takes_it_back(write_job, dest: Path, tree):
+    job = write_job({0: {"a": "x", "b": "y"}})
+    ray_committer.record_job(str(dest))
+    before = snapshot(dest)
+    result = run("abort", str(dest))
+    assert result.exit_code == 4
+    assert f"finish it with: ray-committer commit {dest}" in result.stderr
+    assert f"ray-committer abort {dest} --job-id job_1 --undo" in result.stderr
+    assert snapshot(dest) == before
+    Path(job.task_attempt("attempt_1_m_000000_0"), "a").rename(dest / "a")
+    before = snapshot(dest)
+    plan = json.loads(run("abort", str(dest), "--undo", "--dry-run", "--output", "json").stdout)
+    assert (plan["moved"], plan["files"]) == (1, 1)
+    assert snapshot(dest) == before
+    assert run("abort", str(dest), "--undo").exit_code == 0
+    assert tree() == {}
+    assert not (dest / "_temporary").exists()
+
+
+def test_an_undo_with_a_root_outside_of_the_destination_needs_to_be_allowed_it(
+    write_job, dest: Path, tmp_path: Path
+):
+    write_job({0: {"a": "x"}})
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    options = ray_committer.CommitOptions(allowed_roots=(str(outside),))
+    ray_committer.record_job(str(dest), options=options)
+    refused = run("abort", str(dest), "--undo")
+    assert refused.exit_code == 3
+    assert str(outside) in refused.stderr
+    assert run("abort", str(dest), "--undo", "--allowed-root", str(outside)).exit_code == 0
+    assert not (dest / "_temporary").exists()
+
+
+@pytest.mark.parametrize("named", [["--job-id", "job_7"], ["--job-id", "job_7", "--attempt", "0"]])
+@pytest.mark.parametrize("later", [True, False], ids=["a later job was committed", "no job was"])
+def test_a_named_job_that_is_not_there_is_unknown_and_not_unchanged(
+    write_job, dest: Path, named: list[str], later: bool
+):
+    write_job({0: {"a": "x"}})
+    if later:
+        assert run("commit", str(dest), "--assume-complete").exit_code == 0
+    before = snapshot(dest)
+    result = run("commit", str(dest), "--assume-complete", *named)
+    assert result.exit_code == 3
+    assert (
+        f"it may have been committed before another job was, or deleted: look for its files in {dest}"
+        in (result.stderr)
+    )
+    assert snapshot(dest) == before
+
+
+def test_a_destination_that_does_not_exist_is_a_misspelled_one_also_for_a_named_job(dest: Path):
+    result = run("commit", str(dest), "--job-id", "job_1", "--attempt", "0")
+    assert result.exit_code == 1
+    assert "check the destination's spelling" in result.stderr
 
 
 def test_show_reads_markers_and_manifests(write_job, dest: Path):

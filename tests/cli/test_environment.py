@@ -145,7 +145,8 @@ def on_terminal(arguments: list[str], **environment: str) -> str:
 
 def test_colours_are_for_terminals_and_for_those_who_want_them(write_job, dest: Path):
     write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
+    code = f"import ray_committer; ray_committer.record_job({str(dest)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True)  # a committer that is dead by now
     red = "\x1b[31m"
     assert red in on_terminal(["status", str(dest)])
     assert red not in on_terminal(["status", str(dest)], NO_COLOR="1")

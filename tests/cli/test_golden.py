@@ -19,6 +19,11 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.cli.main import main
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.job_state import advance, read_state
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from tests.cli.commands import HADOOP, run
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -57,6 +62,49 @@ def recorded(dest: Path, write_job, make_old) -> None:
     ray_committer.record_job(str(dest), executor="threads")
 
 
+def sealed(dest: Path, write_job, make_old) -> None:
+    recorded(dest, write_job, make_old)
+    advance_to(dest, Phase.SEALED)
+
+
+def undoing(dest: Path, write_job, make_old) -> None:
+    recorded(dest, write_job, make_old)
+    advance_to(dest, Phase.UNDOING)
+
+
+def aborting(dest: Path, write_job, make_old) -> None:
+    two_tasks(dest, write_job, make_old)
+    advance_to(dest, Phase.ABORTED)
+
+
+def half_moved(dest: Path, write_job, make_old) -> None:
+    """A commit that stopped when it had moved one of three files."""
+    recorded(dest, write_job, make_old)
+    (dest / "p=1").mkdir()
+    job = new_job_attempt(str(dest), "job_1", 0)
+    written = Path(job.task_attempt("attempt_1_m_000000_0"))
+    (written / "p=1" / "a").rename(dest / "p=1" / "a")
+
+
+def half_cleaned(dest: Path, write_job, make_old) -> None:
+    """What clean-ups took away and did not delete: of a job that had ended, and of one that had not."""
+    kept(dest, write_job, make_old)
+    (dest / "_temporary" / "job_1" / "00").rename(dest / "_temporary" / ".gone-1111111111111111")
+    (dest / "_temporary" / "job_1").rmdir()
+    write_job({0: {"d": "x"}})
+    ray_committer.record_job(str(dest), executor="threads")
+    (dest / "_temporary" / "job_1" / "00").rename(dest / "_temporary" / ".gone-2222222222222222")
+    (dest / "_temporary" / "job_1").rmdir()
+
+
+def advance_to(dest: Path, phase: Phase) -> None:
+    """Change the state of `job_1`, as a process does that dies at once."""
+    store, job = LocalStore(StoreSpec("file")), new_job_attempt(str(dest), "job_1", 0)
+    seen = read_state(store, job)
+    assert seen is not None
+    advance(store, job, seen, phase)
+
+
 def four_jobs(dest: Path, write_job, make_old) -> None:
     """One that nobody has decided, one whose commit has begun, one dead, one without a manifest."""
     write_job({0: {"a": "x"}, 1: {"b": "yy", "c": "zzz"}}, job_id="job_1")
@@ -82,6 +130,7 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "commit": (two_tasks, ["commit", "DEST", "--expect-tasks", "2"]),
     "commit_json": (two_tasks, ["commit", "DEST", "--assume-complete", "--output", "json"]),
     "commit_again": (committed, ["commit", "DEST"]),
+    "commit_gone": (committed, ["commit", "DEST", "--job-id", "job_7"]),
     "commit_undecided": (two_tasks, ["commit", "DEST"]),
     "commit_dry": (two_tasks, ["commit", "DEST", "--dry-run"]),
     "commit_dry_rate": (
@@ -98,13 +147,16 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "status_exact": (four_jobs, ["status", "DEST", "--exact"]),
     "status_json": (four_jobs, ["status", "DEST", "--output", "json"]),
     "status_committed": (kept, ["status", "DEST"]),
+    "status_sealed": (sealed, ["status", "DEST"]),
+    "status_undoing": (undoing, ["status", "DEST"]),
+    "status_aborting": (aborting, ["status", "DEST"]),
     "status_nothing": (nothing, ["status", "DEST"]),
     "show_success": (committed, ["show", "DEST"]),
     "show_manifest": (
         two_tasks,
         ["show", "DEST/_temporary/job_1/00/manifests/task_1_m_000000-manifest.json"],
     ),
-    "show_record": (recorded, ["show", "DEST/_temporary/job_1/00/_COMMIT.json"]),
+    "show_record": (recorded, ["show", "DEST/RECORD"]),
     "show_hadoops_success": (hadoops_success, ["show", "DEST"]),
     "show_hadoops_failure": (nothing, ["show", "HADOOP/reports/summary-job_202401011200_0009.json"]),
     "show_hadoops_manifest": (
@@ -125,9 +177,16 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "abort_dry": (two_tasks, ["abort", "DEST", "--dry-run"]),
     "abort_dry_json": (two_tasks, ["abort", "DEST", "--dry-run", "--output", "json"]),
     "abort_recorded": (recorded, ["abort", "DEST", "--dry-run"]),
+    "abort_undo": (half_moved, ["abort", "DEST", "--undo"]),
+    "abort_undo_json": (half_moved, ["abort", "DEST", "--undo", "--output", "json"]),
+    "abort_undo_dry": (half_moved, ["abort", "DEST", "--undo", "--dry-run"]),
+    "abort_undo_sealed": (sealed, ["abort", "DEST", "--undo"]),
+    "abort_undoing": (undoing, ["abort", "DEST"]),
+    "abort_undo_again": (undoing, ["abort", "DEST", "--undo", "--dry-run"]),
     "vacuum": (four_jobs, ["vacuum", "DEST"]),
     "vacuum_dry": (four_jobs, ["vacuum", "DEST", "--dry-run", "--older-than", "10d"]),
     "vacuum_json": (four_jobs, ["vacuum", "DEST", "--output", "json"]),
+    "vacuum_gone": (half_cleaned, ["vacuum", "DEST"]),
     "doctor_refused": (nothing, ["doctor", "s3a://bucket/table"]),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (
@@ -150,6 +209,11 @@ REPLACED = [
     (r'"requests": \d+,\n  "throttled"', '"requests": 0,\n  "throttled"'),
     (r"( on )\S+, 20[\d:.TZ-]+(\[Etc/UTC\])?", r"\1HOST, TIME"),
     (r"nonce: \S+", "nonce: NONCE"),
+    (r"stamp: \S+", "stamp: STAMP"),
+    (r"state/[0-9a-f]{16}\.json", "state/NONCE.json"),
+    (r"begun .+ ago by process \d+ on \S+,", "begun 0 s ago by process 1 on HOST,"),
+    (r'"committer": "process \d+ on \S+"', '"committer": "process 1 on HOST"'),
+    (r'"begun_seconds": [\d.e-]+', '"begun_seconds": 0.0'),
     (r"begun 20[\d:-]+ [\d:]+ UTC", "begun TIME UTC"),
 ]
 
@@ -186,6 +250,7 @@ def dest() -> Iterator[Path]:
 def test_a_command_prints_what_its_golden_file_says(name: str, dest: Path, write_job, make_old):
     prepare, arguments = CASES[name]
     prepare(dest, write_job, make_old)
+    arguments = [one.replace("RECORD", record_of(dest)) if "RECORD" in one else one for one in arguments]
     arguments = [
         one.replace("DEST", str(dest)).replace("HADOOP", str(HADOOP))
         if "/" in one or one == "DEST"
@@ -198,6 +263,13 @@ def test_a_command_prints_what_its_golden_file_says(name: str, dest: Path, write
         GOLDEN.mkdir(exist_ok=True)
         golden.write_text(found)
     assert found == golden.read_text()
+
+
+def record_of(dest: Path) -> str:
+    """The commit record of `job_1` as a path below its destination."""
+    state = read_state(LocalStore(StoreSpec("file")), new_job_attempt(str(dest), "job_1", 0))
+    assert state is not None
+    return f"_temporary/job_1/00/state/{state.state.record}.json"
 
 
 def test_every_golden_file_is_of_a_command():

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,39 +16,24 @@ from click.testing import CliRunner, Result
 import ray_committer
 from ray_committer.cli.main import main
 from ray_committer.errors import IncompleteJobError
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION as VERSION
+from ray_committer.stages.job_state import read_state
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from tests.jar_requests import request, tasks_of
 
 
 def run(*arguments: str, text: str = "") -> Result:
     return CliRunner().invoke(main, ["spark-job", *arguments], input=text)
 
 
-def request(dest: Path, **more: Any) -> str:
-    fields: dict[str, Any] = {
-        "version": 4,
-        "jobId": "job_1",
-        "jobAttempt": 0,
-        "dest": dest.as_uri(),
-        "commit": "ray",
-        "dynamicPartitionOverwrite": False,
-    }
-    return json.dumps(fields | more)
-
-
-def tasks_of(dest: Path) -> list[dict[str, Any]]:
-    return [
-        {
-            "manifest": path.name,
-            "size": path.stat().st_size,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "taskAttemptId": f"attempt_1_m_{number:06d}_0",
-        }
-        for number, path in enumerate(sorted((dest / "_temporary/job_1/00/manifests").iterdir()))
-    ]
-
-
 def test_a_job_is_set_up_and_committed(dest: Path, tree):
     inline = base64.b64encode(gzip.compress(request(dest).encode())).decode()
-    assert run("setup", "--inline", inline).stdout == "{}\n"
+    answer = json.loads(run("setup", "--inline", inline).stdout)
+    seen = read_state(LocalStore(StoreSpec("file")), new_job_attempt(str(dest), "job_1", 0))
+    assert seen is not None
+    assert answer == {"stamp": seen.state.stamp}
     with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
         Path(attempt.path("p=1/a")).write_text("x")
     commit = request(dest, tasks=tasks_of(dest), conf={"spark.ray_committer.threads": "2"})
@@ -103,6 +86,10 @@ def test_of_partitions_with_odd_names_those_are_replaced_that_the_driver_names(d
     assert tree() == {"p=a%3Ab/new": "new", "p=a:b/old": "old"}
 
 
+def with_setting(name: str, value: str) -> str:
+    return json.dumps({"version": VERSION, "conf": {f"spark.ray_committer.{name}": value}})
+
+
 @pytest.mark.parametrize("whole", [True, False], ids=["of the table", "of partitions"])
 def test_an_overwrite_whose_driver_died_is_not_committed_as_an_append(dest: Path, tree, whole: bool):
     dest.mkdir()
@@ -121,14 +108,10 @@ def test_an_overwrite_whose_driver_died_is_not_committed_as_an_append(dest: Path
     [
         ("", "the request is not one of a Spark driver", 1),
         ("{}", "missing required field `version`", 1),
-        ('{"version": 1}', "the driver's jar speaks version 1, this ray-committer 4", 1),
-        ('{"version": 4, "conf": {"spark.ray_committer.threads": "x"}}', "must be a whole number", 2),
-        (
-            '{"version": 4, "conf": {"spark.ray_committer.executor": "x"}}',
-            "executor=x: is not one of",
-            2,
-        ),
-        ('{"version": 4, "conf": {"spark.ray_committer.thread": "2"}}', "thread: is no option", 2),
+        ('{"version": 1}', f"the driver's jar speaks version 1, this ray-committer {VERSION}", 1),
+        (with_setting("threads", "x"), "must be a whole number", 2),
+        (with_setting("executor", "x"), "executor=x: is not one of", 2),
+        (with_setting("thread", "2"), "thread: is no option", 2),
     ],
 )
 def test_what_is_wrong_with_a_request_is_answered(text: str, error: str, code: int):

@@ -2,7 +2,7 @@
 
 Complete: every file of the job is there with its content. Exclusive: nothing else is. Nothing is left
 in ``_temporary``. Where a URL leads to the store, the second run knows only that, as a person at night
-does.
+does. Or give the job up instead: then nothing of it is visible, and all old data is.
 """
 
 from __future__ import annotations
@@ -17,10 +17,40 @@ import pytest
 
 import ray_committer
 from ray_committer import Outcome
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.gone_jobs import sweep_all_gone
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, crash_at, run_commit
-from tests.doubles import NAMES, NEW, SCENARIOS, Double, Scenario, check_unfinished, doubles
+from ray_committer.testing import (
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    crash_at,
+    run_abort,
+    run_commit,
+    visible_files,
+)
+from ray_committer.testing.harness import (
+    all_files,
+    commit_attempt,
+    run_undo,
+    set_up_attempt,
+    write_attempt,
+)
+from tests.doubles import (
+    NAMES,
+    NEW,
+    SCENARIOS,
+    TASKS,
+    Double,
+    Scenario,
+    check_unfinished,
+    doubles,
+    phase_of,
+)
 
 
 @pytest.fixture(params=SCENARIOS, ids=lambda scenario: scenario.name)
@@ -50,7 +80,7 @@ def crashes(total: int) -> Iterator[tuple[str, int]]:
 
 def finish(double: Double, store: StoreOperations, scenario: Scenario) -> None:
     """Run the same command; once the job is decided nobody has to vouch for its tasks again."""
-    decided = any(map(store.get_status, (double.job.success, double.job.commit_record)))
+    decided = store.get_status(double.job.success) is not None or is_decided(store, double.job)
     options = replace(scenario.options, assume_complete=not decided)
     if double.is_local:
         report = ray_committer.commit_job(double.job.destination, executor="inline", options=options)
@@ -73,6 +103,100 @@ def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
         finish(double, store, scenario)
 
 
+def is_decided(store: StoreOperations, job: JobAttempt) -> bool:
+    return phase_of(store, job) not in (None, Phase.OPEN, Phase.DECLARED)
+
+
+def tells_files_apart(double: Double) -> bool:
+    """Whether a file that was moved is known again by more than its size."""
+    return not double.name.startswith(("memory size only", "memory file id"))
+
+
+def give_up(double: Double, store: StoreOperations, scenario: Scenario) -> Phase | None:
+    """Undo the commit, or say why not; returns how far it was."""
+    phase = phase_of(store, double.job)
+    try:
+        run_undo(store, double.job)
+    except CommitRecordExistsError:
+        assert phase in (Phase.SEALED, Phase.COMMITTED)
+        check_unfinished(store, double.job, scenario)
+        finish(double, store, scenario)
+    except CommitStateUnknownError:  # nothing but a size tells whose a file is
+        assert not tells_files_apart(double)
+        assert phase in (Phase.RECORDED, Phase.UNDOING)
+    else:
+        if phase is None:  # it was committed, and no more than deleted in part
+            finish(double, store, scenario)
+        else:
+            check_given_up(double, store, scenario)
+    return phase
+
+
+def check_given_up(double: Double, store: StoreOperations, scenario: Scenario) -> None:
+    assert visible_files(store, double.job.destination) == scenario.old
+    assert store.get_status(double.job.success) is None
+    assert store.get_status(double.job.temporary) is None
+
+
+def test_a_commit_crashed_at_any_store_call_can_be_given_up_until_old_files_may_be_gone(
+    double: Double, scenario: Scenario
+):
+    seen: set[Phase | None] = set()
+    for when, number in crashes(count_calls(double, scenario)):
+        store = double.fresh()
+        with pytest.raises(SimulatedCrash):
+            run_commit(WrappedStore(store, **{when: crash_at(number)}), double.job, scenario.options)
+        seen.add(give_up(double, store, scenario))
+    sealed = {Phase.SEALED} if scenario.name == "overwrite" else set()
+    assert seen == {Phase.OPEN, Phase.DECLARED, Phase.RECORDED, Phase.COMMITTED, None} | sealed
+
+
+def test_an_undo_crashed_at_any_store_call_is_finished_by_running_it_again(
+    double: Double, scenario: Scenario
+):
+    """The crashed commit had moved every file but one."""
+    if not tells_files_apart(double):
+        pytest.skip("where nothing but a size tells files apart, no moved file is taken back")
+    moves = 0
+
+    def crash(call: StoreCall) -> None:
+        nonlocal moves
+        moves += call.operation == "rename" and "/tasks/" in call.paths[0]
+        if moves == 3:
+            raise SimulatedCrash(call)
+
+    def begun() -> StoreOperations:
+        nonlocal moves
+        moves, store = 0, double.fresh()
+        with pytest.raises(SimulatedCrash):
+            run_commit(WrappedStore(store, after=crash), double.job, scenario.options)
+        assert phase_of(store, double.job) is Phase.RECORDED
+        assert visible_files(store, double.job.destination) != scenario.old
+        return store
+
+    calls: list[StoreCall] = []
+    run_undo(WrappedStore(begun(), before=calls.append), double.job)
+    for when, number in crashes(len(calls)):
+        store = begun()
+        with pytest.raises(SimulatedCrash):
+            run_undo(WrappedStore(store, **{when: crash_at(number)}), double.job)
+        run_undo(store, double.job)
+        check_given_up(double, store, scenario)
+
+
+def test_an_abort_crashed_at_any_store_call_is_finished_by_running_it_again(
+    double: Double, scenario: Scenario
+):
+    calls: list[StoreCall] = []
+    run_abort(WrappedStore(double.fresh(), before=calls.append), double.job)
+    for when, number in crashes(len(calls)):
+        store = double.fresh()
+        with pytest.raises(SimulatedCrash):
+            run_abort(WrappedStore(store, **{when: crash_at(number)}), double.job)
+        run_abort(store, double.job)
+        check_given_up(double, store, scenario)
+
+
 def test_a_commit_crashed_twice_is_finished_by_the_third_run(double: Double, scenario: Scenario):
     total = count_calls(double, scenario)
     for number in range(3, total, 3):
@@ -80,8 +204,15 @@ def test_a_commit_crashed_twice_is_finished_by_the_third_run(double: Double, sce
         for again in (number, 7):
             crashing = WrappedStore(store, after=crash_at(again))
             with contextlib.suppress(SimulatedCrash):  # the second may have too few calls left
-                run_commit(crashing, double.job, scenario.options, nonce=f"nonce-{again}")
+                run_commit(crashing, double.job, scenario.options)
         finish(double, store, scenario)
+
+
+def sidecars(double: Double) -> int:
+    """How many manifests get one: those whose files' versions must be kept, or that cannot be frozen."""
+    if "flat" in double.name:
+        return len(TASKS)
+    return sum(bool(files) for files in TASKS.values()) if "generation" in double.name else 0
 
 
 def test_a_torn_write_is_never_taken_for_the_whole(double: Double, scenario: Scenario):
@@ -91,7 +222,7 @@ def test_a_torn_write_is_never_taken_for_the_whole(double: Double, scenario: Sce
         before=lambda call: writes.append(call) if call.operation == "write" else None,
     )
     run_commit(counting, double.job, scenario.options)
-    assert len(writes) == (4 if "generation" in double.name else 2)
+    assert len(writes) == 3 + sidecars(double)  # the declaration, the record, _SUCCESS
     for torn in writes:
 
         def tear(call: StoreCall, data: bytes, torn: StoreCall = torn) -> bytes:
@@ -123,4 +254,34 @@ def test_a_crash_between_link_and_unlink_is_finished(tmp_path: Path, scenario: S
         except SimulatedCrash:
             crashed += 1
         finish(double, store, scenario)
-    assert crashed >= len(NEW)  # an overwritten name is not linked but replaced
+    assert crashed == len(NEW.keys() - scenario.old)  # an overwritten name is not linked but replaced
+
+
+@pytest.mark.parametrize("real_directories", [True, False])
+def test_a_job_without_state_as_hadoops_own_committer_sets_up_is_finished_or_aborted(
+    real_directories: bool,
+):
+    """The first that works on it gives it a state; its tasks know no stamp."""
+    prepared = MemoryStore(real_directories=real_directories, listing_is_cheap=real_directories)
+    job = new_job_attempt("/bucket/table", "job_1", 0)
+    prepared.mkdirs(job.manifests)
+    for task, files in TASKS.items():
+        attempt = set_up_attempt(prepared, job, task, 0)
+        write_attempt(prepared, job, attempt, files)
+        commit_attempt(prepared, job, task, attempt)
+    assert phase_of(prepared, job) is None
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(prepared.copy(), before=calls.append), job)
+    for when, number in crashes(len(calls)):
+        store = prepared.copy()
+        with pytest.raises(SimulatedCrash):
+            run_commit(WrappedStore(store, **{when: crash_at(number)}), job)
+        if phase_of(store, job) in (Phase.OPEN, Phase.DECLARED):
+            aborted = store.copy()
+            assert run_abort(aborted, job) is True
+            sweep_all_gone(aborted, job)  # of a state that never came into its place
+            assert all_files(aborted, "/bucket") == {}
+        run_commit(store, job)
+        assert visible_files(store, job.destination) == NEW
+        sweep_all_gone(store, job)
+        assert all_files(store, job.temporary) == {}

@@ -54,7 +54,7 @@ class Run:
         job = self.double.job
         seed = 10 * self.seed + run
         executor = chaos_executor(store, job, seed) if self.executor == "chaos" else None
-        return run_commit(store, job, self.options, executor=executor, nonce=f"n{run}").outcome
+        return run_commit(store, job, self.options, executor=executor).outcome
 
     def __str__(self) -> str:
         return (
@@ -115,8 +115,16 @@ def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(
         check(Run(seed, double.fresh(), double, scenario, executor, schedule, options))
 
 
-@pytest.mark.parametrize("name", ["memory etag directories", "memory size only flat"])
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "scenario"),
+    [
+        pytest.param(name, scenario, id=f"{scenario.name}-{name}", marks=marks)
+        for name, kept in (("memory etag directories", "overwrite"), ("memory size only flat", "append"))
+        for scenario in SCENARIOS
+        for marks in [() if scenario.name == kept else pytest.mark.wide]
+    ],
+)
 def test_a_commit_under_any_one_fault_at_any_call_is_finished_by_running_it_again(
     tmp_path: Path, name: str, scenario: Scenario
 ):

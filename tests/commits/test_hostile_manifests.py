@@ -18,8 +18,11 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import ManifestError, PathError, PreflightError, RayCommitterError
-from ray_committer.protocol.manifest import MANIFEST_TYPE
+from ray_committer.protocol.manifest import MANIFEST_TYPE, STAMP
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.job_state import require_state
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 
 MEGABYTE = 1 << 20
 VICTIM = "task_1_m_000001"
@@ -109,7 +112,7 @@ MISPLACED = [
     pytest.param(dest_uri("file:{}/"), "outside the destination", id="the destination with a slash"),
     pytest.param(dest_uri("file:{}-2/d"), "outside the destination", id="a neighbour of like name"),
     pytest.param(
-        dest_uri("file:{}/%5ftemporary/job_2/00/_COMMIT.json"), "the commit itself", id="record"
+        dest_uri("file:{}/%5ftemporary/job_2/00/state/nonce.json"), "the commit itself", id="record"
     ),
     pytest.param(dest_uri("file:{}/_temporary"), "the commit itself", id="all jobs"),
     pytest.param(dest_uri("file:{}/_SUCCESS"), "the commit itself", id="the marker"),
@@ -127,7 +130,7 @@ MISPLACED = [
     pytest.param(source_uri("file:/etc/hostname"), "not this job's", id="source outside"),
     pytest.param(source_uri("file:{}"), "not this job's", id="source is all task attempts"),
     pytest.param(source_uri("file:{}/%2e%2e"), "'..'", id="source is the job attempt"),
-    pytest.param(source_uri("file:{}/../_COMMIT.json"), "'..'", id="source is the record"),
+    pytest.param(source_uri("file:{}/../state/nonce.json"), "'..'", id="source is the record"),
     pytest.param(source_of("job_2", "00"), "not this job's", id="source of another job"),
     pytest.param(source_of("job_1", "01"), "not this job's", id="source of another job attempt"),
     pytest.param(field(directories=[{"d": "file:/etc/d"}]), "no directory that", id="directory outside"),
@@ -231,9 +234,10 @@ def large_manifest(job: JobAttempt, path: Path, size: int) -> int:
     """Write a manifest of about `size` bytes whose very last entry leads out; returns its entries."""
     source = f"file:{job.tasks}/attempt_1_m_000001_0/event_date=2026-11-22/country=DE/part-"
     dest = f"file:{job.destination}/event_date=2026-11-22/country=DE/part-"
+    stamp = require_state(LocalStore(StoreSpec("file")), job).state.stamp
     count = 0
     with path.open("w") as file:
-        file.write('{"jobId": "job_1", "files": [')
+        file.write(f'{{"jobId": "job_1", "extraData": {{"{STAMP}": "{stamp}"}}, "files": [')
         while file.tell() < size:
             numbers = range(count, count := count + 10_000)
             file.write("".join(f'{{"s":"{source}{n}","d":"{dest}{n}","z":{n}}},' for n in numbers))

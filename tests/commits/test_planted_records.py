@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,10 @@ from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.events import Event, StageStarted
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.record import CommitRecord, ReplacedFile, decode_record, encode_record
+from ray_committer.protocol.record import ReplacedFile, encode
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from tests import doubles
 from tests.conftest import visible_files
 
 
@@ -32,9 +36,8 @@ def archive(tmp_path: Path) -> Path:
 
 
 def plant(job: JobAttempt, **changes: object) -> None:
-    path = Path(job.commit_record)
-    record: CommitRecord = decode_record(path.read_bytes(), str(path))
-    path.write_bytes(encode_record(msgspec.structs.replace(record, **changes)))
+    record = doubles.recorded(LocalStore(StoreSpec("file")), job)
+    Path(job.content(record.nonce)).write_bytes(encode(msgspec.structs.replace(record, **changes)))
 
 
 def old(path: Path | str) -> ReplacedFile:
@@ -107,13 +110,26 @@ def test_a_record_that_appears_while_a_commit_begins_is_not_believed_either(
     assert visible_files(dest) == {}
 
 
-@pytest.mark.parametrize("action", [ray_committer.commit_job, ray_committer.abort_job])
-@pytest.mark.parametrize("change", [{"job_id": "job_2"}, {"job_attempt": 1}])
+UNDO = partial(ray_committer.abort_job, undo=True)
+
+
+@pytest.mark.parametrize("action", [ray_committer.commit_job, UNDO])
+@pytest.mark.parametrize("change", [{"job_id": "job_2"}, {"job_attempt": 1}, {"nonce": "another"}])
 def test_the_record_of_another_job_is_not_this_ones(
     recorded: JobAttempt, dest: Path, action, change: dict[str, object]
 ):
-    plant(recorded, aborted=True, **change)
+    plant(recorded, **change)
     with pytest.raises(CommitStateUnknownError, match="is the record of attempt"):
         action(str(dest), "job_1")
     assert visible_files(dest) == {}
-    assert len(list(Path(recorded.manifests).iterdir())) == 1
+    assert len(list(Path(recorded.frozen).iterdir())) == 1
+
+
+def test_an_undo_takes_nothing_from_places_that_the_caller_does_not_allow(
+    recorded: JobAttempt, dest: Path, archive: Path
+):
+    plant(recorded, allowed_roots=[str(archive)])
+    with pytest.raises(CommitStateUnknownError, match=f"--allowed-root {archive}"):
+        UNDO(str(dest), "job_1")
+    assert (archive / "kept").read_text() == "of others"
+    assert ray_committer.list_jobs(str(dest))[0].state == "recorded"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from random import Random
 
@@ -9,9 +10,11 @@ import pytest
 
 from ray_committer.commit_report import Outcome
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import is_inside, join, new_job_attempt
+from ray_committer.protocol.paths import is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stores.base import FileStatus
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -23,8 +26,9 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import put_file
-from ray_committer.testing.memory_store import _File
+from ray_committer.testing.harness import put_file, run_undo
+from ray_committer.testing.memory_store import _File, _moved
+from tests.doubles import phase_of
 
 JOB = new_job_attempt("/disk/table", "job_1", 0)
 TASKS = {0: {"p=1/a": b"a", "p=2/q=1/b": b"bb"}, 1: {"p=1/c": b"ccc", "top": b"", "p=3/same": b"new!"}}
@@ -36,66 +40,115 @@ CASES = {
     "overwrite": (OVERWRITTEN, CommitOptions(durable=True, mode=ConflictMode.OVERWRITE), NEW),
 }
 SEEDS = 8
+_NUMBERS = itertools.count(1)
 cases = pytest.mark.parametrize(("old", "options", "visible"), CASES.values(), ids=CASES)
+
+
+Names = dict[str, _File | int]
+"""The files in a directory, and its directories by number."""
 
 
 class Disk(MemoryStore):
     """A file system whose disk surely holds what was synced: the names in a directory, a file's content.
 
     Of what was not, each directory and each file is as it was when synced or as it is now, as chance has
-    it. A deleted file may come back, and a renamed one be at both ends, but never at neither.
+    it. A deleted file may come back, and a renamed one be at both ends, but never at neither. A rename
+    within one directory is one change of it, and a directory keeps its content whatever it is called.
     """
 
     def __init__(self) -> None:
         super().__init__(identity=Identity.FILE_ID)
-        self.capabilities = replace(self.capabilities, needs_sync=True)
-        self._names: dict[str, dict[str, _File | None]] = {}
+        self.capabilities = replace(self.capabilities, needs_sync=True, renames_are_local=True)
+        self._numbers: dict[str, int] = {}
+        self._names: dict[int, Names] = {}
         self._contents: dict[int, bytes] = {}
 
     def sync(self, path: str) -> None:
         if path in self._files:
             self._contents[self._files[path].number] = self._files[path].data
             return
-        self._names[path] = self._names_now(path)
+        self._names[self._number(path)] = self._names_now(path)
+
+    def _status(self, path: str) -> FileStatus:
+        status, file = super()._status(path), self._files.get(path)
+        return replace(status, modified_milliseconds=file.modified_milliseconds) if file else status
+
+    def move_directory(self, source: str, dest: str) -> None:
+        super().move_directory(source, dest)
+        self._numbers.pop(dest, None)
+        self._numbers = {_moved(path, source, dest): number for path, number in self._numbers.items()}
+
+    def delete_directory(self, path: str) -> bool:
+        was_there = super().delete_directory(path)
+        self._forget_deleted()
+        return was_there
+
+    def remove_empty_directory(self, path: str) -> bool:
+        was_removed = super().remove_empty_directory(path)
+        self._forget_deleted()
+        return was_removed
 
     def copy(self) -> Disk:
-        return self._with(dict(self._files), set(self._directories))
+        return self._with(dict(self._files), set(self._directories), self._numbers)
 
     def after_power_cut(self, random: Random | None = None) -> Disk:
         """What is there when the power is back; without `random` nothing but what was synced."""
         files: dict[str, _File] = {}
-        directories, level = {"/"}, ["/"]
+        numbers = {"/": self._number("/")}
+        level = ["/"]
         while level:
             directory = level.pop()
             is_new = random is not None and random.random() < 0.5
-            names = self._names.get(directory, {})
+            names = self._names.get(numbers[directory], {})
             if is_new:
-                names = self._names_now(directory) | self._renamed(names)
-            for path, file in names.items():
-                if file is None:
-                    directories.add(path)
+                names = self._renamed(numbers[directory], names) | self._now(numbers[directory])
+            for name, found in names.items():
+                path = join(directory, name)
+                if isinstance(found, int):
+                    numbers[path] = found
                     level.append(path)
                 else:
-                    files[path] = replace(file, data=self._content(file, random))
-        return self._with(files, directories)
+                    files[path] = replace(found, data=self._content(found, random))
+        return self._with(files, set(numbers), numbers)
 
-    def _names_now(self, directory: str) -> dict[str, _File | None]:
+    def _number(self, path: str) -> int:
+        return self._numbers.setdefault(path, next(_NUMBERS))
+
+    def _forget_deleted(self) -> None:
+        self._numbers = {path: one for path, one in self._numbers.items() if path in self._directories}
+
+    def _path(self, number: int) -> str | None:
+        return next((path for path, one in self._numbers.items() if one == number), None)
+
+    def _now(self, number: int) -> Names:
+        """The names in a directory now, whatever it is called; none if it was deleted."""
+        path = self._path(number)
+        return {} if path is None else self._names_now(path)
+
+    def _names_now(self, directory: str) -> Names:
         if directory not in self._directories:
             return {}
-        return {one.path: self._files.get(one.path) for one in self.list_status(directory)}
+        listed = self.list_status(directory)
+        return {one.name: self._files.get(one.path) or self._number(one.path) for one in listed}
 
-    def _renamed(self, names: dict[str, _File | None]) -> dict[str, _File | None]:
-        """Those of the synced names whose file has another name now."""
-        alive = {file.number for file in self._files.values()}
-        return {path: file for path, file in names.items() if file is not None and file.number in alive}
+    def _renamed(self, number: int, names: Names) -> Names:
+        """Those of the synced names whose file is in another directory now."""
+        own = self._path(number)
+        now = {file.number: parent(path) for path, file in self._files.items()}
+        return {
+            name: file
+            for name, file in names.items()
+            if isinstance(file, _File) and now.get(file.number, own) != own
+        }
 
     def _content(self, file: _File, random: Random | None) -> bytes:
         is_new = random is not None and random.random() < 0.5
         return file.data if is_new else self._contents.get(file.number, b"")
 
-    def _with(self, files: dict[str, _File], directories: set[str]) -> Disk:
+    def _with(self, files: dict[str, _File], directories: set[str], numbers: dict[str, int]) -> Disk:
         other = Disk()
         other._writes, other._files, other._directories = self._writes, files, directories
+        other._numbers = dict(numbers)
         other._names, other._contents = dict(self._names), dict(self._contents)
         return other
 
@@ -166,6 +219,10 @@ def check_power_cut(disk: Disk, old, options: CommitOptions, visible) -> bool:
     undecided = False
     for random in (None, *map(Random, range(SEEDS))):
         left = disk.after_power_cut(random)
+        if phase_of(left, JOB) is Phase.RECORDED:
+            given_up = left.copy()
+            run_undo(given_up, JOB)
+            assert visible_files(given_up, JOB.destination) == old
         if read_attempt_state(left, JOB).is_decided:
             assert run_commit(left, JOB, options).outcome is Outcome.COMMITTED
             check_finished(left, visible)
@@ -195,13 +252,13 @@ def test_a_power_cut_after_the_first_rename_finds_a_record(old, options, visible
 
 
 @pytest.mark.parametrize(
-    ("operation", "path"), [("mkdirs", "/disk/table/p=1"), ("write", f"{JOB.directory}/_SUCCESS.tmp")]
+    ("operation", "path"), [("mkdirs", "/disk/table/p=1"), ("write", f"{JOB.state}/success-")]
 )
 def test_a_recorded_job_stays_durable_whoever_finishes_it(operation: str, path: str):
     disk = prepared(OLD, CommitOptions())
 
     def crash(call: StoreCall) -> None:
-        if call.operation == operation and call.paths[-1] == path:
+        if call.operation == operation and call.paths[-1].startswith(path):
             raise SimulatedCrash(call)
 
     with pytest.raises(SimulatedCrash):
@@ -219,8 +276,58 @@ def test_a_durable_commit_syncs_each_directory_once_and_no_file(store, write_job
     synced = [call.paths[0] for call in calls if call.operation == "sync"]
     below = sorted(path for path in synced if path.startswith(join(job.destination, "p=")))
     assert below == [join(job.destination, f"p={n}") for n in range(5)]
-    order = [call.operation for call in calls if call.operation in ("sync", "rename")]
-    assert order[-2:] == ["sync", "sync"]  # _SUCCESS and its directory, last
+    moved = [call.operation for call in calls].index("move_directory", len(calls) // 2)
+    order = [call.operation for call in calls[:moved] if call.operation in ("sync", "rename", "replace")]
+    assert order[-3:] == ["replace", "sync", "sync"]  # _SUCCESS and its directory, last
+    assert synced[-2:] == [job.temporary, job.job_directory]  # before anything in it is deleted
+
+
+@cases
+def test_after_a_power_cut_at_any_request_of_an_undo_the_same_command_finishes(old, options, visible):
+    before = prepared(old, options)
+    crash_when_all_is_moved(before, options)
+    for cut in range(1, 200):
+        disk = before.copy()
+        try:
+            run_undo(WrappedStore(disk, after=crash_at(cut)), JOB)
+        except SimulatedCrash:
+            for random in (None, *map(Random, range(SEEDS))):
+                check_undo(disk.after_power_cut(random), old, options, visible)
+        else:
+            break
+    assert 20 < cut < 199
+
+
+@cases
+def test_after_a_durable_undo_a_power_cut_brings_no_file_back(old, options, visible):
+    disk = prepared(old, options)
+    crash_when_all_is_moved(disk, options)
+    run_undo(disk, JOB)
+    for random in (None, *map(Random, range(SEEDS))):
+        left = disk.after_power_cut(random)
+        assert visible_files(left, JOB.destination) == old
+
+
+def crash_when_all_is_moved(disk: Disk, options: CommitOptions) -> None:
+    """Commit, up to the change that would end or seal the job; the new files are on the disk."""
+
+    def crash(call: StoreCall) -> None:
+        if call.operation == "advance" and call.paths[1].startswith((Phase.SEALED, Phase.COMMITTED)):
+            raise SimulatedCrash(call)
+
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(disk, before=crash), JOB, options)
+
+
+def check_undo(left: Disk, old, options: CommitOptions, visible) -> None:
+    """Run it again; where the disk does not know that it was begun, the commit can be finished, too."""
+    if phase_of(left, JOB) is Phase.RECORDED:
+        committed = left.copy()
+        run_commit(committed, JOB, options)
+        check_finished(committed, visible)
+    run_undo(left, JOB)
+    assert visible_files(left, JOB.destination) == old
+    assert left.get_status(JOB.job_directory) is None
 
 
 def test_without_durable_nothing_is_synced(store, write_job):

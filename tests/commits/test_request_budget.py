@@ -1,4 +1,9 @@
-"""How many requests a commit without faults makes, as Hadoop's own tests count them."""
+"""How many requests a commit without faults makes, as Hadoop's own tests count them.
+
+At most one rename per file, one read per manifest, one new directory per leaf, a few deletions and a
+fixed number; where listings are cheap one per directory; two requests per job at work, and one per
+directory above the destination.
+"""
 
 from __future__ import annotations
 
@@ -8,54 +13,108 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.check_places import FILES_A_LISTING
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
-from ray_committer.testing import StoreCall, WrappedStore, run_commit
+from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
+from ray_committer.testing import write_job as memory_job
 
-FIXED = 12
+MOST_FIXED = 20
+"""Changes of state, the declaration, the record, the freeze, ``_SUCCESS``, listings of other jobs."""
 
 
-def count(store, job: JobAttempt, options: CommitOptions) -> Counter[str]:
+def calls_of(store, job: JobAttempt, options: CommitOptions) -> Counter[str]:
     calls: list[StoreCall] = []
     report = run_commit(WrappedStore(store, before=calls.append), job, options)
     assert report.moved == report.files
     return Counter(call.operation for call in calls)
 
 
-@pytest.mark.parametrize(
+def listed_sources(tasks: int, files: int, directories: int) -> int:
+    """How many directories of tasks are listed, to see whether their files are there."""
+    leaves = min(files, directories)
+    is_worth = leaves == 1 or files >= FILES_A_LISTING * leaves
+    return tasks * leaves if is_worth else 0
+
+
+def output(tasks: int, files: int, directories: int, name: str = "f") -> dict[int, dict[str, str]]:
+    return {
+        task: {f"p={n % directories}/{name}-{task}-{n}": "x" for n in range(files)}
+        for task in range(tasks)
+    }
+
+
+SHAPES = pytest.mark.parametrize(
     ("tasks", "files", "directories"), [(1, 1, 1), (5, 40, 4), (20, 20, 10), (40, 2, 2)]
 )
+
+
+@SHAPES
 def test_a_commit_without_faults_keeps_its_budget(
     store, write_job, tasks: int, files: int, directories: int
 ):
-    job = write_job(
-        {task: {f"p={n % directories}/f-{task}-{n}": "x" for n in range(files)} for task in range(tasks)}
-    )
-    found = count(store, job, CommitOptions(validate=False))
+    job = write_job(output(tasks, files, directories))
+    found = calls_of(store, job, CommitOptions(validate=False))
     leaves = min(files, directories)
-    attempts = tasks if tasks > FEW_ATTEMPTS else 0
-    assert found.total() == tasks * files + tasks + leaves + attempts + FIXED
+    deletes = 1 + (tasks if tasks > FEW_ATTEMPTS else 0)
+    listings = leaves + listed_sources(tasks, files, directories)
+    depth = job.destination.count("/")
+    by_size = tasks * files + tasks + leaves + deletes + listings
+    assert by_size < found.total() <= by_size + MOST_FIXED + depth
     assert found["get_status"] == 0  # no HEAD, of a file or of anything else
     assert found["read"] == tasks
     assert found["mkdirs"] == leaves
-    assert found["rename"] == tasks * files + 2  # the record, the commit point
+    assert found["rename"] == tasks * files  # nothing else is moved so
+    assert found["delete_directory"] == deletes
+
+
+@SHAPES
+def test_a_commit_on_an_object_store_keeps_its_budget(tasks: int, files: int, directories: int):
+    """No directory is listed to look at files there; each manifest is copied, and none is frozen."""
+    store = MemoryStore(identity=Identity.GENERATION, real_directories=False, listing_is_cheap=False)
+    job = new_job_attempt("/bucket/table", "job_1", 0)
+    written = output(tasks, files, directories)
+    memory_job(store, job, {task: dict.fromkeys(one, b"x") for task, one in written.items()})
+    found = calls_of(store, job, CommitOptions())
+    deletes = found["delete_directory"] + found["delete_file"] + found["delete_version"]
+    looks = tasks  # for the versions of its files
+    above = min(files, directories)  # for other jobs
+    by_size = tasks * files + tasks + tasks + deletes + looks + above
+    assert by_size < found.total() <= by_size + MOST_FIXED + job.destination.count("/")
+    assert deletes <= 8 + (tasks if tasks > FEW_ATTEMPTS else 0)
+    assert found["get_status"] == found["mkdirs"] == 0
+    assert found["read"] == tasks
+    assert found["write"] == tasks + 3  # declaration, record, _SUCCESS
+    assert found["rename"] == tasks * files
+
+
+def test_a_job_at_work_beside_it_costs_two_requests(store, write_job):
+    alone = calls_of(store, write_job(output(2, 2, 2)), CommitOptions(validate=False))
+    for number in range(4):
+        write_job({0: {"q=1/other": "x"}}, job_id=f"other_{number}")
+    job = write_job(output(2, 2, 2, "g"), job_id="job_2")
+    beside = calls_of(store, job, CommitOptions(validate=False))
+    assert 0 < beside.total() - alone.total() <= 2 * 4
 
 
 def test_validation_costs_one_listing_a_directory_and_no_request_a_file(store, write_job):
     job = write_job({task: {f"p={n}/f-{task}": "x" for n in range(7)} for task in range(3)})
-    without = count(store, job, CommitOptions(validate=False))
+    without = calls_of(store, job, CommitOptions(validate=False))
     job = write_job(
         {task: {f"p={n}/g-{task}": "x" for n in range(7)} for task in range(3)}, job_id="job_2"
     )
-    found = count(store, job, CommitOptions(validate=True))
+    found = calls_of(store, job, CommitOptions(validate=True))
     assert found - without == Counter(list_status=7)
 
 
 def test_a_job_that_must_be_looked_for_costs_two_listings_more(monkeypatch, store, write_job, dest):
-    write_job({0: {"a": "x"}})
+    without = CommitOptions(validate=False)
+    named = calls_of(store, write_job({0: {"p=1/a": "x"}}), without)
+    write_job({0: {"p=1/b": "x"}}, job_id="job_2")
     calls: list[StoreCall] = []
     monkeypatch.setattr(
         ray_committer.open_job, "open_store", lambda spec: WrappedStore(store, before=calls.append)
     )
-    ray_committer.commit_job(str(dest), executor="inline", options=CommitOptions(validate=False))
-    assert len(calls) == 1 + 1 + 0 + FIXED + 2
+    ray_committer.commit_job(str(dest), executor="inline", options=without)
+    found = Counter(call.operation for call in calls)
+    assert found - named == Counter(list_status=2)

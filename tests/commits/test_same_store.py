@@ -10,8 +10,9 @@ from ray_committer.errors import CommitStateUnknownError
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import Phase
 from ray_committer.ratelimit import RateLimit
-from ray_committer.stages.commit_job import _prove_same_store
+from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
@@ -23,24 +24,24 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from tests.doubles import phase_of, recorded
 
 JOB = new_job_attempt("/bucket/table", "job_1", 0)
-NONCE = "nonce-of-the-test"
 
 
-def recorded(identity: Identity = Identity.ETAG, nonce: str = NONCE) -> MemoryStore:
-    """A remote store with a job whose commit has written its record, and no more."""
+def begun(identity: Identity = Identity.ETAG) -> tuple[MemoryStore, str]:
+    """A remote store with a job whose commit is recorded, and no more; and the record's nonce."""
     store = MemoryStore(identity=identity, real_directories=identity is Identity.ETAG)
     store.mkdirs("/bucket")
     write_job(store, JOB, {0: {"p=1/a": b"x"}})
 
     def crash(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[1] == JOB.commit_record:
+        if call.operation == "advance" and call.paths[1].startswith(Phase.RECORDED):
             raise SimulatedCrash(call)
 
     with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, after=crash), JOB, CommitOptions(), nonce=nonce)
-    return store
+        run_commit(WrappedStore(store, after=crash), JOB, CommitOptions())
+    return store, recorded(store, JOB).nonce
 
 
 def worker(store: StoreOperations, job: JobAttempt = JOB, *, in_driver: bool = False) -> Worker:
@@ -51,32 +52,58 @@ def worker(store: StoreOperations, job: JobAttempt = JOB, *, in_driver: bool = F
 
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])
 def test_a_worker_that_reads_the_record_is_admitted(identity: Identity):
-    _prove_same_store(worker(recorded(identity)), NONCE)
+    store, nonce = begun(identity)
+    prove_same_store(worker(store), nonce)
 
 
-def test_so_is_one_that_comes_when_the_record_is_the_commit_point():
-    store = recorded()
-    store.rename(JOB.commit_record, JOB.commit_point)
-    _prove_same_store(worker(store), NONCE)
+def test_so_is_one_that_comes_when_the_job_is_committed():
+    store, nonce = begun()
+    run_commit(store, JOB, CommitOptions(cleanup=False))
+    assert phase_of(store, JOB) is Phase.COMMITTED
+    prove_same_store(worker(store), nonce)
+
+
+def test_so_is_one_that_comes_when_the_job_was_taken_away():
+    store, nonce = begun()
+
+    def crash(call: StoreCall) -> None:
+        if call.operation == "delete_directory":
+            raise SimulatedCrash(call)
+
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=crash), JOB)
+    assert not store.list_files(JOB.directory)
+    prove_same_store(worker(store), nonce)
+    with pytest.raises(CommitStateUnknownError, match="cannot be read on a worker's node"):
+        prove_same_store(worker(store), "the nonce of another record")
 
 
 def test_a_worker_with_another_store_is_refused():
     with pytest.raises(CommitStateUnknownError, match="cannot be read on a worker's node"):
-        _prove_same_store(worker(MemoryStore()), NONCE)
+        prove_same_store(worker(MemoryStore()), "nonce")
 
 
 def test_a_worker_with_the_same_job_on_another_store_is_refused():
+    (_, here), (there, _) = begun(), begun()
+    with pytest.raises(CommitStateUnknownError, match="cannot be read on a worker's node"):
+        prove_same_store(worker(there), here)
+
+
+def test_a_worker_that_finds_another_file_of_that_name_is_refused():
+    store, nonce = begun()
+    store.write(JOB.content(nonce), b"{}")
     with pytest.raises(CommitStateUnknownError, match="is another file on a worker's node"):
-        _prove_same_store(worker(recorded(nonce="of another commit")), NONCE)
+        prove_same_store(worker(store), nonce)
 
 
 def test_a_worker_without_the_right_to_read_is_refused():
     def forbid(call: StoreCall) -> None:
         raise PermissionError(errno.EACCES, "forbidden", call.paths[0])
 
+    store, nonce = begun()
     with pytest.raises(CommitStateUnknownError, match="with the same rights"):
-        _prove_same_store(worker(WrappedStore(recorded(), before=forbid)), NONCE)
+        prove_same_store(worker(WrappedStore(store, before=forbid)), nonce)
 
 
 def test_the_drivers_own_worker_need_not_prove_anything():
-    _prove_same_store(worker(MemoryStore(), in_driver=True), NONCE)
+    prove_same_store(worker(MemoryStore(), in_driver=True), "nonce")

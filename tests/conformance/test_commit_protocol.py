@@ -29,6 +29,7 @@ from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.job_state import read_state
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec
@@ -42,14 +43,22 @@ ATTEMPT = "attempt_1_m_000005_0"
 
 def start_task(store, job: JobAttempt, name: str = "unfinished") -> Path:
     """A task attempt that is still running, and its file."""
-    file = Path(setup_task(store, job, ATTEMPT), name)
+    directory, _ = setup_task(store, job, ATTEMPT)
+    file = Path(directory, name)
     file.parent.mkdir(exist_ok=True)
     file.write_text("x")
     return file
 
 
-def commit(store, job: JobAttempt) -> None:
-    commit_task(store, job, task_id="task_1_m_000005", task_attempt_id=ATTEMPT, attempts=1)
+def commit(store, job: JobAttempt, stamp: str) -> None:
+    """Commit the task attempt to the job with this stamp."""
+    commit_task(store, job, task_id="task_1_m_000005", task_attempt_id=ATTEMPT, stamp=stamp, attempts=1)
+
+
+def stamp_of(store, job: JobAttempt) -> str:
+    seen = read_state(store, job)
+    assert seen is not None
+    return seen.state.stamp
 
 
 def test_aborting_a_task_that_did_nothing_is_harmless_and_repeatable(store, write_job):
@@ -98,24 +107,38 @@ def test_aborting_a_task_and_then_the_job_leaves_nothing(store, write_job, dest:
 
 def test_a_task_that_runs_on_after_its_job_was_aborted_cannot_commit(store, write_job, dest: Path, tree):
     job = write_job({0: {"a": "x"}})
-    file = start_task(store, job)
+    file, stamp = start_task(store, job), stamp_of(store, job)
     assert ray_committer.abort_job(str(dest)) is True
     file.parent.mkdir(parents=True)
     file.write_text("written by one that does not know")
     with pytest.raises(TaskCommitError, match="was never set up or is over"):
-        commit(store, job)
+        commit(store, job, stamp)
     with pytest.raises(JobNotFoundError):
         ray_committer.commit_job(str(dest))
     assert tree() == {}
 
 
+def test_a_task_of_an_aborted_job_cannot_commit_to_another_one_of_its_id(store, write_job, dest, tree):
+    job = write_job({})
+    start_task(store, job)
+    stamp = stamp_of(store, job)
+    assert ray_committer.abort_job(str(dest)) is True
+    write_job({0: {"a": "x"}})
+    start_task(store, job)
+    with pytest.raises(TaskCommitError, match="is another job of that id"):
+        commit(store, job, stamp)
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"a": "x"}
+
+
 def test_a_task_commits_again_as_another_attempt_but_not_after_the_job(store, write_job, dest, tree):
     job = write_job({0: {"a": "x"}})
     start_task(store, job, "b")
-    commit(store, job)
+    stamp = stamp_of(store, job)
+    commit(store, job, stamp)
     ray_committer.commit_job(str(dest))
     with pytest.raises(TaskCommitError, match=f"{ATTEMPT}: is gone"):
-        commit(store, job)
+        commit(store, job, stamp)
     assert tree() == {"a": "x", "b": "x"}
 
 
@@ -130,8 +153,8 @@ def test_an_abort_that_the_store_refuses_is_finished_by_the_next_one(store, writ
     executor = InlineExecutor(lambda: Worker(broken, job, in_driver=True))
     context = JobContext(GuardedStore(broken, executor.permits), job, CommitOptions(), executor)
     with pytest.raises(CommitStateUnknownError, match=r"Simulated.*run the same command again"):
-        abort_job(context, nonce="n")
-    assert ray_committer.abort_job(str(dest), "job_1") is True
+        abort_job(context)
+    ray_committer.abort_job(str(dest), "job_1")
     assert not (dest / "_temporary").exists()
     assert tree() == {}
 

@@ -15,8 +15,10 @@ from ray_committer.errors import TaskCommitError
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.success import decode_success
+from ray_committer.stages.job_state import require_state
 from ray_committer.stages.save_task_manifest import save_task_manifest
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore
 
 TASK, ATTEMPT = "task_1_m_000000", "attempt_1_m_000000_0"
@@ -38,6 +40,7 @@ def save(store: StoreOperations, job: JobAttempt, *, files: int = 0, attempts: i
         TaskManifest(files=entries),
         task_id=TASK,
         task_attempt_id=ATTEMPT,
+        stamp=require_state(LocalStore(StoreSpec("file")), job).state.stamp,
         attempts=attempts,
         sleep=slept.append,
     )

@@ -13,20 +13,22 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError
-from ray_committer.protocol.manifest import DirEntry, FileEntry, TaskManifest, encode_manifest
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
+from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.stages.job_state import require_state
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
+from tests.doubles import recorded
 
 TASKS, FILES = 200, 10
 
 
 @pytest.fixture
-def large_job(write_job) -> JobAttempt:
+def large_job(store, write_job) -> JobAttempt:
     """200 manifests of 10 files each in 10 directories; the files themselves are not there."""
     job = write_job({})
+    stamp = require_state(store, job).state.stamp
     for task in range(TASKS):
         attempt = f"attempt_1_m_{task:06d}_0"
         root = job.task_attempt(attempt)
@@ -40,13 +42,10 @@ def large_job(write_job) -> JobAttempt:
                 for n in range(FILES)
             ],
             directories=[DirEntry(f"file:{job.destination}/p={n}", l=1) for n in range(FILES)],
+            extra_data={STAMP: stamp},
         )
         Path(job.manifest(f"task_1_m_{task:06d}")).write_bytes(encode_manifest(manifest))
     return job
-
-
-def record_of(job: JobAttempt) -> CommitRecord:
-    return decode_record(Path(job.commit_record).read_bytes(), job.commit_record)
 
 
 def test_two_hundred_manifests_are_counted_and_their_directories_merged(large_job, dest: Path):
@@ -56,14 +55,16 @@ def test_two_hundred_manifests_are_counted_and_their_directories_merged(large_jo
     assert plan.state == "running"
 
 
-def test_two_hundred_manifests_are_recorded_once_each_with_their_sizes_and_attempts(large_job, dest):
+def test_two_hundred_manifests_are_recorded_once_each_with_their_sizes_and_attempts(
+    store, large_job, dest
+):
     ray_committer.record_job(str(dest), executor="threads")
-    refs = record_of(large_job).manifests
+    refs = recorded(store, large_job).manifests
     assert [ref.task_attempt_id for ref in refs] == [f"attempt_1_m_{n:06d}_0" for n in range(TASKS)]
     assert {ref.files for ref in refs} == {FILES}
     assert {ref.bytes for ref in refs} == {4500}
     assert [ref.size for ref in refs] == [
-        Path(large_job.manifests, ref.name).stat().st_size for ref in refs
+        Path(large_job.frozen, ref.name).stat().st_size for ref in refs
     ]
 
 
@@ -106,10 +107,28 @@ def test_the_report_of_a_failed_rename_names_the_stage_and_counts_the_failure(
     assert 0 < len(tree()) < 100
 
 
-def test_a_missing_source_stops_the_commit_and_nothing_is_deleted(store, write_job, dest: Path, tree):
+def test_a_missing_source_is_found_before_anything_is_moved(store, write_job, dest: Path, tree):
     job = write_job({0: {"a": "x", "b": "y", "c": "z"}})
     source = next(Path(job.tasks).rglob("b"))
     kept = source.with_name("kept elsewhere")
+    source.rename(kept)
+    with pytest.raises(
+        ManifestError, match=r"names 1 files that are not what it says.*/b: is not there"
+    ):
+        ray_committer.commit_job(str(dest))
+    assert ray_committer.list_jobs(str(dest))[0].state == "running"
+    assert tree() == {}
+    kept.rename(source)
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"a": "x", "b": "y", "c": "z"}
+
+
+def test_a_missing_source_stops_the_commit_and_nothing_is_deleted(store, write_job, dest: Path, tree):
+    """It goes when the record stands."""
+    job = write_job({0: {"a": "x", "b": "y", "c": "z"}})
+    source = next(Path(job.tasks).rglob("b"))
+    kept = source.with_name("kept elsewhere")
+    ray_committer.record_job(str(dest))
     shutil.copy2(source, kept)
     source.unlink()
     with pytest.raises(CommitStateUnknownError, match=r"/b: is gone and .*/b is not there either"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,8 +44,11 @@ def _a_job_of_three_tasks(scratch: Path) -> None:
 
 
 def _a_recorded_job(scratch: Path) -> None:
-    write_job(scratch / "table")
-    ray_committer.record_job(str(scratch / "table"))
+    """Recorded by a driver that has ended."""
+    table = scratch / "table"
+    write_job(table)
+    code = f"import ray_committer; ray_committer.record_job({str(table)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def _a_committed_table(scratch: Path) -> None:

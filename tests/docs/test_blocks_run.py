@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -65,6 +66,17 @@ def test_it_runs_as_printed_and_its_job_is_committed(run: ways.Run, tmp_path: Pa
         assert "is committed" in printed[-1]
 
 
+def test_an_undo_as_printed_leaves_nothing_of_a_recorded_job(tmp_path: Path):
+    scratch = tmp_path / "shared"
+    scratch.mkdir()
+    PREPARATIONS["a recorded job"](scratch)
+    printed = run_block(ways.UNDO, scratch, path_with_command(tmp_path / "bin"))
+    assert "would be taken back" in printed
+    assert "the job was aborted" in printed
+    assert visible_files(scratch / "table") == {}
+    assert ray_committer.list_jobs(str(scratch / "table")) == []
+
+
 def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
     environment = path_with_command(tmp_path / "bin")
     (tmp_path / "shared").mkdir()
@@ -85,6 +97,16 @@ def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
         check=True,
     )
     assert "already committed" in result.stdout
+
+
+def test_the_schedules_are_tried_as_printed_and_leave_nothing(tmp_path: Path):
+    scratch = tmp_path / "shared"
+    scratch.mkdir()
+    printed = run_block(ways.SCHEDULES, scratch, path_with_command(tmp_path / "bin"))
+    counts = json.loads(printed.splitlines()[-1])
+    assert counts["ran"] > 10
+    assert counts["wrong"] == 0
+    assert [path for path in scratch.rglob("*") if path.is_file()] == []
 
 
 def test_the_contract_is_tried_as_printed(tmp_path: Path):

@@ -30,8 +30,14 @@ PLAIN = (
 )
 """Python or bash, without Ray and Spark."""
 
+UNDO = "docs/command_line.md: Undo"
+"""Bash, without Ray and Spark, after which nothing of a recorded job is left."""
+
 CONTRACT = "docs/stores/README.md: Your own store"
 """Run by pytest, with a store of memory."""
+
+SCHEDULES = "docs/stores/README.md: Your own store 2"
+"""Bash, which leaves nothing."""
 
 RAY = (
     "README.md: Without Spark, from any Python tasks 2",
@@ -109,7 +115,9 @@ def all_names() -> list[str]:
     plain = [name for run in PLAIN for name in run.blocks]
     return [
         *plain,
+        UNDO,
         CONTRACT,
+        SCHEDULES,
         *RAY,
         *SPARK,
         LOGGING,

@@ -11,6 +11,10 @@ import pytest
 import ray_committer
 from ray_committer import DocumentKind
 from ray_committer.errors import JobNotFoundError, ManifestError
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.job_state import read_state
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 
 HADOOP = Path(__file__).parents[1] / "data" / "hadoop"
 
@@ -40,18 +44,26 @@ def test_ours_are_read(write_job, dest: Path):
     job = write_job({0: {"a": "x"}})
     assert ray_committer.read_document(job.manifest("task_1_m_000000")).kind is DocumentKind.MANIFEST
     ray_committer.record_job(str(dest))
-    record = ray_committer.read_document(job.commit_record)
+    path = record_of(job)
+    record = ray_committer.read_document(path)
     assert record.kind is DocumentKind.RECORD
     assert record.record is not None
     assert record.record.files == 1
     options = ray_committer.CommitOptions(cleanup=False, summary_directory=str(dest / "_reports"))
     ray_committer.commit_job(str(dest), options=options)
-    assert ray_committer.read_document(job.commit_point).kind is DocumentKind.RECORD
+    assert ray_committer.read_document(path).kind is DocumentKind.RECORD
     for path in (dest, dest / "_SUCCESS", dest / "_reports" / "summary-job_1.json"):
         found = ray_committer.read_document(str(path))
         assert found.kind is DocumentKind.SUCCESS
         assert found.success is not None
         assert found.success.job_id == "job_1"
+
+
+def record_of(job: JobAttempt) -> str:
+    """Where the commit record of a job is."""
+    seen = read_state(LocalStore(StoreSpec("file")), job)
+    assert seen is not None
+    return job.content(seen.state.record or "")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n"])
@@ -62,7 +74,7 @@ def test_an_empty_success_is_that_of_a_classic_committer(dest: Path, content: by
     assert (found.kind, found.content()) == (DocumentKind.EMPTY_SUCCESS, None)
 
 
-@pytest.mark.parametrize("name", ["task_1-manifest.json", "_COMMIT.json", "_COMMITTED"])
+@pytest.mark.parametrize("name", ["task_1-manifest.json", "0123456789abcdef.json", "_COMMITTED"])
 def test_another_empty_file_is_none(tmp_path: Path, name: str):
     (tmp_path / name).touch()
     with pytest.raises(ManifestError, match=name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,11 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, open_job
 from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.job_state import advance, read_state
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
 
 
@@ -33,13 +40,13 @@ def tasks(number: int) -> dict[int, dict[str, str]]:
 
 
 @pytest.mark.parametrize("number", [1, 40])
-def test_a_job_costs_five_requests_however_many_tasks_it_has(
+def test_a_job_costs_few_requests_however_many_tasks_it_has(
     write_job, dest: Path, calls: list[str], number: int
 ):
     write_job(tasks(number))
     calls.clear()
     assert one(dest).manifests == number
-    assert sorted(calls) == ["get_status", *["list_status"] * 4, "read"]
+    assert sorted(calls) == ["get_status", *["list_status"] * 5, "read", "read_state"]
 
 
 def test_files_and_bytes_are_estimated_by_the_largest_manifest(write_job, dest: Path):
@@ -71,7 +78,7 @@ def test_a_record_knows_files_and_bytes_without_a_look_at_manifests(write_job, d
     calls.clear()
     found = one(dest)
     assert (found.state, found.files, found.is_estimate, found.left) == ("recorded", 820, False, None)
-    assert calls.count("read") == 1
+    assert calls.count("read") == 3  # the record, whose it is, and whether anybody else goes on with it
 
 
 def crash(monkeypatch, dest: Path, after_renames: int, **options) -> None:
@@ -116,7 +123,7 @@ def test_an_interrupted_abort_is_finished_by_an_abort(write_job, dest: Path, mon
     opened = open_job.open_store
 
     def stop(call: StoreCall) -> None:
-        if call.operation == "delete_directory":
+        if call.operation == "move_directory":
             raise SimulatedCrash(call)
 
     with monkeypatch.context() as patch:
@@ -138,8 +145,78 @@ def test_a_command_names_the_attempt_where_there_are_several_and_is_quoted(tmp_p
             pass
     ray_committer.record_job(str(dest), "job_1", options=options)
     first, second = ray_committer.list_jobs(str(dest))
-    assert first.command is None
+    assert first.state == "aborting"  # it gave way to the newer one
+    assert first.command == f"ray-committer abort '{dest}' --job-id job_1 --attempt 0"
     assert second.command == f"ray-committer commit '{dest}' --job-id job_1 --attempt 1"
+    assert second.undo_command == f"ray-committer abort '{dest}' --job-id job_1 --attempt 1 --undo"
+
+
+def watch_renames(monkeypatch, look) -> None:
+    """Call `look` before each file is moved."""
+    opened = open_job.open_store
+
+    def seen(call: StoreCall) -> None:
+        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+            look()
+
+    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=seen))
+
+
+def test_who_is_at_work_on_a_commit_and_since_when_is_known(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x"}})
+    found: list[ray_committer.JobSummary] = []
+    watch_renames(monkeypatch, lambda: found.append(one(dest)))
+    ray_committer.commit_job(str(dest), executor="inline")
+    (job,) = found
+    assert (job.state, job.is_alive) == ("recorded", True)
+    assert job.committer == f"process {os.getpid()} on {platform.node()}"
+    assert job.begun_seconds == pytest.approx(0, abs=30)
+    assert job.command == f"ray-committer commit {dest} --job-id job_1"
+    assert job.undo_command is None
+
+
+def test_a_committer_that_died_is_known_to_be_dead(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x", "b": "x"}})
+    crash(monkeypatch, dest, after_renames=1)
+    job = one(dest)
+    assert (job.state, job.is_alive, job.committer is None) == ("recorded", False, False)
+    assert job.undo_command == f"ray-committer abort {dest} --job-id job_1 --undo"
+
+
+def test_an_undecided_job_names_no_committer_and_no_command(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    job = one(dest)
+    assert (job.state, job.committer, job.begun_seconds) == ("running", None, None)
+    assert (job.command, job.undo_command) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("phase", "command"),
+    [
+        (Phase.SEALED, "commit {} --job-id job_1"),
+        (Phase.COMMITTED, "commit {} --job-id job_1"),
+        (Phase.UNDOING, "abort {} --job-id job_1 --undo"),
+    ],
+)
+def test_each_state_after_the_record_names_the_one_command_that_ends_it(
+    write_job, dest: Path, phase: Phase, command: str
+):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    store = LocalStore(StoreSpec("file"))
+    seen = read_state(store, job)
+    assert seen is not None
+    advance(store, job, seen, phase)
+    found = one(dest)
+    assert found.state == phase.value
+    assert found.command == f"ray-committer {command.format(dest)}"
+    assert found.undo_command is None
+
+
+def record_of(job: JobAttempt) -> str:
+    seen = read_state(LocalStore(StoreSpec("file")), job)
+    assert seen is not None
+    return job.content(seen.state.record or "")
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -152,7 +229,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_of_its_job_alone(
     path = job.manifest("task_1_m_000000")
     if broken == "record":
         ray_committer.record_job(str(dest), "job_1")
-        path = job.commit_record
+        path = record_of(job)
     Path(path).write_text("{")
     first, second = ray_committer.list_jobs(str(dest), exact=exact)
     assert first.problem is not None
@@ -166,5 +243,5 @@ def test_a_set_up_warns_of_a_job_whose_commit_never_ended(write_job, dest: Path,
     assert caplog.text == ""
     ray_committer.record_job(str(dest), "job_1")
     ray_committer.setup_job(str(dest), "job_3")
-    assert "the commit of job job_1 has begun but not ended" in caplog.text
+    assert "the commit has begun but not ended (job job_1)" in caplog.text
     assert f"ray-committer commit {dest} --job-id job_1" in caplog.text

@@ -8,14 +8,17 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode, open_job
-from ray_committer.errors import CommitAbortedError, CommitRecordExistsError
+from ray_committer.errors import CommitAbortedError, CommitRecordExistsError, CommitterBusyError
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import Versions
+from ray_committer.stores.base import StoreSpec, Versions
 from ray_committer.stores.guarded import GuardedStore
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import Identity, MemoryStore, SimulatedCrash, StoreCall, WrappedStore
 from ray_committer.testing import write_job as write_to
 from ray_committer.testing.harness import all_files
@@ -63,7 +66,7 @@ def test_a_job_that_is_being_aborted_has_no_plan(write_job, dest: Path, monkeypa
     opened = open_job.open_store
 
     def stop(call: StoreCall) -> None:
-        if call.operation == "delete_directory":
+        if call.operation == "move_directory":
             raise SimulatedCrash(call)
 
     with monkeypatch.context() as patch:
@@ -82,6 +85,47 @@ def test_an_abort_that_would_be_refused_has_no_plan(write_job, dest: Path):
     ray_committer.record_job(str(dest))
     with pytest.raises(CommitRecordExistsError, match="finish it with"):
         ray_committer.plan_abort(str(dest))
+
+
+def test_what_an_undo_would_take_back_is_counted_and_stays(write_job, dest: Path, tree):
+    job = write_job(FILES)
+    assert ray_committer.plan_abort(str(dest), undo=True).moved == 0
+    ray_committer.record_job(str(dest))
+    assert ray_committer.plan_abort(str(dest), undo=True).moved == 0
+    (dest / "p=1").mkdir()
+    Path(job.task_attempt("attempt_1_m_000001_0"), "p=1", "c").rename(dest / "p=1" / "c")
+    plan = ray_committer.plan_abort(str(dest), undo=True)
+    assert (plan.moved, plan.files) == (1, 2)
+    assert tree() == {"p=1/c": "zzz"}
+    assert ray_committer.list_jobs(str(dest))[0].state == "recorded"
+
+
+@pytest.mark.parametrize("phase", [Phase.SEALED, Phase.COMMITTED])
+def test_an_undo_that_would_be_refused_has_no_plan(write_job, dest: Path, phase: Phase):
+    job = write_job(FILES)
+    ray_committer.record_job(str(dest))
+    store = LocalStore(StoreSpec("file"))
+    seen = read_state(store, job)
+    assert seen is not None
+    advance(store, job, seen, phase)
+    with pytest.raises(CommitRecordExistsError, match="can no longer be undone; finish it with"):
+        ray_committer.plan_abort(str(dest), undo=True)
+
+
+def test_an_undo_beside_a_commit_at_work_has_no_plan(write_job, dest: Path, monkeypatch):
+    write_job(FILES)
+    refused: list[CommitterBusyError] = []
+    opened = open_job.open_store
+
+    def look(call: StoreCall) -> None:
+        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+            with pytest.raises(CommitterBusyError) as error:
+                ray_committer.plan_abort(str(dest), undo=True)
+            refused.append(error.value)
+
+    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=look))
+    ray_committer.commit_job(str(dest), executor="inline")
+    assert len(refused) == 3
 
 
 VERSIONED = [
@@ -107,9 +151,12 @@ def test_a_look_saves_nothing_on_a_store_with_versions(identity: Identity):
     executor = InlineExecutor(lambda: Worker(store, job, in_driver=True))
     context = JobContext(GuardedStore(store, executor.permits), job, CommitOptions(), executor)
     before = all_files(store, "/table")
-    assert load_manifests(context, None, ("/table",), changes_nothing=True).files == 1
+    seen = read_state(store, job)
+    assert seen is not None
+    how = {"stamp": seen.state.stamp}
+    assert load_manifests(context, None, ("/table",), changes_nothing=True, **how).files == 1
     assert all_files(store, "/table") == before
-    load_manifests(context, None, ("/table",))
+    load_manifests(context, None, ("/table",), **how)
     assert all_files(store, "/table") != before
 
 

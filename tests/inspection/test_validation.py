@@ -8,7 +8,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, Evidence
-from ray_committer.errors import JobNotFoundError, ManifestError, ValidationError
+from ray_committer.errors import JobGoneError, JobNotFoundError, ManifestError, ValidationError
 
 
 def test_manifests_are_complete_evidence(write_job, dest: Path):
@@ -38,8 +38,21 @@ def test_a_file_that_success_names_and_that_is_gone_is_named(write_job, dest: Pa
 def test_another_jobs_success_is_no_evidence(write_job, dest: Path):
     write_job({0: {"a": "x"}})
     ray_committer.commit_job(str(dest))
-    with pytest.raises(JobNotFoundError, match="is of job job_1, not of job_2"):
+    with pytest.raises(JobGoneError, match="is of job job_1, not of job_2") as error:
         ray_committer.validate_job(str(dest), "job_2")
+    assert error.value.exit_code == 3
+
+
+def test_nothing_at_all_is_no_evidence_and_a_named_job_may_have_been_committed(dest: Path):
+    with pytest.raises(JobNotFoundError, match="check the destination's spelling") as error:
+        ray_committer.validate_job(str(dest), "job_1")
+    assert error.value.exit_code == 1
+    dest.mkdir()
+    with pytest.raises(JobNotFoundError, match="nothing to compare") as error:
+        ray_committer.validate_job(str(dest))
+    assert error.value.exit_code == 1
+    with pytest.raises(JobGoneError, match="it may have been committed before another job was"):
+        ray_committer.validate_job(str(dest), "job_1")
 
 
 @pytest.mark.parametrize("begun", [False, True])

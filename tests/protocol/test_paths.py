@@ -26,8 +26,6 @@ JOB = new_job_attempt("/warehouse/t", "job_202401011200_0007", 3)
         (JOB.temporary, "/warehouse/t/_temporary"),
         (JOB.manifests, f"{JOB.directory}/manifests"),
         (JOB.tasks, f"{JOB.directory}/tasks"),
-        (JOB.commit_record, f"{JOB.directory}/_COMMIT.json"),
-        (JOB.commit_point, f"{JOB.directory}/_COMMITTED"),
         (JOB.success, "/warehouse/t/_SUCCESS"),
         (JOB.task_attempt("attempt_1"), f"{JOB.directory}/tasks/attempt_1"),
         (JOB.manifest("task_1"), f"{JOB.directory}/manifests/task_1-manifest.json"),
@@ -36,6 +34,27 @@ JOB = new_job_attempt("/warehouse/t", "job_202401011200_0007", 3)
 )
 def test_names_are_those_of_hadoop(path: str, expected: str) -> None:
     assert path == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (JOB.state, f"{JOB.directory}/state"),
+        (JOB.content("n"), f"{JOB.directory}/state/n.json"),
+        (JOB.heartbeat, f"{JOB.directory}/state/heartbeat.json"),
+        (JOB.frozen, f"{JOB.directory}/frozen"),
+        (JOB.gone("n").directory, "/warehouse/t/_temporary/.gone-n"),
+        (JOB.gone("n").state, "/warehouse/t/_temporary/.gone-n/state"),
+    ],
+)
+def test_names_that_hadoop_does_not_have_are_beside_its_own(path: str, expected: str) -> None:
+    assert path == expected
+
+
+def test_what_was_taken_away_is_the_same_attempt_under_a_name_that_is_no_jobs() -> None:
+    gone = JOB.gone("n")
+    assert (gone.destination, gone.job_id, gone.number) == (JOB.destination, JOB.job_id, JOB.number)
+    assert attempt_number(gone.directory.rpartition("/")[2]) is None
 
 
 @pytest.mark.parametrize(("number", "name"), [(0, "00"), (7, "07"), (42, "42"), (123, "123")])

@@ -15,6 +15,7 @@ NO_ROOMS = {
     "data",
     "docs",
     "integration",
+    "models",
     "mutants",
     "repo",
     "servers",
@@ -30,6 +31,8 @@ STAGES = (
     "abort_task",
     "load_manifests",
     "preflight",
+    "freeze_manifests",
+    "record_job",
     "save_commit_record",
     "create_output_directories",
     "rename_files",
@@ -40,6 +43,7 @@ STAGES = (
     "sync_to_disk",
     "commit_job",
     "abort_job",
+    "undo_job",
 )
 """The stages of the protocol; other modules of that room serve several."""
 

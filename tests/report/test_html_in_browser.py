@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from ray_committer.commit_report import CommitReport
 from ray_committer.report.html import report_html
 from tests.report.cases import hard, quiet
-from tests.servers.chromium import Page, open_page
+from tests.servers.chromium import Page, browser, open_page
 
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="this Chromium is built for x86-64"),
@@ -46,12 +46,19 @@ CONTRAST = """(() => {
 })()"""
 
 
-def in_browser(look: Callable[[Page], Awaitable[Any]]) -> Any:
-    async def run() -> Any:
-        async with open_page() as page:
-            return await look(page)
+InBrowser = Callable[[Callable[[Page], Awaitable[Any]]], Any]
 
-    return asyncio.run(run())
+
+@pytest.fixture(scope="module")
+def in_browser() -> Iterator[InBrowser]:
+    """Looks at a page in a tab of its own, and gives what it saw."""
+    with browser() as address:
+
+        async def run(look: Callable[[Page], Awaitable[Any]]) -> Any:
+            async with open_page(address) as page:
+                return await look(page)
+
+        yield lambda look: asyncio.run(run(look))
 
 
 @pytest.fixture(params=[quiet, hard], ids=["quiet", "hard"])
@@ -63,7 +70,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_sticks_out_and_nothing_is_cut_off(file: Path, width: int):
+def test_nothing_sticks_out_and_nothing_is_cut_off(in_browser: InBrowser, file: Path, width: int):
     async def look(page: Page) -> tuple[int, list[str], list[str]]:
         await page.show(file, width=width, scheme="light")
         await page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
@@ -76,7 +83,7 @@ def test_nothing_sticks_out_and_nothing_is_cut_off(file: Path, width: int):
     assert in_browser(look) == (width, [], [])
 
 
-def test_light_and_dark_differ_and_can_both_be_read(file: Path):
+def test_light_and_dark_differ_and_can_both_be_read(in_browser: InBrowser, file: Path):
     async def look(page: Page) -> list[tuple[str, float, bytes]]:
         found = []
         for scheme in ("light", "dark"):
@@ -94,7 +101,7 @@ def test_light_and_dark_differ_and_can_both_be_read(file: Path):
     assert struct.unpack(">II", day[16:24])[0] == 1400
 
 
-def test_no_request_leaves_and_no_script_runs(file: Path):
+def test_no_request_leaves_and_no_script_runs(in_browser: InBrowser, file: Path):
     async def look(page: Page) -> tuple[list[str], int]:
         await page.show(file, width=1400, scheme="light")
         return page.requests, await page.evaluate("document.scripts.length")
@@ -102,7 +109,7 @@ def test_no_request_leaves_and_no_script_runs(file: Path):
     assert in_browser(look) == ([], 0)
 
 
-def test_a_request_would_be_seen(tmp_path: Path):
+def test_a_request_would_be_seen(in_browser: InBrowser, tmp_path: Path):
     """The test above can fail."""
     path = tmp_path / "page.html"
     path.write_text("<img src='http://127.0.0.1:1/picture.png'>")
@@ -114,7 +121,7 @@ def test_a_request_would_be_seen(tmp_path: Path):
     assert in_browser(look) == ["http://127.0.0.1:1/picture.png"]
 
 
-def test_a_bar_stands_where_its_stage_was(tmp_path: Path):
+def test_a_bar_stands_where_its_stage_was(in_browser: InBrowser, tmp_path: Path):
     path = tmp_path / "report.html"
     path.write_text(report_html(quiet()))
 

@@ -193,7 +193,7 @@ def committed(store: StoreOperations, listen: EventSink = ignore) -> CommitRepor
         recording.before(listen),
     )
     try:
-        report = commit_job(context, read_attempt_state(context.store, job), nonce="n")
+        report = commit_job(context, read_attempt_state(context.store, job))
     finally:
         executor.close()
     return recording.complete(report)
@@ -271,7 +271,7 @@ def test_renames_whose_results_are_lost_are_proved_in_the_report():
         executor,
         recording.event,
     )
-    report = recording.complete(commit_job(context, read_attempt_state(store, job), nonce="n"))
+    report = recording.complete(commit_job(context, read_attempt_state(store, job)))
     proved = sum(report.proved.values())
     assert proved > 0
     told = [line for line in report.findings if "found done (moved, but the answer was lost)" in line]

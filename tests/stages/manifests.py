@@ -14,7 +14,18 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 
-CHANGING = {"write", "mkdirs", "rename", "replace", "delete_file", "delete_directory"}
+CHANGING = {
+    "write",
+    "mkdirs",
+    "rename",
+    "replace",
+    "advance",
+    "move_directory",
+    "delete_file",
+    "delete_version",
+    "delete_directory",
+    "remove_empty_directory",
+}
 
 
 def refused(store: Any, job: JobAttempt, options: CommitOptions | None = None) -> RayCommitterError:

@@ -17,22 +17,52 @@ from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.record import (
+    Claim,
+    CommitRecord,
+    Declaration,
+    ManifestRef,
+    Owner,
+    encode,
+)
+from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.job_state import Seen, advance, read_state, require_state
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.owners import owner_of
+from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    crash_at,
+)
 
 JOB = new_job_attempt("/table", "job_1", 0)
 OTHER_JOB = new_job_attempt("/table", "job_2", 0)
 NOW = 1_700_000_000_000
+DEAD = owner_of("a run that has ended")
+ALIVE = Owner("elsewhere", "boot", 1, 2, "run")
+"""A committer on another machine, which is believed since its last sign was `NOW`."""
+CLAIM = Claim(["/table"])
 WHEN = ("before", "after")
 """A hook before a call keeps it from the store; one after it loses its answer."""
 
 Run = Callable[[StoreOperations], Any]
+
+KINDS: dict[str, Callable[[], MemoryStore]] = {
+    "directories": MemoryStore,
+    "etags": lambda: MemoryStore(identity=Identity.ETAG),
+    "flat": lambda: MemoryStore(real_directories=False),
+    "generations": lambda: MemoryStore(real_directories=False, identity=Identity.GENERATION),
+}
+"""Stores that differ in what a stage does on them."""
 
 
 class SyncedStore(MemoryStore):
@@ -47,6 +77,14 @@ class SyncedStore(MemoryStore):
         if self.get_status(path) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         self.synced.append(path)
+
+
+class MakesParentsOfWrites(MemoryStore):
+    """As Azure: a write makes the directories above it."""
+
+    def write(self, path: str, data: bytes) -> None:
+        self.mkdirs(path.rpartition("/")[0])
+        super().write(path, data)
 
 
 def context(
@@ -76,18 +114,110 @@ def context(
 
 def record_of(manifests: tuple[ManifestRef, ...] = (), **fields: Any) -> CommitRecord:
     """A commit record of `JOB` with what a test cares for."""
-    values = {"nonce": "nonce", "job_id": JOB.job_id, "job_attempt": 0, "created_milliseconds": NOW}
+    values = {
+        "nonce": "nonce",
+        "job_id": JOB.job_id,
+        "job_attempt": 0,
+        "created_milliseconds": NOW,
+        "owner": DEAD,
+        "claim": CLAIM,
+    }
     return CommitRecord(manifests=list(manifests), **{**values, **fields})
 
 
-def loaded(found: JobContext) -> LoadedManifests:
-    """Load the job's manifests, as the stages that follow need it."""
-    return load_manifests(found, None, (found.job.destination,))
+_WAYS = {
+    Phase.OPEN: (),
+    Phase.DECLARED: (Phase.DECLARED,),
+    Phase.RECORDED: (Phase.DECLARED, Phase.RECORDED),
+    Phase.SEALED: (Phase.DECLARED, Phase.RECORDED, Phase.SEALED),
+    Phase.COMMITTED: (Phase.DECLARED, Phase.RECORDED, Phase.COMMITTED),
+    Phase.UNDOING: (Phase.DECLARED, Phase.RECORDED, Phase.UNDOING),
+    Phase.ABORTED: (Phase.ABORTED,),
+}
+
+
+def bring_to(
+    store: StoreOperations,
+    phase: Phase,
+    *,
+    job: JobAttempt = JOB,
+    record: CommitRecord | None = None,
+) -> Seen:
+    """Bring an open job to a phase, with `record` and a declaration of the same beside its state."""
+    record = record or record_of(job_id=job.job_id, job_attempt=job.number)
+    seen = require_state(store, job)
+    for step in _WAYS[phase]:
+        nonce = record.nonce if step is Phase.RECORDED else new_nonce()
+        if step is Phase.DECLARED:
+            store.write(job.content(nonce), encode(_declaration(record, nonce)))
+        if step is Phase.RECORDED:
+            store.write(job.content(nonce), encode(record))
+        seen = advance(store, job, seen, step, nonce)
+    return seen
+
+
+def _declaration(record: CommitRecord, nonce: str) -> Declaration:
+    return Declaration(
+        nonce=nonce,
+        job_id=record.job_id,
+        job_attempt=record.job_attempt,
+        created_milliseconds=record.created_milliseconds,
+        owner=record.owner,
+        claim=record.claim,
+    )
+
+
+def loaded(found: JobContext, stamp: str | None = None) -> LoadedManifests:
+    """Load the job's manifests, as the stages that follow need it; without `stamp` it is looked up."""
+    stamp = stamp_of_job(found.store, found.job) if stamp is None else stamp
+    return load_manifests(found, None, (found.job.destination,), stamp=stamp)
+
+
+def state_of(store: StoreOperations, job: JobAttempt = JOB) -> JobState:
+    """The state of a job that has one."""
+    seen = read_state(store, job)
+    assert seen is not None
+    return seen.state
+
+
+def stamp_of_job(store: StoreOperations, job: JobAttempt = JOB) -> str:
+    """What the manifests of a job must bear."""
+    seen = read_state(store, job)
+    return seen.state.stamp if seen else UNSTAMPED
 
 
 def manifest_path(task: int, job: JobAttempt = JOB) -> str:
     """The place of the manifest that `write_job` saves for a task."""
     return job.manifest(f"task_{job.job_id}_m_{task:06d}")
+
+
+def record(store: StoreOperations, job: JobAttempt = JOB, **fields: Any) -> CommitRecord:
+    """Load, freeze and record an open job, as a commit does before it moves a file."""
+    found = record_of(
+        loaded(context(store, job=job)).manifests, job_id=job.job_id, job_attempt=job.number, **fields
+    )
+    if store.capabilities.moves_directories:
+        freeze(store, job)
+    bring_to(store, Phase.RECORDED, job=job, record=found)
+    return found
+
+
+def resumed(found: JobContext) -> tuple[CommitRecord, LoadedManifests]:
+    """The record of a job, and the manifests that it names, as a run that goes on loads them."""
+    state = state_of(found.store, found.job)
+    record = load_commit_record(found, state)
+    roots = (found.job.destination,)
+    return record, load_manifests(found, record, roots, stamp=state.stamp)
+
+
+def frozen_path(task: int, job: JobAttempt = JOB) -> str:
+    """The place of that manifest once it is frozen."""
+    return join(job.frozen, manifest_path(task, job).rpartition("/")[2])
+
+
+def freeze(store: StoreOperations, job: JobAttempt = JOB) -> None:
+    """Put the manifests where they are once no task can add one."""
+    move_directory(store, job.manifests, job.frozen)
 
 
 def source_path(task: int, name: str, job: JobAttempt = JOB) -> str:
@@ -103,21 +233,30 @@ def requests(store: StoreOperations, run: Run) -> Counter[str]:
 
 
 def at(operation: str, error: BaseException, end: str = "") -> Callable[[StoreCall], None]:
-    """A hook: raise `error` at each call of an operation whose last path ends in `end`."""
+    """A hook: raise `error` at each call of an operation whose last path ends in `end`.
+
+    Of a change of the state `end` is the phase that it leads to.
+    """
 
     def hook(call: StoreCall) -> None:
-        if call.operation == operation and call.paths[-1].endswith(end):
+        if _is_at(call, operation, end):
             raise error
 
     return hook
 
 
+def _is_at(call: StoreCall, operation: str, end: str) -> bool:
+    last = call.paths[-1]
+    is_there = last.startswith(end) if operation == "advance" else last.endswith(end)
+    return call.operation == operation and is_there
+
+
 def do_at(operation: str, action: Callable[[], Any], end: str = "") -> Callable[[StoreCall], None]:
-    """A hook: do something once, at the first call of an operation whose last path ends in `end`."""
+    """A hook: do something once, at the first call that `at` would meet."""
     done: list[Any] = []
 
     def hook(call: StoreCall) -> None:
-        if call.operation == operation and call.paths[-1].endswith(end) and not done:
+        if _is_at(call, operation, end) and not done:
             done.append(None)
             action()
 

@@ -19,7 +19,10 @@ from ray_committer.errors import (
     JobNotFoundError,
     RayCommitterError,
 )
-from ray_committer.stages.save_commit_record import save_commit_point, save_commit_record
+from ray_committer.protocol.paths import GONE_PREFIX
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.gone_jobs import take_away
+from ray_committer.stages.job_state import read_state
 from ray_committer.testing import (
     Fault,
     FaultKind,
@@ -37,10 +40,10 @@ from tests.stages.support import (
     JOB,
     OTHER_JOB,
     WHEN,
-    before_the_write,
-    context,
+    at,
+    bring_to,
+    do_at,
     each_crash,
-    record_of,
     requests,
 )
 
@@ -69,7 +72,7 @@ def test_abort_after_the_record_deletes_nothing_and_names_the_command(write_job,
 def test_a_commit_and_an_abort_at_once_cannot_both_happen(store, write_job, dest, tree, first: str):
     """The second one runs whole at every store call of the first, in turn."""
     files = {"p=1/a": "x", "p=2/b": "y"}
-    for number in range(1, 40):
+    for number in range(1, 100):
         shutil.rmtree(dest, ignore_errors=True)
         job = write_job({0: files, 1: {}})
         commit, abort = partial(run_commit, job=job), partial(run_abort, job=job)
@@ -94,10 +97,11 @@ def test_a_commit_and_an_abort_at_once_cannot_both_happen(store, write_job, dest
         assert tree() in (files, {}), number
         assert (dest / "_SUCCESS").exists() == bool(tree())
         assert not (dest / "_temporary").exists()
-    assert number > 4
+    assert 5 < number < 99
 
 
 def test_an_abort_that_crashed_is_finished_by_an_abort_and_by_nothing_else(store, write_job, dest, tree):
+    decided: list[int] = []
     for number in range(1, 9):
         shutil.rmtree(dest, ignore_errors=True)
         job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
@@ -109,19 +113,22 @@ def test_an_abort_that_crashed_is_finished_by_an_abort_and_by_nothing_else(store
 
         with contextlib.suppress(SimulatedCrash):
             run_abort(WrappedStore(store, before=crash), job)
-        if Path(job.commit_record).exists():
+        seen = read_state(store, job)
+        if seen is not None and seen.phase is Phase.ABORTED:
+            decided.append(number)
             with pytest.raises(CommitAbortedError, match="ray-committer abort"):
                 ray_committer.commit_job(str(dest), "job_1")
         ray_committer.abort_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
         assert tree() == {}
         assert not (dest / "_temporary").exists()
+    assert decided
 
 
-def test_an_abort_that_a_record_overtakes_deletes_nothing(write_job, dest: Path, tree):
+def test_an_abort_that_a_record_overtakes_deletes_nothing(store, write_job, dest: Path, tree):
     job = write_job({0: {"a": "x"}})
-    store = before_the_write(lambda: ray_committer.record_job(str(dest), "job_1"))
+    record = do_at("advance", lambda: ray_committer.record_job(str(dest), "job_1"))
     with pytest.raises(CommitRecordExistsError):
-        run_abort(store, job)
+        run_abort(WrappedStore(store, before=record), job)
     ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
 
@@ -139,19 +146,26 @@ def abort(store) -> bool:
     return run_abort(store, JOB)
 
 
-DECISION = Counter(write=1, rename=1)
-DELETIONS = Counter(delete_directory=3, remove_empty_directory=2)
+LOOK, DECISION = Counter(read_state=1), Counter(advance=1)
+DELETIONS = Counter(move_directory=1, read_state=1, delete_directory=1, remove_empty_directory=2)
+
+
+def is_left(store: MemoryStore) -> bool:
+    """Whether anything of the job is there, under its own name or another."""
+    names = [one.name for one in store.list_status(JOB.temporary)] if store.get_status("/table") else []
+    return JOB.job_id in names or any(name.startswith(GONE_PREFIX) for name in names)
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 50])
 def test_an_abort_costs_as_many_requests_however_many_tasks_there_are(tasks: int):
     store = running(tasks)
-    assert requests(store, abort) == Counter(list_status=1) + DECISION + DELETIONS
+    assert requests(store, abort) == LOOK + DECISION + DELETIONS
     assert store.list_status("/table") == []
 
 
-def test_a_job_that_is_not_there_costs_three_requests_and_no_decision():
-    assert requests(MemoryStore(), abort) == Counter(list_status=1, remove_empty_directory=2)
+def test_a_job_that_is_not_there_costs_five_requests_and_no_decision():
+    looks = Counter(read_state=1, list_status=2)
+    assert requests(MemoryStore(), abort) == looks + Counter(remove_empty_directory=2)
     assert abort(MemoryStore()) is False
 
 
@@ -162,21 +176,65 @@ def test_an_abort_can_be_repeated():
 
 def test_an_abort_that_has_decided_reads_that_and_writes_nothing():
     store = running()
-    save_commit_record(context(store), record_of(aborted=True))
-    assert requests(store, abort) == Counter(list_status=1, read=1) + DELETIONS
+    bring_to(store, Phase.ABORTED)
+    assert requests(store, abort) == LOOK + DELETIONS
     assert store.list_status("/table") == []
 
 
-@pytest.mark.parametrize("is_committed", [False, True])
-def test_a_job_whose_commit_has_begun_keeps_every_file(is_committed: bool):
+@pytest.mark.parametrize(
+    ("phase", "command"),
+    [
+        (Phase.RECORDED, "ray-committer commit"),
+        (Phase.RECORDED, "give it up with: ray-committer abort"),
+        (Phase.SEALED, "ray-committer commit"),
+        (Phase.COMMITTED, "ray-committer commit"),
+        (Phase.UNDOING, "ray-committer abort"),
+    ],
+)
+def test_a_job_whose_commit_has_begun_keeps_every_file(phase: Phase, command: str):
     store = running()
-    save_commit_record(context(store), record_of())
-    if is_committed:
-        save_commit_point(context(store), record_of())
+    bring_to(store, phase)
     before = store.files()
-    with pytest.raises(CommitRecordExistsError, match="ray-committer commit memory://test/table"):
+    with pytest.raises(CommitRecordExistsError, match=f"{command} memory://test/table"):
         abort(store)
     assert store.files() == before
+
+
+def test_a_declaration_keeps_nobody_from_aborting():
+    store = running()
+    bring_to(store, Phase.DECLARED)
+    assert abort(store) is True
+    assert store.list_status("/table") == []
+
+
+def test_a_job_that_hadoops_own_committer_set_up_is_decided_before_it_is_deleted():
+    store = MemoryStore()
+    store.mkdirs(JOB.manifests)  # none of its tasks has ended
+    calls: list[StoreCall] = []
+    assert abort(WrappedStore(store, before=calls.append)) is True
+    decided = next(n for n, call in enumerate(calls) if call.operation == "move_directory")
+    (written,) = [call.paths[0] for call in calls if call.operation == "write"]
+    assert calls[decided].paths[1] == JOB.state
+    assert written.rpartition("/")[2].startswith("aborted.")
+    deletions = [n for n, call in enumerate(calls) if call.operation == "delete_directory"]
+    assert deletions
+    assert min(deletions) > decided
+    assert store.list_status("/table") == []
+
+
+def test_of_a_job_that_another_process_has_ended_without_a_trace_nothing_is_claimed():
+    store = running()
+    other = do_at("advance", lambda: abort(store))
+    with pytest.raises(CommitStateUnknownError, match="committed or aborted"):
+        abort(WrappedStore(store, before=other))
+    assert store.list_status("/table") == []
+
+
+def test_a_job_that_another_process_has_committed_meanwhile_is_not_aborted():
+    store = running()
+    other = do_at("advance", lambda: run_commit(store, JOB))
+    with pytest.raises(CommitRecordExistsError, match="was committed by another process"):
+        abort(WrappedStore(store, before=other))
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -184,14 +242,15 @@ def test_a_job_whose_commit_has_begun_keeps_every_file(is_committed: bool):
 def test_a_request_that_fails_leaves_an_abort_that_the_same_command_finishes(when: str, error):
     for number in range(1, requests(running(), abort).total() + 1):
         store = running(beside_another_job=True)
+        other = store.files(OTHER_JOB.directory)
         with contextlib.suppress(CommitStateUnknownError):
             abort(WrappedStore(store, **{when: fail_at(number, error)}))
         abort(store)
-        assert store.get_status(JOB.job_directory) is None
-        assert len(store.files(OTHER_JOB.directory)) == 2
+        assert not is_left(store)
+        assert store.files() == other
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2])
 def test_nothing_is_deleted_before_the_decision_stands(number: int):
     store = running()
     before = store.files()
@@ -200,27 +259,50 @@ def test_nothing_is_deleted_before_the_decision_stands(number: int):
     assert before.items() <= store.files().items()
 
 
-@pytest.mark.parametrize("number", [4, 5, 6])
-def test_a_deletion_that_fails_leaves_a_job_that_can_only_be_aborted(number: int):
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    [("move_directory", CommitAbortedError), ("delete_directory", JobNotFoundError)],
+)
+def test_a_deletion_that_fails_leaves_a_job_that_can_only_be_aborted(operation: str, error):
     store = running()
+    denied = WrappedStore(store, before=at(operation, PermissionError("denied")))
     with pytest.raises(CommitStateUnknownError, match="may be half aborted, run the same command"):
-        abort(WrappedStore(store, before=fail_at(number, PermissionError)))
-    with pytest.raises(CommitAbortedError):
+        abort(denied)
+    with pytest.raises(error):
         run_commit(store, JOB)
+    is_known = operation == "move_directory"  # whose it was, nobody can say once it is taken away
+    assert abort(store) is is_known
+    assert store.list_status("/table") == []
 
 
 def test_after_a_crash_anywhere_the_next_abort_leaves_nothing_of_the_job():
-    for store in each_crash(lambda: running(beside_another_job=True), abort):
+    start = running(beside_another_job=True)
+    other = start.files(OTHER_JOB.directory)
+    for store in each_crash(start.copy, abort):
         abort(store)
-        assert store.get_status(JOB.job_directory) is None
-        assert len(store.files(OTHER_JOB.directory)) == 2
+        assert not is_left(store)
+        assert store.files() == other
 
 
-@pytest.mark.parametrize("number", [4, 5, 6])
-def test_a_deletion_that_was_cut_off_is_finished_by_the_next_abort(number: int):
-    store = running(5)
+def test_a_deletion_that_was_cut_off_is_finished_by_the_next_abort():
+    store, calls = running(5), list[StoreCall]()
+    abort(WrappedStore(store.copy(), before=calls.append))
+    (number,) = [call.number for call in calls if call.operation == "delete_directory"]
     faulty = FaultSchedule(0, number, (Fault(FaultKind.CRASH_WITHIN, number),)).wrap(store)
     with pytest.raises(SimulatedCrash):
         abort(faulty)
     abort(store)
     assert store.list_status("/table") == []
+
+
+@pytest.mark.parametrize("has_directories", [True, False])
+def test_what_is_left_of_another_job_is_no_reason_to_say_that_a_committed_one_was_aborted(
+    has_directories: bool,
+):
+    store = MemoryStore(real_directories=has_directories)
+    write_tasks(store, OTHER_JOB, {0: {"b": b"y"}})
+    aborted = bring_to(store, Phase.ABORTED, job=OTHER_JOB)
+    take_away(store, OTHER_JOB, aborted)  # and its process ends
+    write_tasks(store, JOB, {0: {"a": b"x"}})
+    run_commit(store, JOB)
+    assert abort(store) is False

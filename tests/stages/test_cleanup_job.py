@@ -12,9 +12,12 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import LeaseLostError
 from ray_committer.events import Event, Notice
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, is_inside, new_job_attempt
 from ray_committer.protocol.record import CommitRecord, ManifestRef
-from ray_committer.stages.cleanup_job import FEW_ATTEMPTS, cleanup_job
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.cleanup_job import FEW_ATTEMPTS, cleanup_job, finish_cleanup
+from ray_committer.stages.gone_jobs import find_gone
+from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.testing import (
     Fault,
     FaultKind,
@@ -29,7 +32,17 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, OTHER_JOB, WHEN, at, context, each_crash, record_of, requests
+from tests.stages.support import (
+    JOB,
+    OTHER_JOB,
+    WHEN,
+    at,
+    bring_to,
+    context,
+    each_crash,
+    record_of,
+    requests,
+)
 
 
 def test_clean_up_leaves_other_jobs_alone(store, write_job, dest: Path, tree):
@@ -42,17 +55,23 @@ def test_clean_up_leaves_other_jobs_alone(store, write_job, dest: Path, tree):
     assert not (dest / "_temporary").exists()
 
 
-def test_a_failed_clean_up_does_not_fail_the_committed_job(store, write_job, dest: Path, tree):
+@pytest.mark.parametrize(
+    ("operation", "outcome"),
+    [("move_directory", Outcome.COMMITTED), ("delete_directory", Outcome.ALREADY_COMMITTED)],
+)
+def test_a_failed_clean_up_does_not_fail_the_committed_job(
+    store, write_job, dest: Path, tree, operation: str, outcome: Outcome
+):
     job = write_job({0: {"a": "x"}})
 
     def fail(call: StoreCall) -> None:
-        if call.operation == "delete_directory":
+        if call.operation == operation and ".gone-" in call.paths[-1]:
             raise OSError("simulated")
 
     report = run_commit(WrappedStore(store, before=fail), job)
     assert report.outcome is Outcome.COMMITTED
     assert any("not cleaned up" in notice for notice in report.notices)
-    assert ray_committer.commit_job(str(dest)).outcome is Outcome.COMMITTED
+    assert ray_committer.commit_job(str(dest), "job_1").outcome is outcome
     assert not (dest / "_temporary").exists()
     assert tree() == {"a": "x"}
 
@@ -72,7 +91,9 @@ def left_after_each_cut(mode: ConflictMode, tasks: int) -> list[list[str]]:
     calls: list[StoreCall] = []
     store, job = prepared(mode, tasks)
     run_commit(WrappedStore(store, before=calls.append), job, options)
-    for cut in (call.number for call in calls if call.operation == "delete_directory"):
+    deletions = [call.number for call in calls if call.operation == "delete_directory"]
+    assert len(deletions) == (1 if tasks <= FEW_ATTEMPTS else 1 + tasks)
+    for cut in deletions:
         store, job = prepared(mode, tasks)
         faulty = FaultSchedule(0, cut, (Fault(FaultKind.CRASH_WITHIN, cut),)).wrap(store)
         with pytest.raises(SimulatedCrash):
@@ -80,8 +101,7 @@ def left_after_each_cut(mode: ConflictMode, tasks: int) -> list[list[str]]:
         report = run_commit(store, job, options)
         assert report.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
         assert visible_files(store, job.destination) == FILES
-        left.append(list(store.files(job.job_directory)))
-    assert len(left) >= 3
+        left.append(list(store.files(job.temporary)))
     return left
 
 
@@ -97,21 +117,37 @@ def attempts(number: int) -> CommitRecord:
     return record_of(tuple(ManifestRef(one, 1, "", 1, 1, task_attempt_id=one) for one in ids))
 
 
-def committed(tasks: int = 2, *, beside_another_job: bool = False) -> MemoryStore:
-    """A job at its commit point, with files that its tasks left behind."""
-    store = MemoryStore()
+def committed(
+    tasks: int = 2, *, beside_another_job: bool = False, store: MemoryStore | None = None
+) -> MemoryStore:
+    """A committed job, with files that its tasks left behind."""
+    store = store or MemoryStore()
     write_job(store, JOB, {task: {"left": b"x"} for task in range(tasks)})
-    store.write(JOB.commit_point, b"{}")
+    bring_to(store, Phase.COMMITTED)
     if beside_another_job:
         write_job(store, OTHER_JOB, {0: {"b": b"y"}})
     return store
 
 
-def clean(store, tasks: int = 2, on_event: Callable[[Event], None] = lambda _: None) -> bool:
-    return cleanup_job(context(store, emit=on_event), attempts(tasks))
+def seen_in(store) -> Seen:
+    seen = read_state(store, JOB)
+    assert seen is not None
+    return seen
 
 
-FEW_REQUESTS = Counter(delete_directory=3, remove_empty_directory=2)
+def clean(store, seen: Seen, tasks: int = 2, on_event: Callable[[Event], None] = lambda _: None) -> bool:
+    return cleanup_job(context(store, emit=on_event), seen, attempts(tasks))
+
+
+def clean_again(store, seen: Seen, tasks: int = 2) -> None:
+    """What the next run of the commit does: it cleans up, or deletes what was taken away."""
+    if read_state(store, JOB) is None:
+        finish_cleanup(context(store))
+    else:
+        assert clean(store, seen, tasks) is True
+
+
+FEW_REQUESTS = Counter(move_directory=1, read_state=1, delete_directory=1, remove_empty_directory=2)
 
 
 @pytest.mark.parametrize(
@@ -119,23 +155,25 @@ FEW_REQUESTS = Counter(delete_directory=3, remove_empty_directory=2)
 )
 def test_few_attempts_go_with_their_parent_and_many_one_by_one(tasks: int, more: int):
     store = committed(tasks)
-    found = requests(store, lambda one: clean(one, tasks))
+    seen = seen_in(store)
+    found = requests(store, lambda one: clean(one, seen, tasks))
     assert found == FEW_REQUESTS + Counter(delete_directory=more)
     assert store.files() == {}
     assert store.list_status("/table") == []
 
 
 def test_where_nothing_is_left_there_is_nothing_to_do():
-    assert clean(MemoryStore()) is True
     store = committed()
-    assert [clean(store), clean(store)] == [True, True]
+    seen = seen_in(store)
+    assert clean(MemoryStore(), seen) is True
+    assert [clean(store, seen), clean(store, seen)] == [True, True]
 
 
 @pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
 def test_what_failed_attempts_left_goes_as_well(tasks: int):
     store = committed(tasks)
     put_file(store, f"{JOB.tasks}/attempt_job_1_m_000000_7/left", b"x")
-    clean(store, tasks)
+    clean(store, seen_in(store), tasks)
     assert store.files() == {}
 
 
@@ -143,7 +181,7 @@ def test_what_failed_attempts_left_goes_as_well(tasks: int):
 def test_another_job_keeps_every_file_and_directory(tasks: int):
     store = committed(tasks, beside_another_job=True)
     before = store.files(OTHER_JOB.directory)
-    assert clean(store, tasks) is True
+    assert clean(store, seen_in(store), tasks) is True
     assert store.files() == before
     assert store.get_status(JOB.job_directory) is None
 
@@ -154,7 +192,7 @@ def test_an_attempt_whose_directory_is_not_below_the_jobs_tasks_is_not_deleted(d
     put_file(store, f"{directory}/precious", b"x")
     refs = [*attempts(FEW_ATTEMPTS + 1).manifests]
     refs.append(ManifestRef("odd", 1, "", 1, 1, task_attempt_directory=directory))
-    assert cleanup_job(context(store), record_of(tuple(refs))) is True
+    assert cleanup_job(context(store), seen_in(store), record_of(tuple(refs))) is True
     assert store.files() == {f"{directory}/precious": b"x"}
 
 
@@ -162,35 +200,61 @@ def test_an_attempt_whose_directory_is_not_below_the_jobs_tasks_is_not_deleted(d
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_a_deletion_that_fails_is_reported_and_the_next_run_finishes(tasks: int, when: str, error):
-    total = requests(committed(tasks), lambda one: clean(one, tasks)).total()
+    start = committed(tasks)
+    seen = seen_in(start)
+    total = requests(start.copy(), lambda one: clean(one, seen, tasks)).total()
     for number in range(1, total + 1):
-        store, events = committed(tasks), list[Event]()
+        store, events = start.copy(), list[Event]()
         faulty = WrappedStore(store, **{when: fail_at(number, error)})
-        assert clean(faulty, tasks, events.append) is False
+        assert clean(faulty, seen, tasks, events.append) is False
         (notice,) = [event for event in events if isinstance(event, Notice)]
         assert f"{JOB.directory}: the job is committed but was not cleaned up" in notice.text
-        assert clean(store, tasks) is True
+        clean_again(store, seen, tasks)
         assert store.list_status("/table") == []
 
 
 def test_a_worker_that_can_make_no_more_requests_is_reported_like_any_failure():
     store = committed()
     lost = WrappedStore(store, before=at("delete_directory", LeaseLostError("the lease is over")))
-    assert clean(lost) is False
-    assert store.get_status(JOB.commit_point) is not None
+    seen = seen_in(store)
+    assert clean(lost, seen) is False
+    assert find_gone(store, JOB, seen.state.stamp) == seen.state
 
 
 @pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
-@pytest.mark.parametrize("number", range(1, 3))
-def test_the_commit_point_goes_last_of_all(tasks: int, number: int):
+def test_nothing_is_deleted_where_a_job_could_be_set_up_again(tasks: int):
+    calls: list[StoreCall] = []
     store = committed(tasks)
-    denied = at("delete_directory", PermissionError("denied"), ("/manifests", "/tasks")[number - 1])
-    assert clean(WrappedStore(store, before=denied), tasks) is False
-    assert store.get_status(JOB.commit_point) is not None
+    assert clean(WrappedStore(store, before=calls.append), seen_in(store), tasks) is True
+    deleted = [call.paths[0] for call in calls if call.operation.startswith("delete")]
+    assert deleted
+    assert not [path for path in deleted if is_inside(path, JOB.job_directory)]
+
+
+def test_a_job_that_was_set_up_again_under_the_same_id_keeps_every_file():
+    seen, store = seen_in(committed()), MemoryStore()
+    write_job(store, JOB, {0: {"b": b"y"}})
+    before = store.files()
+    assert clean(store, seen) is True
+    assert store.files() == before
+
+
+@pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
+@pytest.mark.parametrize("end", ["/manifests", "/tasks"])
+def test_where_no_directory_can_be_taken_away_the_state_goes_last_of_all(tasks: int, end: str):
+    store = committed(tasks, store=MemoryStore(real_directories=False))
+    seen = seen_in(store)
+    denied = at("delete_directory", PermissionError("denied"), end)
+    assert clean(WrappedStore(store, before=denied), seen, tasks) is False
+    assert seen_in(store) == seen
+    assert clean(store, seen, tasks) is True
+    assert store.files() == {}
 
 
 def test_after_a_crash_anywhere_the_next_run_leaves_nothing_of_the_job():
-    for store in each_crash(lambda: committed(beside_another_job=True), clean):
-        assert clean(store) is True
+    start = committed(beside_another_job=True)
+    seen, other = seen_in(start), start.files(OTHER_JOB.directory)
+    for store in each_crash(start.copy, lambda one: clean(one, seen)):
+        clean_again(store, seen)
+        assert store.files() == other
         assert store.get_status(JOB.job_directory) is None
-        assert len(store.files(OTHER_JOB.directory)) == 2

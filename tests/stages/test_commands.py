@@ -22,7 +22,7 @@ from ray_committer.stores.base import StoreSpec
 )
 def test_a_shell_reads_the_destination_and_the_job_as_one_word_each(spec, destination: str, shown: str):
     job = new_job_attempt(destination, "job; rm -rf", 3)
-    words = [shown, "--job-id", "job; rm -rf"]
+    words = [shown, "--job-id", "job; rm -rf", "--attempt", "3"]
     assert shlex.split(commit_command(spec, job)) == ["ray-committer", "commit", *words]
     assert shlex.split(abort_command(spec, job)) == ["ray-committer", "abort", *words]
 
@@ -32,7 +32,10 @@ def test_secrets_of_the_store_are_not_shown():
     assert "secret" not in commit_command(spec, new_job_attempt("/table", "job_1", 0))
 
 
-def test_the_attempt_is_named_only_beside_others():
-    job = new_job_attempt("/table", "job_1", 3)
-    assert job_command("commit", "/table", job).endswith("--job-id job_1")
-    assert job_command("commit", "/table", job, name_attempt=True).endswith("--job-id job_1 --attempt 3")
+def test_the_first_attempt_is_named_only_beside_others():
+    first, other = (new_job_attempt("/table", "job_1", number) for number in (0, 3))
+    assert job_command("commit", "/table", first).endswith("--job-id job_1")
+    for job in (first, other):
+        command = job_command("commit", "/table", job, name_attempt=True)
+        assert command.endswith(f"--job-id job_1 --attempt {job.number}")
+    assert job_command("commit", "/table", other).endswith("--job-id job_1 --attempt 3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -12,6 +13,7 @@ from ray_committer import CommitOptions, Outcome
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
     CommitCancelledError,
+    CommitterBusyError,
     JobNotFoundError,
     ManifestChangedError,
     MissingManifestsError,
@@ -23,29 +25,39 @@ from ray_committer.errors import (
 from ray_committer.events import Event, FilesRenamed, StageStarted
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.job_state import read_state
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
+from tests.stages.support import context as context_of
+from tests.stages.support import do_at, state_of
 
 
-def test_nothing_is_deleted_before_the_commit_point(store, write_job):
+def test_nothing_is_deleted_before_the_job_is_committed(store, write_job):
     job = write_job({0: {"a": "x"}})
+
+    deletions: list[StoreCall] = []
 
     def check(call: StoreCall) -> None:
         if call.operation.startswith("delete"):
-            assert Path(job.commit_point).exists()
+            deletions.append(call)
+            seen = read_state(store, job)
+            assert seen.phase is Phase.COMMITTED if seen else not Path(job.directory).exists()
 
     run_commit(WrappedStore(store, before=check), job)
+    assert deletions
 
 
 def test_without_clean_up_the_job_stays_committed_and_can_be_validated(store, write_job, dest: Path):
     job = write_job({0: {"a": "x"}})
     run_commit(store, job, CommitOptions(cleanup=False))
-    assert Path(job.commit_point).exists()
+    assert state_of(store, job).phase is Phase.COMMITTED
     assert ray_committer.list_jobs(str(dest))[0].state == "committed"
     assert ray_committer.validate_job(str(dest)).compared == 1
     (dest / "a").write_text("longer")
@@ -65,7 +77,7 @@ def test_a_foreign_clean_up_is_told_apart_from_a_job_that_never_was(store, write
 def test_a_foreign_clean_up_after_the_record_says_what_is_gone(write_job, dest: Path):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    shutil.rmtree(job.manifests)
+    shutil.rmtree(job.frozen)
     with pytest.raises(ManifestChangedError, match="gone; another job's clean-up") as caught:
         ray_committer.commit_job(str(dest))
     assert caught.value.exit_code == 3
@@ -108,10 +120,15 @@ def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event,
     assert summary.diagnostics["stage"] == stage
 
 
+def long_ago(store, job: JobAttempt) -> CommitReport:
+    """Commit as a process whose last sign of life is so old that others think it dead."""
+    return commit_job(context_of(store, job=job), read_attempt_state(store, job))
+
+
 def test_two_committers_at_once_are_harmless(store, write_job, dest: Path, tree):
     """The second one runs whole at every single store call of the first, in turn."""
     files = {"p=1/a": "x", "p=2/b": "y", "c": "z"}
-    number = 0
+    number, codes = 0, set[int]()
     while True:
         number += 1
         shutil.rmtree(dest, ignore_errors=True)
@@ -121,17 +138,53 @@ def test_two_committers_at_once_are_harmless(store, write_job, dest: Path, tree)
 
         def other_runs(call: StoreCall, countdown=countdown, ran=ran, job=job) -> None:
             if next(countdown, None) is None and not ran:
-                ran.append(run_commit(store, job, nonce="the other committer"))
+                ran.append(run_commit(store, job))
 
         try:
-            run_commit(WrappedStore(store, before=other_runs), job, nonce="the first committer")
-        except RayCommitterError:
-            ray_committer.commit_job(str(dest))
+            long_ago(WrappedStore(store, before=other_runs), job)
+        except RayCommitterError as e:
+            codes.add(e.exit_code)
+            ray_committer.commit_job(str(dest), "job_1")
         assert tree() == files
         assert not (dest / "_temporary").exists(), number
         if not ran:
             break
     assert number > 15
+    assert codes <= {3}
+
+
+@pytest.mark.parametrize("phase", ["declared", "recorded"])
+def test_a_second_committer_waits_for_one_that_is_at_work_and_then_gives_up(
+    store, write_job, tree, phase: str
+):
+    job = write_job({0: {"a": "x"}})
+    errors: list[CommitterBusyError] = []
+
+    def other() -> None:
+        with pytest.raises(CommitterBusyError, match="wait for it, then run the same command") as caught:
+            run_commit(store, job, CommitOptions(conflict_wait_seconds=0.2))
+        errors.append(caught.value)
+
+    run_commit(WrappedStore(store, after=do_at("advance", other, phase)), job)
+    assert [error.exit_code for error in errors] == [4]
+    assert tree() == {"a": "x"}
+
+
+def test_a_second_committer_finishes_once_the_first_has_ended(store, write_job, tree):
+    job = write_job({0: {"a": "x"}})
+    reports: list[CommitReport] = []
+    second = Thread(target=lambda: reports.append(run_commit(store, job)))
+
+    def begin() -> None:
+        second.start()
+        second.join(0.2)
+        assert second.is_alive()
+
+    first = run_commit(WrappedStore(store, after=do_at("advance", begin, "recorded")), job)
+    second.join()
+    assert (first.outcome, first.moved) == (Outcome.COMMITTED, 1)
+    assert reports[0].outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
+    assert tree() == {"a": "x"}
 
 
 def test_a_committer_that_was_overtaken_after_its_crash_is_harmless(store, write_job, dest, tree):
@@ -143,7 +196,7 @@ def test_a_committer_that_was_overtaken_after_its_crash_is_harmless(store, write
 
     with pytest.raises(SimulatedCrash):
         run_commit(WrappedStore(store, before=crash), job)
-    run_commit(store, job, nonce="another")
+    run_commit(store, job)
     assert tree() == {"a": "x", "b": "y"}
 
 
@@ -156,7 +209,7 @@ def test_once_committed_neither_a_cancel_nor_a_lost_cluster_makes_it_a_failure(
     def lose(call: StoreCall) -> None:
         if call.operation == "delete_directory":
             raise RayLostError("simulated")
-        if call.paths[-1] == job.commit_point:
+        if call.operation == "advance" and call.paths[-1].startswith("committed"):
             token.cancel()
 
     wrapped = WrappedStore(store, before=lose)
@@ -164,7 +217,7 @@ def test_once_committed_neither_a_cancel_nor_a_lost_cluster_makes_it_a_failure(
     executor = InlineExecutor(lambda: worker)
     guarded = GuardedStore(wrapped, executor.permits)
     context = JobContext(guarded, job, CommitOptions(), executor, cancelled=token)
-    report = commit_job(context, read_attempt_state(store, job), nonce="n")
+    report = commit_job(context, read_attempt_state(store, job))
     assert report.outcome is Outcome.COMMITTED
     assert (dest / "_SUCCESS").exists()
     assert any("not cleaned up" in notice for notice in report.notices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
-    JobNotFoundError,
+    JobGoneError,
     MissingManifestsError,
     RayCommitterError,
 )
@@ -21,20 +22,35 @@ from ray_committer.events import CommitStarted, Event, JobLoaded, StageStarted
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.find_job import read_attempt_state
-from ray_committer.stages.save_commit_record import load_commit_record, save_commit_record
+from ray_committer.stages.job_state import advance
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
     StoreCall,
     WrappedStore,
     fail_at,
+    run_commit,
     visible_files,
     write_job,
 )
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, WHEN, SyncedStore, at, context, each_crash, record_of, requests
+from tests.stages.support import (
+    ALIVE,
+    JOB,
+    WHEN,
+    SyncedStore,
+    at,
+    bring_to,
+    context,
+    do_at,
+    each_crash,
+    record_of,
+    requests,
+    state_of,
+)
 
 TASKS = {0: {"p=1/a": b"a", "p=2/b": b"bb"}, 1: {"p=1/c": b"ccc"}, 2: {}}
 NEW = {"p=1/a": b"a", "p=1/c": b"ccc", "p=2/b": b"bb"}
@@ -64,7 +80,7 @@ def with_old_data() -> MemoryStore:
 def commit(store, options: CommitOptions = APPEND, **how: Any) -> CommitReport:
     emit = how.pop("emit", lambda _: None)
     state = read_attempt_state(store, JOB)
-    return commit_job(context(store, options, emit=emit), state, nonce="nonce", **how)
+    return commit_job(context(store, options, emit=emit), state, **how)
 
 
 def stages(store, options: CommitOptions = APPEND, **how: Any) -> list[str]:
@@ -87,7 +103,7 @@ def stages(store, options: CommitOptions = APPEND, **how: Any) -> list[str]:
         (
             with_old_data,
             {"mode": ConflictMode.OVERWRITE},
-            [*DECIDE, *MOVE, names.VALIDATE, names.REMOVE_REPLACED, *END],
+            [*DECIDE, *MOVE, names.VALIDATE, names.RENAME_FILES, names.REMOVE_REPLACED, *END],
         ),
         (
             lambda: prepared(SyncedStore()),
@@ -112,12 +128,14 @@ def test_a_commit_that_only_records_stops_before_anything_is_visible():
 @pytest.mark.parametrize(
     ("operation", "end", "entered"),
     [
-        ("write", "nonce.tmp", [*DECIDE, *MOVE, names.VALIDATE, *END]),
+        ("move_directory", "/frozen", [*DECIDE, *MOVE, names.VALIDATE, *END]),
+        ("advance", "declared", [*DECIDE, *MOVE, names.VALIDATE, *END]),
+        ("advance", "recorded", [*DECIDE, *MOVE, names.VALIDATE, *END]),
         ("mkdirs", "p=1", [names.LOAD_MANIFESTS, *MOVE, names.VALIDATE, *END]),
         ("rename", "/c", [names.LOAD_MANIFESTS, *MOVE, names.VALIDATE, *END]),
-        ("rename", "_COMMITTED", [names.LOAD_MANIFESTS, *MOVE, names.VALIDATE, *END]),
+        ("advance", "committed", [names.LOAD_MANIFESTS, *MOVE, names.VALIDATE, *END]),
         ("replace", "_SUCCESS", END[1:]),
-        ("delete_directory", "/tasks", END[1:]),
+        ("delete_directory", "", []),
         ("remove_empty_directory", "/job_1", []),
     ],
 )
@@ -149,21 +167,24 @@ def test_a_job_without_a_task_is_refused_and_keeps_its_directory():
     assert store.get_status(JOB.manifests) is not None
 
 
-def test_what_is_left_of_a_committed_job_costs_seven_requests():
+def test_what_is_left_of_a_committed_job_costs_eleven_requests():
     store = prepared()
     with pytest.raises(SimulatedCrash):
-        commit(WrappedStore(store, after=at("rename", SimulatedCrash(), "_COMMITTED")))
+        commit(WrappedStore(store, after=at("advance", SimulatedCrash(), "committed")))
     found = requests(store, commit)
     marker = Counter(read=1, write=1, replace=1)
-    clean = Counter(delete_directory=3, remove_empty_directory=2)
-    assert found == Counter(list_status=1) + marker + clean
+    clean = Counter(
+        list_status=1, move_directory=1, read_state=1, delete_directory=1, remove_empty_directory=2
+    )
+    assert found == Counter(read_state=1) + marker + clean
 
 
-def test_a_job_that_is_committed_and_gone_costs_one_read_beside_the_look_at_its_directory():
+def test_a_job_that_is_committed_and_gone_costs_one_read_and_a_sweep_beside_the_look_at_its_directory():
     store = prepared()
     commit(store)
     found = requests(store, commit)
-    assert found == Counter(list_status=1, read=1, remove_empty_directory=2)
+    look, sweep = Counter(read_state=1, list_status=1), Counter(list_status=1)
+    assert found == look + sweep + Counter(read=1, remove_empty_directory=2)
     assert commit(store).outcome is Outcome.ALREADY_COMMITTED
 
 
@@ -200,13 +221,14 @@ def test_after_a_crash_anywhere_the_same_command_finishes(new, options: CommitOp
     [
         ("list_status", "/manifests", CommitAbortedError, 1),
         ("read", "-manifest.json", CommitAbortedError, 1),
-        ("write", "nonce.tmp", CommitAbortedError, 1),
-        ("rename", "_COMMIT.json", CommitStateUnknownError, 3),
+        ("move_directory", "/frozen", CommitAbortedError, 1),
+        ("advance", "declared", CommitAbortedError, 1),
+        ("list_status", "p=1", CommitAbortedError, 1),
+        ("advance", "recorded", CommitAbortedError, 1),
         ("mkdirs", "p=1", CommitStateUnknownError, 3),
         ("rename", "/a", CommitStateUnknownError, 3),
-        ("list_status", "p=1", CommitStateUnknownError, 3),
-        ("rename", "_COMMITTED", CommitStateUnknownError, 3),
-        ("write", "_SUCCESS.tmp", CommitStateUnknownError, 3),
+        ("advance", "committed", CommitStateUnknownError, 3),
+        ("replace", "_SUCCESS", CommitStateUnknownError, 3),
     ],
 )
 def test_a_failed_request_is_harmless_before_the_record_and_stops_in_the_middle_after_it(
@@ -233,12 +255,12 @@ def test_the_marker_of_a_durable_commit_is_forced_to_disk_by_whoever_finishes_it
     store = prepared(SyncedStore())
     with pytest.raises(SimulatedCrash):
         commit(
-            WrappedStore(store, after=at("rename", SimulatedCrash(), "_COMMITTED")),
+            WrappedStore(store, after=at("advance", SimulatedCrash(), "committed")),
             CommitOptions(durable=True),
         )
     store.synced.clear()
     commit(store, CommitOptions(durable=False))
-    assert store.synced == [JOB.success, "/table"]
+    assert store.synced[:2] == [JOB.success, "/table"]
 
 
 def test_a_run_that_is_asked_for_no_marker_writes_the_one_that_the_record_promises():
@@ -258,28 +280,77 @@ def test_the_job_is_reported_before_its_files_move():
 
 
 def test_a_job_that_is_being_aborted_is_not_committed():
-    store = prepared()
-    save_commit_record(context(store), record_of(aborted=True))
-    with pytest.raises(CommitAbortedError, match="ray-committer abort"):
-        commit(store)
-    assert load_commit_record(context(store), committed=False).aborted
-    assert visible_files(store, "/table") == {}
+    for phase in (Phase.ABORTED, Phase.UNDOING):
+        store = prepared()
+        bring_to(store, phase)
+        with pytest.raises(CommitAbortedError, match="ray-committer abort"):
+            commit(store)
+        assert state_of(store).phase is phase
+        assert visible_files(store, "/table") == {}
 
 
 @pytest.mark.parametrize(
-    ("options", "error"),
+    ("options", "error", "text"),
     [
-        (CommitOptions(), JobNotFoundError),
-        (CommitOptions(expected_tasks=3), MissingManifestsError),
+        (CommitOptions(), JobGoneError, "may have been committed before another job was, or deleted"),
+        (CommitOptions(expected_tasks=3), MissingManifestsError, "another job's clean-up may have"),
     ],
 )
 @pytest.mark.parametrize("leaves_tasks", [False, True])
 def test_a_job_whose_manifests_are_gone_is_not_taken_for_a_committed_one(
-    options: CommitOptions, error: type[RayCommitterError], leaves_tasks: bool
+    options: CommitOptions, error: type[RayCommitterError], text: str, leaves_tasks: bool
 ):
     store = prepared()
-    store.delete_directory(JOB.manifests if leaves_tasks else JOB.temporary)
+    for path in (JOB.manifests, JOB.state) if leaves_tasks else (JOB.temporary,):
+        store.delete_directory(path)
     before = store.files()
-    with pytest.raises(error, match="another job's clean-up may have deleted"):
+    with pytest.raises(error, match=text):
         commit(store, options)
     assert store.files() == before
+
+
+def of_another_run(content: dict[str, Any]) -> None:
+    content["diagnostics"]["nonce"] = "other"
+
+
+def of_another_job(content: dict[str, Any]) -> None:
+    content["jobId"] = "job_2"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_committed"),
+    [(lambda _: None, True), (of_another_run, False), (of_another_job, False), (None, False)],
+)
+def test_a_job_that_another_process_has_ended_is_known_by_the_marker_of_its_record(
+    change: Callable[[dict[str, Any]], None] | None, is_committed: bool
+):
+    store = prepared()
+
+    def end() -> None:
+        """Another process, which thinks this one dead, commits the whole job."""
+        run_commit(store, JOB)
+        if change is None:
+            store.delete_file(JOB.success)
+        else:
+            content = json.loads(store.read(JOB.success))
+            change(content)
+            store.write(JOB.success, json.dumps(content).encode())
+
+    faulty = WrappedStore(store, before=do_at("advance", end, "committed"))
+    if is_committed:
+        report = commit(faulty)
+        assert report.outcome is Outcome.ALREADY_COMMITTED
+        assert any("was committed by another process" in notice for notice in report.notices)
+    else:
+        with pytest.raises(CommitStateUnknownError, match="was ended by another process") as caught:
+            commit(faulty)
+        assert caught.value.exit_code == 3
+    assert visible_files(store, "/table") == NEW
+
+
+def test_a_declaration_that_another_committer_withdraws_is_no_end_of_the_job():
+    store = prepared()
+    declared = bring_to(store, Phase.DECLARED, record=record_of(owner=ALIVE))
+    withdraw = do_at("read", lambda: advance(store, JOB, declared, Phase.OPEN))
+    assert commit(WrappedStore(store, after=withdraw)).outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == NEW

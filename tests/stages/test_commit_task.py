@@ -10,14 +10,16 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
-from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
+from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest, stamp_of
+from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
 from ray_committer.stages.commit_task import commit_task
-from ray_committer.stages.setup_job import setup_job
+from ray_committer.stages.job_state import begin_state
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
 from ray_committer.testing.harness import set_up_attempt
 from ray_committer.testing.harness import write_attempt as put_files
-from tests.stages.support import JOB, WHEN, each_crash, requests
+from tests.stages.support import JOB, WHEN, bring_to, each_crash, requests
 
 
 def write_attempt(dest: Path, task: int, attempt: int, name: str, text: str | None) -> None:
@@ -47,6 +49,7 @@ def test_an_empty_task_has_a_small_manifest(dest: Path, store, write_job):
     assert run_commit(store, job).files == 0
 
 
+STAMP = "stamp"
 TASK, ATTEMPT = "task_job_1_m_000000", "attempt_job_1_m_000000_0"
 PATH = JOB.manifest(TASK)
 FILES = {"p=1/a": b"a", "p=1/b": b"bb", "p=2/q=1/c": b"ccc", "top": b""}
@@ -55,13 +58,19 @@ FILES = {"p=1/a": b"a", "p=1/b": b"bb", "p=2/q=1/c": b"ccc", "top": b""}
 def prepared(files: dict[str, bytes] | None = None) -> MemoryStore:
     """A task attempt that has written its files."""
     store = MemoryStore()
-    setup_job(store, JOB)
+    store.mkdirs(JOB.manifests)
+    begin_state(store, JOB, new_state(replaces=False, stamp=STAMP))
     put_files(store, JOB, set_up_attempt(store, JOB, 0, 0), FILES if files is None else files)
     return store
 
 
 def commit(store, attempts: int = 1) -> ManifestRef:
-    return commit_task(store, JOB, task_id=TASK, task_attempt_id=ATTEMPT, attempts=attempts)
+    return commit_task(store, JOB, task_id=TASK, task_attempt_id=ATTEMPT, stamp=STAMP, attempts=attempts)
+
+
+def files_of(store: MemoryStore) -> dict[str, bytes]:
+    """All files but for the job's state."""
+    return {path: data for path, data in store.files().items() if not is_inside(path, JOB.state)}
 
 
 def saved(store: MemoryStore) -> TaskManifest:
@@ -89,6 +98,14 @@ def test_the_manifest_names_its_job_task_and_attempt():
     assert (manifest.job_id, manifest.job_attempt_number) == ("job_1", 0)
     assert (manifest.task_id, manifest.task_attempt_id) == (TASK, ATTEMPT)
     assert manifest.task_attempt_dir == f"memory://test{JOB.task_attempt(ATTEMPT)}"
+    assert stamp_of(manifest) == STAMP
+
+
+def test_a_task_of_a_job_that_hadoop_set_up_leaves_no_stamp():
+    store = prepared()
+    store.delete_directory(JOB.state)
+    commit_task(store, JOB, task_id=TASK, task_attempt_id=ATTEMPT, stamp=UNSTAMPED, attempts=1)
+    assert stamp_of(saved(store)) is None
 
 
 def test_no_file_is_moved():
@@ -96,15 +113,15 @@ def test_no_file_is_moved():
     before = store.files(JOB.tasks)
     commit(store)
     assert store.files(JOB.tasks) == before
-    assert sorted(store.files()) == sorted([*before, PATH])
+    assert sorted(files_of(store)) == sorted([*before, PATH])
 
 
 @pytest.mark.parametrize("files", [0, 1, 200])
 @pytest.mark.parametrize("directories", [1, 10])
-def test_a_task_costs_one_listing_per_directory_and_three_requests(files: int, directories: int):
+def test_a_task_costs_one_listing_per_directory_and_four_requests(files: int, directories: int):
     store = prepared({f"p={number % directories}/f{number}": b"x" for number in range(files)})
-    listings = 1 + min(files, directories) + 1  # the attempt, its partitions, whether the job is open
-    assert requests(store, commit) == Counter(list_status=listings, write=1, replace=1)
+    listings = 1 + min(files, directories)  # the attempt and its partitions
+    assert requests(store, commit) == Counter(list_status=listings, read_state=2, write=1, replace=1)
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -125,7 +142,7 @@ def test_a_task_that_crashed_anywhere_can_commit_again():
     expected = commit(whole)
     for store in each_crash(prepared, commit):
         assert commit(store) == expected
-        assert store.files() == whole.files()
+        assert files_of(store) == files_of(whole)
 
 
 def test_an_attempt_whose_directory_is_gone_saves_no_manifest():
@@ -133,13 +150,13 @@ def test_an_attempt_whose_directory_is_gone_saves_no_manifest():
     store.delete_directory(JOB.task_attempt(ATTEMPT))
     with pytest.raises(TaskCommitError, match=r"is gone.*run the task again"):
         commit(store)
-    assert store.files() == {}
+    assert files_of(store) == {}
 
 
-@pytest.mark.parametrize("record", [JOB.commit_record, JOB.commit_point])
-def test_an_attempt_that_is_late_saves_no_manifest(record: str):
+@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED, Phase.COMMITTED])
+def test_an_attempt_that_is_late_saves_no_manifest(phase: Phase):
     store = prepared()
-    store.write(record, b"{}")
+    bring_to(store, phase)
     with pytest.raises(CommitRecordExistsError, match=f"without {ATTEMPT}, which is too late"):
         commit(store)
     assert store.files(JOB.manifests) == {}

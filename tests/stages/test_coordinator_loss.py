@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import _COORDINATORS, load_with_coordinator, with_coordinator
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.worker import Worker
-from ray_committer.testing import MemoryStore, write_job
-from tests.stages.support import JOB, context
+from ray_committer.testing import MemoryStore, run_commit, visible_files, write_job
+from ray_committer.testing.harness import put_file
+from tests.stages.support import JOB, context, loaded
 
 
 class Mortal(DirectoryCoordinator):
@@ -30,6 +36,10 @@ class Mortal(DirectoryCoordinator):
         self.renewals += 1
         super().__init__()
 
+    def forget(self) -> None:
+        self._live("forget")
+        super().forget()
+
     def collect(self, batch, directories, files) -> None:
         self._live("collect")
         super().collect(batch, directories, files)
@@ -37,6 +47,24 @@ class Mortal(DirectoryCoordinator):
     def plan(self) -> int:
         self._live("plan")
         return super().plan()
+
+
+class LostAt:
+    """A coordinator that is lost at one call, by its number, and answers none until it is renewed."""
+
+    def __init__(self, number: int | None = None) -> None:
+        self._known = DirectoryCoordinator()
+        self._number, self.calls, self.renewals, self._is_lost = number, 0, 0, False
+
+    def __getattr__(self, method: str) -> Any:
+        self._is_lost = self._is_lost or self.calls == self._number
+        self.calls += 1
+        if self._is_lost:
+            raise CoordinatorLostError("the coordinator was lost")
+        return getattr(self._known, method)
+
+    def renew(self) -> None:
+        self._known, self._is_lost, self.renewals = DirectoryCoordinator(), False, self.renewals + 1
 
 
 def with_tasks(kind: str, losses: int) -> tuple[JobContext, Mortal]:
@@ -47,10 +75,19 @@ def with_tasks(kind: str, losses: int) -> tuple[JobContext, Mortal]:
     return context(store, executor=executor), coordinator
 
 
+def load(found: JobContext) -> LoadedManifests:
+    return load_with_coordinator(found, lambda: loaded(found))
+
+
+def plan(found: JobContext, coordinator: Mortal) -> int:
+    return with_coordinator(found, coordinator.plan, lambda: loaded(found))
+
+
+@pytest.mark.parametrize("kind", ["forget", "collect"])
 @pytest.mark.parametrize("losses", [0, 1, _COORDINATORS])
-def test_manifests_are_loaded_again_after_each_loss(losses: int):
-    found, coordinator = with_tasks("collect", losses)
-    assert load_with_coordinator(found, None, ("/table",)).files == 3
+def test_manifests_are_loaded_again_after_each_loss(kind: str, losses: int):
+    found, coordinator = with_tasks(kind, losses)
+    assert load(found).files == 3
     assert coordinator.renewals == losses
     assert coordinator.plan() == 3
     assert found.journal.notices == ["the coordinator was lost; the manifests are loaded again"] * losses
@@ -59,21 +96,47 @@ def test_manifests_are_loaded_again_after_each_loss(losses: int):
 def test_a_load_that_is_lost_again_and_again_stops():
     found, _ = with_tasks("collect", _COORDINATORS + 1)
     with pytest.raises(CoordinatorLostError):
-        load_with_coordinator(found, None, ("/table",))
+        load(found)
 
 
 @pytest.mark.parametrize("losses", [0, 1, _COORDINATORS])
 def test_a_step_runs_again_with_all_that_the_coordinator_had_known(losses: int):
     found, coordinator = with_tasks("plan", losses)
-    load_with_coordinator(found, None, ("/table",))
-    assert with_coordinator(found, coordinator.plan, None, ("/table",)) == 3
+    load(found)
+    assert plan(found, coordinator) == 3
     assert coordinator.renewals == losses
 
 
 def test_a_step_that_is_lost_again_and_again_stops():
     found, coordinator = with_tasks("plan", _COORDINATORS + 1)
     with pytest.raises(CoordinatorLostError):
-        with_coordinator(found, coordinator.plan, None, ("/table",))
+        plan(found, coordinator)
+
+
+@pytest.mark.parametrize("mode", ConflictMode)
+def test_a_whole_commit_ends_whichever_call_of_the_coordinator_is_lost(mode: ConflictMode):
+    unharmed = LostAt()
+    commit(unharmed, mode)
+    assert unharmed.calls > len(("forget", "collect", "plan", "claim", "finish"))
+    for number in range(unharmed.calls):
+        coordinator = LostAt(number)
+        commit(coordinator, mode)
+        assert coordinator.renewals == 1
+
+
+def commit(coordinator: Any, mode: ConflictMode) -> None:
+    """Commit a job and look at what is there; one that replaces data takes two old files' places."""
+    store, tasks = MemoryStore(), {task: {f"p={task}/a": b"new"} for task in range(3)}
+    if mode is ConflictMode.OVERWRITE:
+        put_file(store, "/table/p=0/a", b"old and longer")
+        put_file(store, "/table/p=9/b", b"old")
+    write_job(store, JOB, tasks, mode=mode)
+    executor = InlineExecutor(lambda: Worker(store, JOB, in_driver=True))
+    executor.directories = coordinator
+    options = CommitOptions(mode=mode, validate=True, durable=True)
+    report = run_commit(store, JOB, options, executor=executor)
+    assert (report.moved, report.proved) == (3, {})
+    assert visible_files(store, JOB.destination) == {f"p={task}/a": b"new" for task in range(3)}
 
 
 def test_any_other_error_of_a_step_passes_at_once():
@@ -85,5 +148,5 @@ def test_any_other_error_of_a_step_passes_at_once():
         raise TimeoutError("simulated")
 
     with pytest.raises(TimeoutError):
-        with_coordinator(found, fail, None, ("/table",))
+        with_coordinator(found, fail, lambda: loaded(found))
     assert (len(tries), coordinator.renewals) == (1, 0)

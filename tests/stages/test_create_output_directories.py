@@ -102,12 +102,13 @@ def test_a_blocking_file_is_deleted_only_when_that_is_allowed(store, write_job, 
     assert tree() == {"p=1/q=2/a": "x"}
 
 
+ROOTS = ("/table",)
 LEAVES = ["/table/p=1/q=1", "/table/p=1/q=2", "/table/p=2"]
 ALLOWED = CommitOptions(delete_blocking_files=True)
 
 
 def make(store, directories: Iterable[str] = LEAVES, options: CommitOptions | None = None) -> int:
-    return create_output_directories(collected(context(store, options), directories))
+    return create_output_directories(collected(context(store, options), directories), ROOTS)
 
 
 def collected(found: JobContext, directories: Iterable[str]) -> JobContext:
@@ -137,7 +138,7 @@ def test_directories_that_are_there_already_are_not_an_error():
 
 def test_what_is_made_is_not_asked_for_again_by_the_same_run():
     found = collected(context(MemoryStore()), LEAVES)
-    assert [create_output_directories(found), create_output_directories(found)] == [3, 0]
+    assert [create_output_directories(found, ROOTS) for _ in range(2)] == [3, 0]
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -170,6 +171,16 @@ def test_a_file_in_the_way_costs_a_look_per_level_a_deletion_and_another_try(blo
     assert store.files() == {}
 
 
+@pytest.mark.parametrize("roots", [(), ("/table/p=2",), ("/other", "/table/p=22")])
+def test_a_file_that_is_not_below_what_the_job_may_change_is_never_deleted(roots: tuple[str, ...]):
+    store = MemoryStore()
+    put_file(store, "/table/p=2", b"in the way")
+    found = collected(context(store, ALLOWED), LEAVES)
+    with pytest.raises(CommitConflictError, match="/table/p=2: is a file where the job needs"):
+        create_output_directories(found, roots)
+    assert store.files() == {"/table/p=2": b"in the way"}
+
+
 @pytest.mark.parametrize("operation", ["get_status", "delete_file"])
 def test_a_file_that_cannot_be_looked_at_or_deleted_stays(operation: str):
     store = MemoryStore()
@@ -194,7 +205,7 @@ def test_a_crash_anywhere_is_finished_by_the_next_run():
 def test_a_cancelled_commit_makes_no_directory():
     store = MemoryStore()
     with pytest.raises(CommitCancelledError):
-        create_output_directories(collected(context(store, cancelled=True), LEAVES))
+        create_output_directories(collected(context(store, cancelled=True), LEAVES), ROOTS)
     assert store.get_status("/table") is None
 
 
@@ -207,5 +218,5 @@ def test_directories_that_a_worker_left_when_it_was_cancelled_are_made_by_the_ne
         found.cancelled.cancel()
 
     with pytest.raises(CommitCancelledError):
-        create_output_directories(found)
+        create_output_directories(found, ROOTS)
     assert make(store) == 3

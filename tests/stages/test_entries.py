@@ -11,9 +11,9 @@ from ray_committer.errors import (
     PathError,
     PreflightError,
 )
-from ray_committer.protocol.identities import FileIdentity
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
 from ray_committer.protocol.recovery import Expectation
+from ray_committer.protocol.sidecar import FileIdentity
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.testing import MemoryStore, run_commit
 from tests.stages.manifests import edit, refused, set_dest

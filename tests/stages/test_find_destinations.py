@@ -10,7 +10,7 @@ from ray_committer.errors import ManifestChangedError
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.testing import MemoryStore, WrappedStore, write_job
-from tests.stages.support import JOB, at, context, loaded, manifest_path, requests
+from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded, requests, stamp_of_job
 
 TASKS = {n: {f"p={n}/{name}": b"x" for name in "ab"} for n in range(5)}
 
@@ -19,7 +19,12 @@ TASKS = {n: {f"p={n}/{name}": b"x" for name in "ab"} for n in range(5)}
 def memory() -> MemoryStore:
     store = MemoryStore()
     write_job(store, JOB, TASKS)
+    freeze(store)
     return store
+
+
+SOURCES = 5
+"""Listings by which loading makes sure that what the manifests name is there."""
 
 
 def find(store, refs, *paths: str) -> list[tuple[str, str]]:
@@ -48,9 +53,10 @@ def test_each_manifest_is_read_once_unless_this_process_knows_it(memory: MemoryS
 
     def twice(store) -> None:
         found = context(store)
-        find_destinations(found, loaded(found).manifests, frozenset())
+        find_destinations(found, loaded(found, stamp).manifests, frozenset())
 
-    assert requests(memory, twice) == Counter(list_status=1, read=5)
+    stamp = stamp_of_job(memory)
+    assert requests(memory, twice) == Counter(list_status=2, read=5)
 
 
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
@@ -62,6 +68,6 @@ def test_a_manifest_that_cannot_be_read_is_an_error_and_not_one_without_the_name
 
 def test_a_manifest_that_was_replaced_is_not_believed(memory: MemoryStore):
     refs = loaded(context(memory)).manifests
-    memory.write(manifest_path(2), b"{}")
-    with pytest.raises(ManifestChangedError, match=manifest_path(2)):
+    memory.write(frozen_path(2), b"{}")
+    with pytest.raises(ManifestChangedError, match=frozen_path(2)):
         find(memory, refs, "/table/p=1/a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import Counter
@@ -15,23 +16,25 @@ from ray_committer import CommitOptions
 from ray_committer.errors import (
     AmbiguousJobError,
     CommitRecordExistsError,
+    JobGoneError,
     JobNotFoundError,
     PathError,
 )
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.find_job import (
     AttemptState,
     estimate_files,
     find_documented_attempt,
     find_job_attempt,
+    is_noted,
     list_job_directories,
     read_attempt_state,
     read_success,
-    refuse_if_other_attempt_is_decided,
 )
-from ray_committer.stages.save_commit_record import save_commit_point, save_commit_record
-from ray_committer.stages.save_success_file import save_success_file
+from ray_committer.stages.job_state import read_state
+from ray_committer.stages.save_success_file import save_success_file, write_success_file
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import (
     MemoryStore,
@@ -41,7 +44,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, OTHER_JOB, at, context, record_of, requests
+from tests.stages.support import JOB, OTHER_JOB, at, bring_to, context, record_of, requests
 
 
 @pytest.fixture
@@ -103,8 +106,9 @@ def test_a_manifest_that_vanishes_meanwhile_is_no_error(job: JobAttempt):
 
 def test_a_marker_of_another_job_proves_nothing(store, write_job, dest: Path):
     run_commit(store, write_job({0: {"a": "x"}}))
-    with pytest.raises(JobNotFoundError, match="no job job_2"):
+    with pytest.raises(JobGoneError, match="holds nothing of job job_2") as caught:
         ray_committer.commit_job(str(dest), "job_2")
+    assert caught.value.exit_code == 3
 
 
 def test_two_jobs_or_two_attempts_must_be_told_apart(write_job, dest: Path, store, tree):
@@ -118,13 +122,16 @@ def test_two_jobs_or_two_attempts_must_be_told_apart(write_job, dest: Path, stor
         ray_committer.commit_job(str(dest), "job_2")
     assert tree() == {}
     options = CommitOptions(job_attempt=0)
+    ray_committer.abort_job(str(dest), "job_2", options=CommitOptions(job_attempt=1))
     assert ray_committer.commit_job(str(dest), "job_2", options=options).moved == 1
 
 
 def test_a_newer_attempt_is_refused_while_an_older_ones_commit_has_begun(write_job, dest: Path, store):
     write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
     setup_job(store, new_job_attempt(str(dest), "job_1", 1))
+    with ray_committer.task_attempt(str(dest), "job_1", 0, options=CommitOptions(job_attempt=1)):
+        pass
+    bring_to(store, Phase.RECORDED, job=new_job_attempt(str(dest), "job_1", 0))
     with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
         ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
 
@@ -169,13 +176,15 @@ def test_a_job_id_that_is_no_name_is_refused(dest: Path, job_id: str):
 def recorded() -> MemoryStore:
     store = MemoryStore()
     write_job(store, JOB, {0: {"a": b"x"}})
-    save_commit_record(context(store), record_of())
+    bring_to(store, Phase.RECORDED)
     return store
 
 
-def at_its_commit_point() -> MemoryStore:
-    store = recorded()
-    save_commit_point(context(store), record_of())
+def left(*names: str) -> MemoryStore:
+    """A job attempt without a state: what Hadoop's own committer sets up, or a clean-up leaves."""
+    store = MemoryStore()
+    for name in names:
+        store.mkdirs(f"{JOB.directory}/{name}")
     return store
 
 
@@ -192,7 +201,7 @@ def a_file(path: str) -> MemoryStore:
     return store
 
 
-NOWHERE = AttemptState(False, False, False, False, False)
+NOWHERE = AttemptState()
 
 
 @pytest.mark.parametrize(
@@ -201,18 +210,34 @@ NOWHERE = AttemptState(False, False, False, False, False)
         (MemoryStore, NOWHERE),
         (lambda: a_file("/table"), NOWHERE),
         (lambda: a_file(JOB.directory), NOWHERE),
-        (lambda: set_up(JOB), AttemptState(True, True, False, False, False)),
-        (recorded, AttemptState(True, True, True, True, False)),
-        (at_its_commit_point, AttemptState(True, True, True, False, True)),
+        (lambda: left("tasks"), AttemptState(None, True, False, True)),
+        (lambda: left("manifests"), AttemptState(None, True, True, False)),
+        (lambda: left("frozen", "tasks"), AttemptState(None, True, True, True)),
     ],
 )
-def test_one_listing_shows_how_far_an_attempt_is(new: Callable[[], MemoryStore], state: AttemptState):
+def test_without_a_state_one_listing_shows_how_far_an_attempt_is(
+    new: Callable[[], MemoryStore], state: AttemptState
+):
     assert read_attempt_state(new(), JOB) == state
-    assert requests(new(), lambda one: read_attempt_state(one, JOB)) == Counter(list_status=1)
+    assert state.is_remnant is not state.has_manifests
+    cost = requests(new(), lambda one: read_attempt_state(one, JOB))
+    assert cost == Counter(read_state=1, list_status=1)
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_the_state_of_an_attempt_says_how_far_it_is_in_one_request(phase: Phase):
+    store = set_up(JOB)
+    bring_to(store, phase)
+    found = read_attempt_state(store, JOB)
+    assert found == AttemptState(read_state(store, JOB), True, True, True)
+    assert (found.phase, found.is_remnant) == (phase, False)
+    assert found.is_decided is (phase not in (Phase.OPEN, Phase.DECLARED))
+    assert requests(store, lambda one: read_attempt_state(one, JOB)) == Counter(read_state=1)
 
 
 def test_an_attempt_that_cannot_be_listed_is_not_taken_for_none():
-    denied = WrappedStore(recorded(), before=at("list_status", PermissionError("denied")))
+    store = left("manifests", "tasks")
+    denied = WrappedStore(store, before=at("list_status", PermissionError("denied")))
     for look in (
         lambda: read_attempt_state(denied, JOB),
         lambda: list_job_directories(denied, "/table"),
@@ -250,12 +275,13 @@ def test_the_only_attempt_of_the_only_job_needs_no_name(job_id: str | None, numb
         (MemoryStore, None, "/table: does not exist"),
         (lambda: a_file("/table"), None, "/table: is a file"),
         (lambda: a_file("/table/a"), None, "holds no job to commit"),
-        (lambda: a_file("/table/a"), "job_9", "holds no job job_9 to commit"),
-        (lambda: set_up(JOB, OTHER_JOB), "job_9", "its jobs are job_1, job_2"),
+        (lambda: a_file("/table/a"), "job_9", "holds nothing of job job_9 to commit"),
+        (lambda: set_up(JOB, OTHER_JOB), "job_9", "The jobs that are there: job_1, job_2"),
     ],
 )
 def test_a_job_that_is_not_there_is_an_error_that_names_the_others(new, job_id: str | None, text: str):
-    with pytest.raises(JobNotFoundError, match=text):
+    error = JobGoneError if job_id is not None else JobNotFoundError
+    with pytest.raises(error, match=text):
         find_job_attempt(new(), "/table", job_id, None)
 
 
@@ -265,22 +291,31 @@ def test_the_directory_name_of_hadoops_documentation_is_known():
     assert find_documented_attempt(set_up(JOB), JOB) is None
 
 
-def test_another_attempt_is_in_the_way_only_once_its_commit_has_begun():
-    second = new_job_attempt("/table", "job_1", 1)
-    refuse_if_other_attempt_is_decided(set_up(JOB, second), second)
-    refuse_if_other_attempt_is_decided(MemoryStore(), second)
-    refuse_if_other_attempt_is_decided(recorded(), JOB)
-    with pytest.raises(CommitRecordExistsError, match="finish it first with --attempt 0"):
-        refuse_if_other_attempt_is_decided(recorded(), second)
-
-
 def test_only_a_marker_that_names_its_job_is_read():
     store = MemoryStore()
     assert read_success(store, "/table") is None
     put_file(store, JOB.success, b"")
     assert read_success(store, "/table") is None
     setup_job(store, JOB)
-    save_success_file(context(store), record_of(), [])
+    found = context(store)
+    save_success_file(found, write_success_file(found, record_of(), []))
     success = read_success(store, "/table")
     assert isinstance(success, SuccessData)
     assert success.job_id == "job_1"
+
+
+def test_the_marker_of_one_attempt_tells_nothing_of_another():
+    """The other may have been aborted; only one that tells no attempt, as Hadoop's, may be of each."""
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    run_commit(store, JOB)
+    second = new_job_attempt("/table", JOB.job_id, 1)
+    assert is_noted(store, JOB)
+    assert not is_noted(store, second)
+    assert is_noted(store, second, any_attempt=True)
+    with pytest.raises(JobGoneError):
+        run_commit(store, second)
+    content = json.loads(store.read(JOB.success))
+    del content["diagnostics"]["attempt"]
+    store.write(JOB.success, json.dumps(content).encode())
+    assert is_noted(store, second)

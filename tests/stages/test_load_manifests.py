@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ from ray_committer.errors import (
     CommitCancelledError,
     ManifestChangedError,
     ManifestError,
+    ManifestReplacedError,
     MissingManifestsError,
     PathError,
     PreflightError,
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.protocol.manifest import digest
-from ray_committer.stages.load_manifests import load_manifests, unpack
+from ray_committer.protocol.manifest import STAMP, digest
+from ray_committer.protocol.state import Phase
+from ray_committer.stages import load_manifests as load_manifests_module
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, unpack
 from ray_committer.stages.worker import Worker
 from ray_committer.testing import (
     Identity,
@@ -37,10 +41,15 @@ from tests.stages.support import (
     context,
     do_at,
     each_crash,
+    freeze,
+    frozen_path,
     loaded,
     manifest_path,
     record_of,
     requests,
+    source_path,
+    stamp_of_job,
+    state_of,
 )
 
 
@@ -97,7 +106,7 @@ def test_manifests_that_an_executor_did_not_load_are_missed(store, write_job):
     executor = Forgetful(lambda: Worker(store, job, in_driver=True))
     with pytest.raises(MissingManifestsError, match="8 manifests are listed, 6 were loaded"):
         run_commit(store, job, executor=executor)
-    assert not Path(job.commit_record).exists()
+    assert state_of(store, job).phase is Phase.OPEN
 
 
 def with_tasks(tasks: int, *, store: MemoryStore | None = None) -> MemoryStore:
@@ -112,6 +121,12 @@ def load(store: Any, options: CommitOptions | None = None):
     return loaded(context(store, options))
 
 
+def cost(store: MemoryStore) -> Counter[str]:
+    """What loading asks of the store, whose job's state is known."""
+    stamp = stamp_of_job(store)
+    return requests(store, lambda one: loaded(context(one), stamp))
+
+
 @pytest.mark.parametrize("tasks", [0, 1, 2, 30])
 def test_manifests_are_loaded_in_the_order_of_their_names(tasks: int):
     store = with_tasks(tasks)
@@ -124,8 +139,74 @@ def test_manifests_are_loaded_in_the_order_of_their_names(tasks: int):
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 30])
-def test_loading_costs_one_listing_and_one_read_per_manifest(tasks: int):
-    assert requests(with_tasks(tasks), load) == Counter(list_status=1, read=tasks)
+def test_loading_costs_one_listing_and_per_manifest_one_read_and_one_look_at_its_files(
+    tasks: int, monkeypatch: pytest.MonkeyPatch
+):
+    assert cost(with_tasks(tasks)) == Counter(list_status=1, read=tasks)  # it is looked at later
+    monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
+    with_files = max(0, tasks - 1)
+    assert cost(with_tasks(tasks)) == Counter(list_status=1 + with_files, read=tasks)
+
+
+def test_where_a_listing_is_not_cheap_no_source_is_looked_at():
+    store = with_tasks(4, store=MemoryStore(listing_is_cheap=False))
+    assert cost(store) == Counter(list_status=1, read=4)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (lambda store, path: store.delete_file(path), "is not there"),
+        (lambda store, path: store.write(path, b"longer"), "has 6 bytes, not 2"),
+        (lambda store, path: store.write(path, b"yy"), "was changed after that"),
+    ],
+)
+def test_a_file_that_is_not_what_its_task_left_is_refused_before_the_record(spoil, text: str):
+    store = with_tasks(4)
+    path = source_path(2, "p=2/f1")
+    spoil(store, path)
+    with pytest.raises(ManifestError, match=f"{path}: {text}") as caught:
+        run_commit(store, JOB)
+    assert manifest_path(2) in str(caught.value)
+    assert state_of(store).phase is Phase.OPEN
+
+
+def stamp_manifest(store: MemoryStore, task: int, stamp: str | None) -> None:
+    content = json.loads(store.read(manifest_path(task)))
+    content["extraData"] = {} if stamp is None else {STAMP: stamp}
+    store.write(manifest_path(task), json.dumps(content).encode())
+
+
+@pytest.mark.parametrize("stamp", [None, "of_another_job"])
+def test_a_manifest_of_another_job_of_that_id_is_refused(stamp: str | None):
+    store = with_tasks(3)
+    stamp_manifest(store, 1, stamp)
+    with pytest.raises(ManifestError, match="was not written for this job") as caught:
+        load(store)
+    assert manifest_path(1) in str(caught.value)
+
+
+def without_state(stamp: str | None) -> MemoryStore:
+    """A job that Hadoop's own committer has set up, whose tasks know no stamp."""
+    store = with_tasks(3)
+    for task in range(3):
+        stamp_manifest(store, task, None)
+    stamp_manifest(store, 1, stamp)
+    store.delete_directory(JOB.state)
+    return store
+
+
+def test_in_a_job_that_hadoop_set_up_only_unstamped_manifests_are_right():
+    assert len(load(without_state(None)).manifests) == 3
+    with pytest.raises(ManifestError, match="was not written for this job"):
+        load(without_state("of_an_ended_job"))
+
+
+def test_frozen_manifests_are_loaded_where_they_are():
+    store = with_tasks(3)
+    expected = load(store).manifests
+    freeze(store)
+    assert load(store).manifests == expected
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 30])
@@ -134,17 +215,24 @@ def test_what_a_record_names_is_loaded_without_a_listing(tasks: int):
     first = load(store)
     record = record_of(first.manifests)
     store.write(f"{JOB.manifests}/task_late-manifest.json", b"of an attempt that is late")
-    found = requests(store, lambda one: load_manifests(context(one), record, ("/table",)))
-    assert found == Counter(read=tasks)
-    assert load_manifests(context(store), record, ("/table",)).manifests == first.manifests
+    freeze(store)
+    stamp = stamp_of_job(store)
+
+    def run(one) -> LoadedManifests:
+        return load_manifests(context(one), record, ("/table",), stamp=stamp)
+
+    assert requests(store, run) == Counter(read=tasks)
+    assert run(store).manifests == first.manifests
 
 
 @pytest.mark.parametrize("looks_only", [False, True])
 def test_a_store_with_versions_costs_a_listing_and_a_write_per_manifest_with_files(looks_only: bool):
     store = with_tasks(4, store=MemoryStore(identity=Identity.GENERATION))
 
+    stamp = stamp_of_job(store)
+
     def run(one) -> None:
-        load_manifests(context(one), None, ("/table",), changes_nothing=looks_only)
+        load_manifests(context(one), None, ("/table",), stamp=stamp, changes_nothing=looks_only)
 
     saved = Counter() if looks_only else Counter(write=3)
     assert requests(store, run) == Counter(list_status=1, read=4, list_files=3) + saved
@@ -200,14 +288,14 @@ def test_what_the_listing_shows_to_be_wrong_is_named_before_a_manifest_is_read(s
         with pytest.raises(error, match=text):
             load(one)
 
-    assert requests(store, run) == Counter(list_status=1)
+    assert requests(store, run) - Counter(read_state=1) <= Counter(list_status=2)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
         (lambda store: store.delete_file(manifest_path(1)), MissingManifestsError, "is gone now"),
-        (lambda store: store.write(manifest_path(1), b"{}"), ManifestError, "has 2 now"),
+        (lambda store: store.write(manifest_path(1), b"{}"), ManifestReplacedError, "has 2 now"),
     ],
 )
 def test_a_manifest_that_changes_between_the_listing_and_its_read_is_named(change, error, text: str):
@@ -221,16 +309,17 @@ def test_a_manifest_that_changes_between_the_listing_and_its_read_is_named(chang
 @pytest.mark.parametrize(
     "change",
     [
-        lambda store: store.delete_file(manifest_path(1)),
-        lambda store: store.write(manifest_path(1), b"{}"),
+        lambda store: store.delete_file(frozen_path(1)),
+        lambda store: store.write(frozen_path(1), b"{}"),
     ],
 )
 def test_a_manifest_that_is_not_what_the_record_names_stops_the_commit(change):
     store = with_tasks(3)
     record = record_of(load(store).manifests)
+    freeze(store)
     change(store)
-    with pytest.raises(ManifestChangedError, match=manifest_path(1)):
-        load_manifests(context(store), record, ("/table",))
+    with pytest.raises(ManifestChangedError, match=frozen_path(1)):
+        load_manifests(context(store), record, ("/table",), stamp=stamp_of_job(store))
 
 
 @pytest.mark.parametrize("identity", [Identity.MODIFICATION_TIME, Identity.GENERATION])
@@ -248,8 +337,9 @@ def test_a_request_that_fails_is_an_error_and_not_a_smaller_job(when, error, ide
 
 @pytest.mark.parametrize("identity", [Identity.MODIFICATION_TIME, Identity.GENERATION])
 def test_a_crash_anywhere_leaves_the_job_as_it_was(identity: Identity):
-    expected = load(with_tasks(3, store=MemoryStore(identity=identity))).manifests
-    for store in each_crash(lambda: with_tasks(3, store=MemoryStore(identity=identity)), load):
+    start = with_tasks(3, store=MemoryStore(identity=identity))
+    expected = load(start.copy()).manifests
+    for store in each_crash(start.copy, load):
         assert load(store).manifests == expected
 
 
@@ -258,6 +348,6 @@ def test_a_cancelled_commit_reads_no_manifest():
 
     def run(one) -> None:
         with pytest.raises(CommitCancelledError):
-            loaded(context(one, cancelled=True))
+            loaded(context(one, cancelled=True), "stamp")
 
     assert requests(store, run) == Counter(list_status=1)

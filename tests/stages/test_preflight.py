@@ -20,14 +20,14 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.preflight import Preflighted, preflight
-from ray_committer.stages.save_commit_record import save_commit_record
+from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
 from ray_committer.testing import write_job as write_tasks
 from ray_committer.testing.harness import put_file
 from tests.stages.manifests import CHANGING, edit, refused, set_dest
-from tests.stages.support import JOB, WHEN, context, each_crash, loaded, record_of, requests
+from tests.stages.support import JOB, WHEN, context, each_crash, loaded, requests, state_of
 
 
 def test_two_tasks_with_one_destination_are_refused_by_both_names(store, write_job):
@@ -110,11 +110,14 @@ def test_missing_manifests_have_an_error_of_their_own(store, write_job):
     assert isinstance(error, MissingManifestsError)
 
 
-def test_error_mode_refuses_a_destination_with_data(store, write_job, dest: Path):
+def test_error_mode_refuses_a_destination_with_data(store, write_job, tree):
     job = write_job({0: {"a": "x"}})
     assert run_commit(store, job, CommitOptions(mode=ConflictMode.ERROR)).moved == 1
     job = write_job({0: {"b": "x"}}, job_id="job_2")
-    assert isinstance(refused(store, job, CommitOptions(mode=ConflictMode.ERROR)), CommitConflictError)
+    with pytest.raises(CommitConflictError, match="holds data already"):
+        run_commit(store, job, CommitOptions(mode=ConflictMode.ERROR))
+    assert state_of(store, job).phase is Phase.OPEN
+    assert tree() == {"a": "x"}
 
 
 def test_the_conflict_mode_is_judged_once(store, write_job, dest: Path, tree):
@@ -168,25 +171,30 @@ def test_a_file_of_another_task_attempt_is_refused(store, write_job):
 
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
-NOTHING = Preflighted((), ())
+NOTHING = OldFiles()
 
 
-def with_old_data() -> MemoryStore:
-    """Old files in three directories, of which the job writes one again, and a running job beside it."""
+def with_old_data(*, writes_again: bool = True) -> MemoryStore:
+    """Old files in three directories, of which the job writes one again unless told otherwise."""
     store = MemoryStore()
-    for name in ("top", "p=1/old", "p=1/same", "p=2/q=1/old"):
+    for name in ("top", "p=1/old", "p=1/same" if writes_again else "p=1/other", "p=2/q=1/old"):
         put_file(store, f"/table/{name}", b"old")
     write_tasks(store, JOB, {0: {"p=1/same": b"new"}, 1: {"p=3/new": b"new"}, 2: {}})
     return store
 
 
-def check(found: JobContext, roots: tuple[str, ...] = ()) -> Preflighted:
-    return preflight(found, loaded(found), roots)
+def check(found: JobContext, roots: tuple[str, ...] = ()) -> OldFiles:
+    """Both checks of a commit: of the job itself, and of what is where it writes."""
+    manifests = loaded(found)
+    preflight(found, manifests)
+    return look_at_data(found, manifests, roots)
 
 
-def cost(options: CommitOptions, roots: tuple[str, ...] = ()) -> Counter[str]:
+def cost(
+    options: CommitOptions, roots: tuple[str, ...] = (), store: MemoryStore | None = None
+) -> Counter[str]:
     """What the check alone asks of the store, once the manifests are loaded."""
-    store = with_old_data()
+    store = store or with_old_data()
     loads = requests(store, lambda one: loaded(context(one, options)))
     found = requests(store, lambda one: check(context(one, options), roots))
     assert loads <= found
@@ -194,27 +202,34 @@ def cost(options: CommitOptions, roots: tuple[str, ...] = ()) -> Counter[str]:
 
 
 @pytest.mark.parametrize("tasks", [1, 50])
-def test_an_append_without_a_fault_passes_and_asks_the_store_nothing(tasks: int):
-    store = MemoryStore()
+@pytest.mark.parametrize("is_cheap", [False, True])
+def test_an_append_costs_one_listing_per_directory_of_its_own_if_that_is_cheap(
+    tasks: int, is_cheap: bool
+):
+    store = MemoryStore(listing_is_cheap=is_cheap)
     write_tasks(store, JOB, {task: {f"p={task}/a": b"x"} for task in range(tasks)})
     assert check(context(store)) == NOTHING
-    assert cost(CommitOptions()) == Counter()
+    assert cost(CommitOptions(), store=store) == Counter(list_status=tasks if is_cheap else 0)
 
 
-def test_the_error_mode_costs_one_listing():
+def test_the_error_mode_costs_one_listing_more_than_an_append():
     store = MemoryStore()
     write_tasks(store, JOB, {0: {"a": b"x"}})
     options = CommitOptions(mode=ConflictMode.ERROR)
     assert check(context(store, options)) == NOTHING
-    loads = requests(store, lambda one: loaded(context(one, options)))
-    found = requests(store, lambda one: check(context(one, options)))
-    assert found - loads == Counter(list_status=1)
+    append = cost(CommitOptions(), store=store)
+    assert cost(options, store=store) - append == Counter(list_status=1)
 
 
-def test_an_overwrite_lists_each_old_directory_once_and_the_jobs_below_the_destination():
+def test_an_overwrite_lists_each_old_directory_once():
     directories = ["/table", "/table/p=1", "/table/p=2", "/table/p=2/q=1"]
-    jobs = ["_temporary", "_temporary/job_1"]
-    assert cost(OVERWRITE) == Counter(list_status=len(directories) + len(jobs))
+    assert cost(OVERWRITE) == Counter(list_status=len(directories))
+
+
+def test_a_name_that_is_there_outside_what_is_replaced_is_a_conflict():
+    for options, roots in ((CommitOptions(), ()), (OVERWRITE, ("/table/p=2",))):
+        with pytest.raises(CommitConflictError, match="/table/p=1/same: is there already"):
+            check(context(with_old_data(), options), roots)
 
 
 def test_old_files_are_sorted_by_whether_the_job_writes_their_name():
@@ -238,7 +253,7 @@ def test_old_files_are_sorted_by_whether_the_job_writes_their_name():
     ],
 )
 def test_only_files_below_the_roots_are_replaced_and_each_once(roots: tuple[str, ...], replaced):
-    checked = check(context(with_old_data(), OVERWRITE), roots)
+    checked = check(context(with_old_data(writes_again=False), OVERWRITE), roots)
     assert [file.path for file in checked.replaced] == replaced
 
 
@@ -250,11 +265,11 @@ def test_a_destination_without_old_data_has_nothing_to_replace():
 
 @pytest.mark.parametrize("options", [CommitOptions(), OVERWRITE])
 def test_the_check_changes_nothing(options: CommitOptions):
-    store = with_old_data()
+    store = with_old_data(writes_again=options is OVERWRITE)
     before = store.files()
     check(context(store, options))
     assert store.files() == before
-    assert not CHANGING & set(cost(options))
+    assert not CHANGING & set(cost(options, store=store))
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -271,8 +286,9 @@ def test_a_listing_of_old_data_that_fails_is_an_error_and_not_a_destination_with
 
 
 def test_a_crash_anywhere_leaves_everything_as_it_was():
-    whole = with_old_data().files()
-    for store in each_crash(with_old_data, lambda one: check(context(one, OVERWRITE))):
+    start = with_old_data()
+    whole = start.files()
+    for store in each_crash(start.copy, lambda one: check(context(one, OVERWRITE))):
         assert store.files() == whole
 
 
@@ -292,15 +308,12 @@ def test_a_cancelled_overwrite_is_not_taken_for_one_without_old_data():
     manifests = loaded(found)
     found.cancelled.cancel()
     with pytest.raises(CommitCancelledError):
-        preflight(found, manifests, ())
+        look_at_data(found, manifests, ())
 
 
-@pytest.mark.parametrize("options", [CommitOptions(), CommitOptions(mode=ConflictMode.ERROR)])
-def test_only_an_overwrite_is_refused_beside_an_unfinished_commit(options: CommitOptions):
-    store, other = MemoryStore(), new_job_attempt("/table", "job_2", 0)
-    write_tasks(store, JOB, {0: {"a": b"x"}})
-    write_tasks(store, other, {0: {"b": b"x"}})
-    save_commit_record(context(store, job=other), record_of(job_id="job_2"))
-    assert check(context(store, options)) == NOTHING
-    with pytest.raises(CommitConflictError, match=r"job_2 has begun but not ended"):
-        check(context(store, OVERWRITE))
+def test_the_destinations_of_other_jobs_below_the_old_data_are_told():
+    store = with_old_data(writes_again=False)
+    write_tasks(store, new_job_attempt("/table/p=2/q=1", "job_2", 0), {})
+    write_tasks(store, new_job_attempt("/table/p=3", "job_3", 0), {})
+    assert check(context(store, OVERWRITE)).destinations == ("/table/p=2/q=1", "/table/p=3")
+    assert check(context(store)).destinations == ("/table/p=3",)

@@ -145,6 +145,7 @@ def test_data_behind_a_linked_directory_is_never_deleted(store, old, write_job, 
 
 def test_old_data_is_kept_until_the_new_data_is_validated(store, old, write_job, tree):
     job = write_job({0: {"p=1/new": "whole"}})
+    ray_committer.record_job(job.destination, options=OVERWRITE)
     next(Path(job.tasks).rglob("new")).write_text("half")
     with pytest.raises(RayCommitterError, match="4 bytes, its manifest says 5"):
         run_commit(store, job, OVERWRITE)
@@ -153,6 +154,7 @@ def test_old_data_is_kept_until_the_new_data_is_validated(store, old, write_job,
 
 def test_a_changed_file_does_not_take_the_place_of_an_old_one(store, old, write_job, tree):
     job = write_job({0: {"top": "whole"}})
+    ray_committer.record_job(job.destination, options=OVERWRITE)
     next(Path(job.tasks).rglob("top")).write_text("half")
     with pytest.raises(CommitStateUnknownError, match="must not replace"):
         run_commit(store, job, OVERWRITE)
@@ -197,7 +199,7 @@ def with_files(paths: list[str] = OLD, identity: Identity = Identity.MODIFICATIO
 
 
 def listed(store, roots: tuple[str, ...] = ("/table",)) -> tuple[ReplacedFile, ...]:
-    return list_replaced_files(context(store), roots)
+    return list_replaced_files(context(store), roots).files
 
 
 def record_all(store: MemoryStore) -> CommitRecord:
@@ -257,6 +259,42 @@ def test_a_file_that_was_written_again_is_kept_and_reported(data: bytes):
     assert notice.text.startswith("/table/p=1/a: was to be replaced but has changed since")
 
 
+@pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])
+def test_a_file_that_is_written_again_before_it_is_deleted_is_kept_where_versions_are(
+    identity: Identity,
+):
+    """A deletion names the version that was listed, so what is newer stays."""
+    store, events = with_files(identity=identity), list[Event]()
+    record = record_all(store)
+
+    def overtake(call: StoreCall) -> None:
+        if call.operation == "delete_version" and call.paths == ("/table/p=1/a",):
+            store.write("/table/p=1/a", b"newer")
+
+    watch = WrappedStore(store, before=overtake)
+    assert remove_replaced_files(context(watch, emit=events.append), record) == 3
+    assert store.files() == {"/table/p=1/a": b"newer"}
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert notice.text.startswith("/table/p=1/a: was to be replaced but has changed since")
+
+
+@pytest.mark.parametrize("is_overwrite", [True, False])
+def test_an_old_file_whose_name_is_not_utf8_refuses_an_overwrite_and_hinders_no_append(
+    store, write_job, dest: Path, tree, is_overwrite: bool
+):
+    job = write_job({0: {"p=1/a": "x"}})
+    (dest / "p=1").mkdir()
+    odd = os.fsencode(dest / "p=1") + b"/old-\xff"
+    Path(os.fsdecode(odd)).write_text("old")
+    if is_overwrite:
+        with pytest.raises(PreflightError, match=r"p=1/old-\\udcff: the name .* is not UTF-8"):
+            run_commit(store, job, OVERWRITE)
+    else:
+        run_commit(store, job)
+    assert os.path.exists(odd)
+    assert (dest / "p=1" / "a").exists() is not is_overwrite
+
+
 def test_what_is_gone_already_is_not_counted():
     store = with_files()
     store.delete_file("/table/d")
@@ -302,6 +340,14 @@ def test_a_listing_that_fails_is_an_error_and_not_a_directory_without_files(numb
 @pytest.mark.parametrize("root", ["/table/nowhere", "/table/d"])
 def test_a_root_that_is_not_a_directory_has_no_files(root: str):
     assert listed(with_files(), (root,)) == ()
+
+
+def test_the_destinations_of_other_jobs_below_the_roots_are_told():
+    store = with_files()
+    for destination in ("/table", "/table/p=2/q=1", "/other"):
+        put_file(store, f"{destination}/_temporary/job_2/00/tasks/a", b"x")
+    found = list_replaced_files(context(store), ("/table",))
+    assert found.destinations == ("/table", "/table/p=2/q=1")
 
 
 @pytest.mark.parametrize("name", ["_SUCCESS", "_temporary/job_2/00/tasks/a", ".spark-staging-1/a"])

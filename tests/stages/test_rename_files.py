@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import ray_committer
 from ray_committer import CommitOptions
@@ -22,6 +23,7 @@ from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.plan import plan_shards
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests
 from ray_committer.stages.rename_files import _supplied
 from ray_committer.stages.worker import Worker
@@ -30,6 +32,7 @@ from ray_committer.testing import (
     WrappedStore,
     run_commit,
 )
+from tests.stages.support import state_of
 
 
 def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
@@ -51,7 +54,7 @@ def without_times(job) -> None:
     for path in Path(job.manifests).iterdir():
         manifest = decode_manifest(path.read_bytes(), str(path))
         files = [type(file)(file.s, file.d, file.z) for file in manifest.files]
-        path.write_bytes(encode_manifest(type(manifest)(job_id=manifest.job_id, files=files)))
+        path.write_bytes(encode_manifest(structs.replace(manifest, files=files)))
 
 
 def test_proof_by_size_alone_is_counted_apart(store, write_job, dest: Path):
@@ -91,7 +94,7 @@ def test_a_failure_in_the_middle_keeps_everything_and_the_same_command_finishes(
 def test_a_manifest_replaced_after_the_record_stops_everything(store, write_job, dest: Path, tree):
     job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
     ray_committer.record_job(str(dest))
-    path = Path(job.manifest("task_1_m_000001"))
+    path = Path(job.frozen) / "task_1_m_000001-manifest.json"
     original = path.read_bytes()
     path.write_bytes(original.replace(b"_0", b"_1"))
     with pytest.raises(ManifestChangedError) as caught:
@@ -104,10 +107,14 @@ def test_a_manifest_replaced_after_the_record_stops_everything(store, write_job,
     assert tree() == {"a": "x", "b": "y"}
 
 
-def test_a_manifest_that_the_record_does_not_name_is_never_committed(store, write_job, dest: Path, tree):
+@pytest.mark.parametrize("where", ["manifests", "frozen"])
+def test_a_manifest_that_the_record_does_not_name_is_never_committed(
+    store, write_job, dest: Path, tree, where: str
+):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    late = Path(job.manifest("task_1_m_000007"))
+    late = Path(job.directory) / where / "task_1_m_000007-manifest.json"
+    late.parent.mkdir(exist_ok=True)
     source = Path(job.task_attempt("attempt_1_m_000007_0")) / "late"
     source.parent.mkdir()
     source.write_text("late")
@@ -197,5 +204,5 @@ def test_a_truncated_list_of_renames_is_never_reported_as_success(store, write_j
     monkeypatch.setattr(stage, "plan_shards", lambda refs, **how: list(whole(refs, **how))[:-1])
     with pytest.raises(CommitStateUnknownError, match=r"names 40 files, but \d+ were moved"):
         run_commit(store, job, CommitOptions(shard_files=10))
-    assert Path(job.commit_record).exists()
+    assert state_of(store, job).phase is Phase.RECORDED
     assert list(Path(job.tasks).rglob("f*"))  # what was not moved is still there

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec import structs
 
 from ray_committer import CommitOptions
 from ray_committer.errors import (
@@ -13,11 +14,11 @@ from ray_committer.errors import (
     CommitStateUnknownError,
 )
 from ray_committer.events import Event, FilesRenamed
+from ray_committer.protocol.record import ReplacedFile, encode
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stages.rename_files import Renamed, reconcile, rename_files
+from ray_committer.stages.rename_files import Pass, Renamed, reconcile, rename_files
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -30,9 +31,9 @@ from tests.stages.support import (
     at,
     context,
     each_crash,
-    loaded,
-    record_of,
+    record,
     requests,
+    resumed,
     source_path,
 )
 
@@ -43,21 +44,21 @@ TIME = Identity.MODIFICATION_TIME
 def with_files(
     tasks: int, files: int = 3, identity: Identity = Identity.MODIFICATION_TIME
 ) -> MemoryStore:
-    """A job of so many tasks with so many files each, whose directories are made."""
+    """A recorded job of so many tasks with so many files each, whose directories are made."""
     store = MemoryStore(identity=identity)
     each = {n: {f"p={n}/f{file}": b"x" * n for file in range(files)} for n in range(tasks)}
     write_tasks(store, JOB, each)
     for task in range(tasks):
         store.mkdirs(f"/table/p={task}")
+    record(store)
     return store
 
 
 def move(found: JobContext) -> Renamed:
-    """Load and rename, as a commit does, and count."""
-    manifests, renamed = loaded(found), Renamed()
-    record = record_of(manifests.manifests)
-    rename_files(found, record, manifests, renamed)
-    reconcile(found, record, renamed)
+    """Load what is recorded and rename it, as a commit does, and count."""
+    (named, manifests), renamed = resumed(found), Renamed()
+    rename_files(found, named, manifests, renamed)
+    reconcile(found, named, renamed)
     return renamed
 
 
@@ -74,7 +75,7 @@ def test_each_file_is_moved_once_and_counted(tasks: int, files: int):
 @pytest.mark.parametrize("identity", list(Identity))
 def test_renaming_costs_one_request_per_file_and_no_read_of_a_manifest_that_is_known(identity: Identity):
     store = with_files(4, 25, identity)
-    loads = requests(store, lambda one: loaded(context(one)))
+    loads = requests(store, lambda one: resumed(context(one)))
     assert requests(store, lambda one: move(context(one))) - loads == Counter(rename=100)
 
 
@@ -139,30 +140,19 @@ def test_another_file_at_a_destination_stops_the_stage_and_stays():
 
 def test_a_manifest_that_cannot_be_read_again_moves_nothing_of_its_files():
     store = with_files(2)
-    record = record_of(loaded(context(store)).manifests)
+    named, manifests = resumed(context(store))
     fresh = context(WrappedStore(store, before=at("read", PermissionError("denied"))))
-    manifests = loaded(context(store))
     with pytest.raises(PermissionError):
-        rename_files(fresh, record, manifests, Renamed())
+        rename_files(fresh, named, manifests, Renamed())
     assert visible_files(store, "/table") == {}
 
 
 @pytest.mark.parametrize("identity", list(Identity))
 def test_after_a_crash_anywhere_the_next_run_moves_the_rest(identity: Identity):
-    def recorded() -> MemoryStore:
-        store = with_files(2, 2, identity)
-        loaded(context(store))  # which saves what the store alone knows of the files
-        return store
-
-    record = record_of(loaded(context(with_files(2, 2, identity))).manifests)
-
     def finish(store) -> int:
-        found, renamed = context(store, ONCE), Renamed()
-        rename_files(found, record, load_manifests(found, record, ("/table",)), renamed)
-        reconcile(found, record, renamed)
-        return renamed.files
+        return move(context(store, ONCE)).files
 
-    for store in each_crash(recorded, finish):
+    for store in each_crash(lambda: with_files(2, 2, identity), finish):
         assert finish(store) == 4
         assert sorted(visible_files(store, "/table")) == ["p=0/f0", "p=0/f1", "p=1/f0", "p=1/f1"]
 
@@ -170,17 +160,79 @@ def test_after_a_crash_anywhere_the_next_run_moves_the_rest(identity: Identity):
 def test_a_cancelled_commit_moves_no_file():
     store = with_files(2)
     found = context(store)
-    manifests = loaded(found)
+    named, manifests = resumed(found)
     found.cancelled.cancel()
     with pytest.raises(CommitCancelledError):
-        rename_files(found, record_of(manifests.manifests), manifests, Renamed())
+        rename_files(found, named, manifests, Renamed())
     assert visible_files(store, "/table") == {}
 
 
 @pytest.mark.parametrize("done", [{0: 3, 1: 2}, {0: 3}, {}, {0: 3, 1: 4}])
 def test_another_number_of_files_than_recorded_is_named_by_its_manifest(done: dict[int, int]):
     found = context(with_files(2))
-    record = record_of(loaded(found).manifests)
+    named, _ = resumed(found)
     with pytest.raises(CommitStateUnknownError, match="nothing was cleaned up"):
-        reconcile(found, record, Renamed(done_by_manifest=Counter(done)))
-    reconcile(found, record, Renamed(done_by_manifest=Counter({0: 3, 1: 3})))
+        reconcile(found, named, Renamed(done_by_manifest=Counter(done)))
+    reconcile(found, named, Renamed(done_by_manifest=Counter({0: 3, 1: 3})))
+    held = Renamed(done_by_manifest=Counter({0: 3, 1: 2}), held_by_manifest=Counter({1: 1}))
+    reconcile(found, named, held)
+
+
+def old(store: MemoryStore, *names: str) -> list[ReplacedFile]:
+    """Old files, as the record of a job names them that writes their names again."""
+    for name in names:
+        store.write(f"/table/{name}", b"old")
+    found = [store.get_status(f"/table/{name}") for name in names]
+    return [
+        ReplacedFile(one.path, one.size, one.modified_milliseconds, one.etag) for one in found if one
+    ]
+
+
+def with_namesakes() -> MemoryStore:
+    """A recorded job of which two of six files take the names of old ones."""
+    store = with_files(2)
+    named, _ = resumed(context(store))
+    overwritten = old(store, "p=0/f0", "p=1/f1")
+    store.write(JOB.content("nonce"), encode(structs.replace(named, overwritten=overwritten)))
+    return store
+
+
+def passes(store, *which: Pass) -> list[Renamed]:
+    found = context(store, ONCE)
+    named, manifests = resumed(found)
+    done = []
+    for one in which:
+        renamed = Renamed()
+        rename_files(found, named, manifests, renamed, one)
+        done.append(renamed)
+    return done
+
+
+def test_namesakes_of_old_files_are_held_back_until_all_others_are_in_place():
+    store = with_namesakes()
+    new, namesakes = passes(store, Pass.NEW, Pass.NAMESAKES)
+    assert (new.moved, new.held_by_manifest.total()) == (4, 2)
+    assert (namesakes.moved, namesakes.held_by_manifest.total()) == (2, 0)
+    assert set(visible_files(store, "/table").values()) == {b"", b"x"}
+
+
+def test_an_old_file_stays_while_its_namesake_is_held_back():
+    store = with_namesakes()
+    passes(store, Pass.NEW)
+    assert store.read("/table/p=0/f0") == store.read("/table/p=1/f1") == b"old"
+    assert sorted(store.files(JOB.tasks)) == [source_path(0, "p=0/f0"), source_path(1, "p=1/f1")]
+
+
+def test_a_namesake_whose_source_is_gone_stops_the_commit_while_every_old_file_is_there():
+    store = with_namesakes()
+    store.delete_file(source_path(1, "p=1/f1"))
+    with pytest.raises(CommitStateUnknownError, match="p=1/f1"):
+        passes(store, Pass.NEW)
+    assert store.read("/table/p=0/f0") == store.read("/table/p=1/f1") == b"old"
+
+
+def test_a_run_of_a_sealed_job_moves_and_proves_everything():
+    store = with_namesakes()
+    passes(store, Pass.NEW)
+    (everything,) = passes(store, Pass.ALL)
+    assert (everything.moved, everything.files) == (2, 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,14 @@ from ray_committer.errors import (
     CommitConflictError,
     RayCommitterError,
 )
+from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stages.save_success_file import save_success_file, save_summary_report
+from ray_committer.stages.save_success_file import (
+    save_success_file,
+    save_summary_report,
+    write_success_file,
+)
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import (
     Fault,
@@ -80,11 +86,17 @@ def with_job() -> MemoryStore:
 
 
 def mark(store, filenames: list[str] = NAMES) -> None:
-    save_success_file(context(store), RECORD, filenames)
+    found = context(store)
+    save_success_file(found, write_success_file(found, RECORD, filenames))
 
 
 def report(store, failure: Exception | None = None, options: CommitOptions = REPORTS) -> None:
     save_summary_report(context(store, options), RECORD, NAMES, failure)
+
+
+def files_of(store: MemoryStore) -> list[str]:
+    """All files but for the job's state."""
+    return [path for path in store.files() if not is_inside(path, JOB.state)]
 
 
 def read(store: MemoryStore, path: str = JOB.success) -> SuccessData:
@@ -121,7 +133,7 @@ def test_the_marker_of_an_earlier_job_is_replaced_and_nothing_is_left_beside_it(
     mark(store)
     mark(store)
     assert read(store).job_id == "job_1"
-    assert list(store.files()) == [JOB.success]
+    assert files_of(store) == [JOB.success]
 
 
 @pytest.mark.parametrize("operation", ["write", "replace"])
@@ -153,7 +165,7 @@ def test_after_a_crash_anywhere_the_marker_is_whole_or_not_there_and_is_saved_ag
     for store in each_crash(with_job, mark):
         assert JOB.success not in store.files() or read(store).job_id == "job_1"
         mark(store)
-        assert list(store.files()) == [JOB.success]
+        assert files_of(store) == [JOB.success]
 
 
 def test_a_torn_write_is_not_a_marker():
@@ -192,4 +204,27 @@ def test_a_report_that_cannot_be_written_is_only_logged(number, when: str, error
 def test_after_a_crash_anywhere_the_report_is_written_again():
     for store in each_crash(with_job, report):
         report(store)
-        assert list(store.files()) == ["/reports/summary-job_1.json"]
+        assert files_of(store) == ["/reports/summary-job_1.json"]
+
+
+def test_two_committers_of_a_job_write_to_names_of_their_own():
+    """One that dies while it writes must not empty what the other puts in place."""
+    store = MemoryStore()
+    setup_job(store, JOB)
+    first, second = (write_success_file(context(store), record_of(), []) for _ in range(2))
+    assert first.path != second.path
+    store.write(second.path, b"")
+    save_success_file(context(store), first)
+    assert store.read(JOB.success) == first.data
+
+
+def test_who_finds_that_another_committer_has_cleaned_up_leaves_its_marker():
+    store = MemoryStore()
+    setup_job(store, JOB)
+    first, second = (write_success_file(context(store), record_of(), []) for _ in range(2))
+    save_success_file(context(store), first)
+    store.delete_directory(JOB.directory)
+    save_success_file(context(store), second)
+    assert store.read(JOB.success) == first.data
+    with pytest.raises(FileNotFoundError):  # the marker is of another job
+        save_success_file(context(store), replace(second, data=b"{}", nonce="of another record"))

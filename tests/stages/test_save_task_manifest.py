@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import ray_committer
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
-from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest, digest
-from ray_committer.protocol.record import ManifestRef
-from ray_committer.stages.save_task_manifest import save_task_manifest
-from ray_committer.stages.setup_job import setup_job
+from ray_committer.protocol.manifest import (
+    FileEntry,
+    TaskManifest,
+    decode_manifest,
+    digest,
+    encode_manifest,
+)
+from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.record import ManifestRef, encode
+from ray_committer.protocol.state import Phase, new_state
+from ray_committer.stages.job_state import advance, begin_state, read_state
+from ray_committer.stages.save_task_manifest import LOOK_SECONDS, LOOKS, save_task_manifest
 from ray_committer.testing import (
     Fault,
     FaultKind,
@@ -22,7 +32,18 @@ from ray_committer.testing import (
     StoreCall,
     WrappedStore,
 )
-from tests.stages.support import JOB, WHEN, at, do_at, each_crash, requests
+from tests.stages.support import (
+    JOB,
+    WHEN,
+    at,
+    bring_to,
+    do_at,
+    each_crash,
+    freeze,
+    record_of,
+    requests,
+    stamp_of_job,
+)
 
 
 def save(store, job, attempts: int = 5) -> list[float]:
@@ -33,6 +54,7 @@ def save(store, job, attempts: int = 5) -> list[float]:
         TaskManifest(files=[]),
         task_id="task_1_m_000000",
         task_attempt_id="attempt_1_m_000000_0",
+        stamp=stamp_of_job(store, job),
         attempts=attempts,
         sleep=slept.append,
     )
@@ -92,14 +114,21 @@ def test_a_task_cannot_commit_once_the_jobs_commit_has_begun(dest: Path, store, 
         save(store, job)
 
 
+STAMP = "stamp"
 TASK, ATTEMPT = "task_1_m_000000", "attempt_1_m_000000_0"
 PATH = JOB.manifest(TASK)
 
 
-def with_job() -> MemoryStore:
-    store = MemoryStore()
-    setup_job(store, JOB)
+def with_job(*, real_directories: bool = True) -> MemoryStore:
+    store = MemoryStore(real_directories=real_directories)
+    store.mkdirs(JOB.manifests)
+    begin_state(store, JOB, new_state(replaces=False, stamp=STAMP))
     return store
+
+
+def files_of(store: MemoryStore) -> dict[str, bytes]:
+    """All files but for the job's state."""
+    return {path: data for path, data in store.files().items() if not is_inside(path, JOB.state)}
 
 
 def manifest_of(files: int, attempt: str = ATTEMPT) -> TaskManifest:
@@ -107,15 +136,24 @@ def manifest_of(files: int, attempt: str = ATTEMPT) -> TaskManifest:
     return TaskManifest(job_id=JOB.job_id, task_attempt_id=attempt, files=entries)
 
 
-def save_files(store, files: int = 1, *, attempt: str = ATTEMPT, attempts: int = 1) -> ManifestRef:
+def save_files(
+    store,
+    files: int = 1,
+    *,
+    attempt: str = ATTEMPT,
+    attempts: int = 1,
+    stamp: str = STAMP,
+    sleep: Callable[[float], None] = lambda _: None,
+) -> ManifestRef:
     return save_task_manifest(
         store,
         JOB,
         manifest_of(files, attempt),
         task_id=TASK,
         task_attempt_id=attempt,
+        stamp=stamp,
         attempts=attempts,
-        sleep=lambda _: None,
+        sleep=sleep,
     )
 
 
@@ -131,9 +169,9 @@ def test_the_reference_describes_what_was_saved(files: int):
 
 
 @pytest.mark.parametrize("files", [0, 1, 1000])
-def test_a_manifest_is_saved_by_one_look_one_write_and_one_rename(files: int):
+def test_a_manifest_is_saved_by_one_write_and_one_rename_between_two_looks(files: int):
     found = requests(with_job(), lambda one: save_files(one, files))
-    assert found == Counter(list_status=1, write=1, replace=1)
+    assert found == Counter(read_state=2, write=1, replace=1)
 
 
 def test_each_further_try_looks_again_whether_the_job_is_open():
@@ -146,7 +184,7 @@ def test_each_further_try_looks_again_whether_the_job_is_open():
 
     with pytest.raises(TaskCommitError, match="in 3 tries"):
         save_files(WrappedStore(with_job(), before=fail), attempts=3)
-    assert Counter(call.operation for call in calls) == Counter(list_status=3, write=3, replace=3)
+    assert Counter(call.operation for call in calls) == Counter(read_state=3, write=3, replace=3)
 
 
 def test_a_commit_that_begins_between_two_tries_is_not_given_another_manifest():
@@ -154,7 +192,7 @@ def test_a_commit_that_begins_between_two_tries_is_not_given_another_manifest():
 
     def decide_and_fail(call: StoreCall) -> None:
         if call.operation == "replace":
-            store.write(JOB.commit_record, b"{}")
+            bring_to(store, Phase.RECORDED)
             raise TimeoutError("no answer")
 
     with pytest.raises(CommitRecordExistsError, match="too late"):
@@ -186,9 +224,9 @@ def test_the_manifest_of_an_earlier_attempt_stays_when_a_later_one_cannot_be_sav
 @pytest.mark.parametrize("when", WHEN)
 def test_nothing_is_saved_where_the_job_cannot_be_looked_at(when: str):
     store = with_job()
-    with pytest.raises(PermissionError):
-        save_files(WrappedStore(store, **{when: at("list_status", PermissionError("denied"))}))
-    assert store.files() == {}
+    with pytest.raises(TaskCommitError, match="could not be saved in 1 tries"):
+        save_files(WrappedStore(store, **{when: at("read_state", PermissionError("denied"))}))
+    assert files_of(store) == {}
 
 
 def test_a_job_that_is_cleaned_up_meanwhile_is_over():
@@ -197,6 +235,123 @@ def test_a_job_that_is_cleaned_up_meanwhile_is_over():
     with pytest.raises(TaskCommitError, match=r"was never set up or is over"):
         save_files(WrappedStore(store, before=clean_up), attempts=5)
     assert store.files() == {}
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.OPEN])
+def test_a_task_cannot_commit_once_anything_is_decided_or_declared(phase: Phase):
+    store = with_job()
+    bring_to(store, phase)
+    with pytest.raises(CommitRecordExistsError, match="too late"):
+        save_files(store)
+    assert store.files(JOB.manifests) == {}
+
+
+def test_a_task_that_was_started_for_another_job_of_that_id_cannot_commit():
+    store = with_job()
+    with pytest.raises(TaskCommitError, match=f"is another job of that id than {ATTEMPT}"):
+        save_files(store, stamp="of_an_ended_job")
+    assert store.files(JOB.manifests) == {}
+
+
+@pytest.mark.parametrize("operation", ["write", "replace"])
+@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.ABORTED])
+def test_who_slept_while_the_job_was_decided_without_it_learns_that(operation: str, phase: Phase):
+    store = with_job()
+    decide = do_at(operation, lambda: bring_to(store, phase))
+    with pytest.raises(CommitRecordExistsError, match="too late"):
+        save_files(WrappedStore(store, before=decide), attempts=5)
+
+
+def test_who_slept_while_its_directory_was_frozen_saves_nothing_that_counts():
+    store = with_job()
+    save_files(store, 1)
+
+    def decide() -> None:
+        freeze(store)
+        bring_to(store, Phase.RECORDED)
+
+    with pytest.raises(CommitRecordExistsError, match="too late"):
+        save_files(WrappedStore(store, before=do_at("replace", decide)), 2, attempts=5)
+    frozen = f"{JOB.frozen}/{TASK}-manifest.json"
+    assert len(decode_manifest(store.read(frozen), frozen).files) == 1
+
+
+def test_a_manifest_that_was_frozen_in_time_is_committed_although_its_task_looks_late():
+    store = with_job()
+
+    def decide() -> None:
+        freeze(store)
+        bring_to(store, Phase.RECORDED)
+
+    ref = save_files(WrappedStore(store, after=do_at("replace", decide)))
+    assert digest(store.read(f"{JOB.frozen}/{ref.name}")) == ref.digest
+
+
+def ref_of(files: int) -> ManifestRef:
+    data = encode_manifest(manifest_of(files))
+    name = f"{TASK}-manifest.json"
+    return ManifestRef(name, len(data), digest(data), files, sum(range(files)))
+
+
+def test_where_directories_are_not_renamed_the_record_says_whether_a_manifest_counts():
+    """It was copied before the record, and its task looks later."""
+    store = with_job(real_directories=False)
+    record = record_of(manifests=[ref_of(1)])
+    recorded = do_at("replace", lambda: bring_to(store, Phase.RECORDED, record=record))
+    assert save_files(WrappedStore(store, after=recorded)) == replace(
+        ref_of(1), task_attempt_id=ATTEMPT, task_attempt_directory=JOB.task_attempt(ATTEMPT)
+    )
+
+
+def test_where_directories_are_not_renamed_a_manifest_that_the_record_does_not_name_is_too_late():
+    store = with_job(real_directories=False)
+    record = record_of(manifests=[ref_of(2)])
+    recorded = do_at("replace", lambda: bring_to(store, Phase.RECORDED, record=record))
+    with pytest.raises(CommitRecordExistsError, match="too late"):
+        save_files(WrappedStore(store, after=recorded), attempts=5)
+
+
+@pytest.mark.parametrize("real", [True, False], ids=["directories", "flat"])
+@pytest.mark.parametrize(
+    ("then", "counts"), [("recorded with it", True), ("open", True), ("aborted", False)]
+)
+def test_while_the_job_is_declared_a_task_waits_for_what_becomes_of_it(
+    real: bool, then: str, counts: bool
+):
+    """Its committer may list the manifests again and find the new one."""
+    store = with_job(real_directories=real)
+    slept: list[float] = []
+
+    def go_on(seconds: float) -> None:
+        slept.append(seconds)
+        seen = read_state(store, JOB)
+        assert seen is not None
+        if len(slept) < 3:
+            return
+        if then == "recorded with it":
+            if real:
+                freeze(store)
+            record = record_of(manifests=[ref_of(1)])
+            store.write(JOB.content(record.nonce), encode(record))
+            advance(store, JOB, seen, Phase.RECORDED, record.nonce)
+        else:
+            advance(store, JOB, seen, Phase.OPEN if then == "open" else Phase.ABORTED)
+
+    declared = WrappedStore(store, after=do_at("replace", lambda: bring_to(store, Phase.DECLARED)))
+    if counts:
+        save_files(declared, sleep=go_on)
+    else:
+        with pytest.raises(CommitRecordExistsError, match="too late"):
+            save_files(declared, sleep=go_on)
+    assert len(slept) == 3
+
+
+def test_a_task_does_not_wait_for_ever_for_a_declaration():
+    store, slept = with_job(), list[float]()
+    declared = WrappedStore(store, after=do_at("replace", lambda: bring_to(store, Phase.DECLARED)))
+    with pytest.raises(CommitRecordExistsError, match="too late"):
+        save_files(declared, attempts=5, sleep=slept.append)
+    assert sum(slept) == (LOOKS - 1) * LOOK_SECONDS
 
 
 def test_after_a_crash_anywhere_the_manifest_is_whole_or_not_there_and_is_saved_again():

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ray_committer
-from ray_committer.errors import CommitConflictError, TaskCommitError
-from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.save_commit_record import save_commit_record
+from ray_committer.errors import CommitConflictError, CommitRecordExistsError, TaskCommitError
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.record import Owner
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.find_job import list_attempts, read_attempt_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
+    ALIVE,
+    DEAD,
     JOB,
+    NOW,
+    OTHER_JOB,
     WHEN,
     at,
-    context,
+    bring_to,
+    do_at,
     each_crash,
     record_of,
     requests,
+    state_of,
 )
+
+SECOND = new_job_attempt("/table", "job_1", 1)
 
 
 def test_setting_up_twice_is_refused(dest: Path, store):
@@ -55,25 +66,47 @@ def test_setup_warns_of_a_job_whose_commit_never_ended(dest: Path, write_job):
 
 
 def unfinished(store: MemoryStore, number: int) -> None:
-    """A job whose commit has begun and not ended."""
+    """A job whose commit was recorded by a process that has ended."""
     job = new_job_attempt("/table", f"old_{number}", 0)
     write_job(store, job, {0: {"a": b"x"}})
-    record = record_of(job_id=job.job_id)
-    save_commit_record(context(store, job=job), record)
+    bring_to(store, Phase.RECORDED, job=job)
+
+
+def set_up(store, job: JobAttempt = JOB, **options: Any) -> list[str]:
+    """Set a job up at `NOW`; the warnings."""
+    return setup_job(store, job, now_milliseconds=NOW, **options)[1]
 
 
 def test_the_first_job_of_a_destination_is_set_up_without_a_warning():
     store = MemoryStore()
-    assert setup_job(store, JOB) == []
+    assert set_up(store) == []
     assert store.list_status(JOB.manifests) == []
-    assert store.files() == {}
+    assert state_of(store).phase is Phase.OPEN
+    assert list(store.files()) == [f"{JOB.state}/{state_of(store).token}"]
+
+
+def test_each_job_has_a_stamp_of_its_own():
+    stores = [MemoryStore() for _ in range(3)]
+    stamps = [setup_job(store, JOB)[0] for store in stores]
+    assert stamps == [state_of(store).stamp for store in stores]
+    assert len(set(stamps)) == 3
 
 
 def test_setting_up_beside_running_jobs_warns_of_nothing():
     store = MemoryStore()
     for number in range(3):
         setup_job(store, new_job_attempt("/table", f"running_{number}", 0))
-    assert setup_job(store, JOB) == []
+    assert set_up(store) == []
+
+
+@pytest.mark.parametrize("owner", [ALIVE, DEAD])
+@pytest.mark.parametrize("phase", list(Phase))
+def test_only_a_commit_that_has_stopped_in_the_middle_is_warned_of(phase: Phase, owner: Owner):
+    store = MemoryStore()
+    write_job(store, OTHER_JOB, {0: {"a": b"x"}})
+    bring_to(store, phase, job=OTHER_JOB, record=record_of(job_id="job_2", owner=owner))
+    stopped = (Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING)
+    assert bool(set_up(store)) is (phase in stopped and owner is DEAD)
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
@@ -81,7 +114,7 @@ def test_each_unfinished_commit_is_warned_of_by_its_command(jobs: int):
     store = MemoryStore()
     for number in range(jobs):
         unfinished(store, number)
-    warnings = setup_job(store, JOB)
+    warnings = set_up(store)
     assert len(warnings) == jobs
     for number, warning in enumerate(warnings):
         assert f"ray-committer commit memory://test/table --job-id old_{number}" in warning
@@ -89,20 +122,23 @@ def test_each_unfinished_commit_is_warned_of_by_its_command(jobs: int):
 
 @pytest.mark.parametrize("jobs", [0, 1, 4])
 @pytest.mark.parametrize("mark", [False, True])
-def test_setting_up_a_job_costs_two_requests_and_two_listings_per_other_job(jobs: int, mark: bool):
+def test_setting_up_a_job_costs_eleven_requests_and_two_per_other_job(jobs: int, mark: bool):
     store = MemoryStore()
     for number in range(jobs):
         setup_job(store, new_job_attempt("/table", f"old_{number}", 0))
     found = requests(store, lambda one: setup_job(one, JOB, mark_success=mark))
-    budget = Counter(list_status=2 + 2 * jobs, mkdirs=1)
+    state = Counter(mkdirs=2, write=1, move_directory=1)
+    looks = Counter(list_status=4, read_state=2)
+    others = Counter(list_status=jobs, read_state=jobs)
+    budget = looks + state + Counter(mkdirs=1) + others
     assert found == (budget + Counter(delete_file=1) if mark else budget)
 
 
-def test_a_look_for_data_costs_one_listing_and_the_mark_of_a_replacement_one_write():
+def test_a_look_for_data_costs_one_listing_and_that_a_job_replaces_data_costs_nothing():
     replaces = requests(MemoryStore(), lambda one: setup_job(one, JOB, replaces=("/table",)))
     looks = requests(MemoryStore(), lambda one: setup_job(one, JOB, must_be_empty=True))
     plain = requests(MemoryStore(), lambda one: setup_job(one, JOB))
-    assert replaces - plain == Counter(write=1)
+    assert replaces == plain
     assert looks - plain == Counter(list_status=1)
 
 
@@ -118,13 +154,14 @@ def test_only_what_readers_see_refuses_a_job_that_needs_an_empty_destination(nam
             setup_job(store, JOB, must_be_empty=True)
         assert store.get_status(JOB.temporary) is None
     else:
-        assert setup_job(store, JOB, must_be_empty=True) == []
+        assert set_up(store, must_be_empty=True) == []
 
 
-def test_a_job_that_replaces_data_leaves_a_mark_of_that():
+@pytest.mark.parametrize("replaces", [(), ("/table",)])
+def test_the_state_tells_whether_a_job_replaces_data(replaces: tuple[str, ...]):
     store = MemoryStore()
-    setup_job(store, JOB, replaces=("/table",))
-    assert store.files(JOB.directory) == {JOB.replaces_data: b""}
+    setup_job(store, JOB, replaces=replaces)
+    assert state_of(store).replaces is bool(replaces)
 
 
 @pytest.mark.parametrize(("replaces", "is_refused"), [("/table", True), ("/table/p=1", False)])
@@ -135,22 +172,64 @@ def test_only_a_replacement_of_the_whole_destination_is_refused_beside_an_unfini
     unfinished(store, 0)
     if is_refused:
         with pytest.raises(CommitConflictError, match="only then can the destination be replaced"):
-            setup_job(store, JOB, replaces=(replaces,))
+            set_up(store, replaces=(replaces,))
         assert store.get_status(JOB.job_directory) is None
     else:
-        assert len(setup_job(store, JOB, replaces=(replaces,))) == 1
+        assert len(set_up(store, replaces=(replaces,))) == 1
 
 
 def test_the_next_attempt_of_a_job_is_set_up_beside_the_first_and_is_not_warned_of_it():
     store = MemoryStore()
-    unfinished(store, 0)
-    assert setup_job(store, new_job_attempt("/table", "old_0", 1)) == []
+    setup_job(store, JOB)
+    assert set_up(store, SECOND) == []
+
+
+@pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING])
+def test_the_next_attempt_of_a_job_whose_commit_has_begun_is_refused(phase: Phase):
+    store = MemoryStore()
+    setup_job(store, JOB)
+    bring_to(store, phase)
+    with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
+        set_up(store, SECOND)
+    assert store.get_status(SECOND.directory) is None
+
+
+@pytest.mark.parametrize("has_directories", [True, False])
+def test_an_attempt_that_an_older_one_overtakes_while_it_is_set_up_fails_and_leaves_nothing(
+    has_directories: bool,
+):
+    store = MemoryStore(real_directories=has_directories)
+    setup_job(store, JOB)
+    overtake = do_at("mkdirs", lambda: bring_to(store, Phase.RECORDED), "/manifests")
+    with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
+        set_up(WrappedStore(store, before=overtake), SECOND)
+    assert not read_attempt_state(store, SECOND).exists
+    assert [attempt.number for attempt in list_attempts(store, JOB)] == [JOB.number]
+
+
+def test_an_attempt_that_is_older_than_another_is_not_set_up():
+    store = MemoryStore()
+    setup_job(store, SECOND)
+    with pytest.raises(CommitRecordExistsError, match="--attempt 1"):
+        set_up(store, JOB)
+
+
+@pytest.mark.parametrize("owner", [ALIVE, DEAD])
+def test_a_replacement_waits_with_its_commit_for_one_that_is_at_work(owner: Owner):
+    store = MemoryStore()
+    write_job(store, OTHER_JOB, {0: {"a": b"x"}})
+    bring_to(store, Phase.RECORDED, job=OTHER_JOB, record=record_of(job_id="job_2", owner=owner))
+    if owner is ALIVE:
+        assert set_up(store, replaces=("/table",)) == []
+    else:
+        with pytest.raises(CommitConflictError, match="job_2"):
+            set_up(store, replaces=("/table",))
 
 
 def test_a_file_in_the_place_of_the_jobs_directory_is_an_error():
     store = MemoryStore()
     put_file(store, JOB.temporary, b"in the way")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(NotADirectoryError):
         setup_job(store, JOB)
     assert store.files() == {JOB.temporary: b"in the way"}
 
@@ -165,21 +244,25 @@ def test_a_request_that_fails_is_an_error_of_the_set_up(when: str, error: type[O
     calls: list[StoreCall] = []
     set_up_everything(WrappedStore(MemoryStore(), before=calls.append))
     for call in calls:
+        faulty = WrappedStore(store := MemoryStore(), **{when: fail_at(call.number, error)})
+        if when == "after" and call.operation == "move_directory":
+            set_up_everything(faulty)  # it looks whether that was done
+            assert state_of(store).phase is Phase.OPEN
+            continue
         with pytest.raises(error):
-            set_up_everything(WrappedStore(MemoryStore(), **{when: fail_at(call.number, error)}))
+            set_up_everything(faulty)
 
 
 def test_after_a_crash_anywhere_the_next_attempt_can_be_set_up():
     for store in each_crash(MemoryStore, set_up_everything):
-        second = new_job_attempt("/table", "job_1", 1)
-        assert setup_job(store, second) == []
-        assert store.list_status(second.manifests) == []
+        assert set_up(store, SECOND) == []
+        assert store.list_status(SECOND.manifests) == []
 
 
-@pytest.mark.parametrize("operation", ["list_status", "mkdirs"])
+@pytest.mark.parametrize("operation", ["list_status", "read_state", "mkdirs", "move_directory"])
 def test_the_marker_of_an_earlier_job_is_deleted_last(operation: str):
     store = MemoryStore()
     put_file(store, JOB.success, b"of an earlier job")
     with pytest.raises(PermissionError):
         setup_job(WrappedStore(store, before=at(operation, PermissionError("denied"))), JOB)
-    assert store.files() == {JOB.success: b"of an earlier job"}
+    assert store.read(JOB.success) == b"of an earlier job"

@@ -9,10 +9,11 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import PathError, TaskCommitError
+from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.testing import MemoryStore, WrappedStore, fail_at
-from tests.stages.support import JOB, WHEN, each_crash, requests
+from tests.stages.support import JOB, WHEN, bring_to, each_crash, requests
 
 
 def test_a_task_of_a_job_that_was_never_set_up_is_refused(dest: Path):
@@ -44,10 +45,32 @@ def with_job() -> MemoryStore:
 @pytest.mark.parametrize("attempts", [1, 5])
 def test_each_attempt_gets_an_empty_directory_of_its_own(attempts: int):
     store = with_job()
-    made = [setup_task(store, JOB, f"attempt_1_m_000000_{number}") for number in range(attempts)]
+    made = [setup_task(store, JOB, f"attempt_1_m_000000_{number}")[0] for number in range(attempts)]
     assert made == [f"{JOB.tasks}/attempt_1_m_000000_{number}" for number in range(attempts)]
     assert sorted(status.path for status in store.list_status(JOB.tasks)) == made
-    assert store.files() == {}
+    assert store.files(JOB.tasks) == {}
+
+
+def test_a_task_is_told_the_stamp_of_the_job_that_it_is_of():
+    store = MemoryStore()
+    stamp, _ = setup_job(store, JOB)
+    assert setup_task(store, JOB, ATTEMPT)[1] == stamp
+
+
+def test_a_task_of_a_job_that_hadoop_set_up_knows_no_stamp():
+    store = MemoryStore()
+    store.mkdirs(JOB.manifests)
+    assert setup_task(store, JOB, ATTEMPT) == (f"{JOB.tasks}/{ATTEMPT}", UNSTAMPED)
+    assert store.get_status(JOB.state) is None
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.OPEN])
+def test_a_task_of_a_job_that_is_being_ended_is_refused(phase: Phase):
+    store = with_job()
+    bring_to(store, phase)
+    with pytest.raises(TaskCommitError, match="is being committed or aborted"):
+        setup_task(store, JOB, ATTEMPT)
+    assert store.get_status(JOB.tasks) is None
 
 
 def test_setting_up_a_task_attempt_costs_three_requests_whatever_others_did():
@@ -55,12 +78,12 @@ def test_setting_up_a_task_attempt_costs_three_requests_whatever_others_did():
     for number in range(1, 10):
         setup_task(store, JOB, f"attempt_1_m_{number:06d}_0")
     found = requests(store, lambda one: setup_task(one, JOB, ATTEMPT))
-    assert found == Counter(list_status=1, get_status=1, mkdirs=1)
+    assert found == Counter(read_state=1, get_status=1, mkdirs=1)
 
 
 def test_an_attempt_that_exists_is_refused_and_keeps_its_files():
     store = with_job()
-    store.write(f"{setup_task(store, JOB, ATTEMPT)}/a", b"x")
+    store.write(f"{setup_task(store, JOB, ATTEMPT)[0]}/a", b"x")
     with pytest.raises(TaskCommitError, match=r"exists already; give every task attempt its own number"):
         setup_task(store, JOB, ATTEMPT)
     assert store.files(JOB.tasks) == {f"{JOB.tasks}/{ATTEMPT}/a": b"x"}
@@ -68,7 +91,7 @@ def test_an_attempt_that_exists_is_refused_and_keeps_its_files():
 
 def test_a_task_of_a_job_that_is_over_is_refused():
     store = with_job()
-    store.delete_directory(JOB.manifests)
+    store.delete_directory(JOB.directory)
     with pytest.raises(TaskCommitError, match="is no job that was set up"):
         setup_task(store, JOB, ATTEMPT)
     assert store.get_status(JOB.tasks) is None
@@ -90,6 +113,12 @@ def test_a_request_that_fails_is_an_error_of_the_attempt(when: str, number: int,
         setup_task(WrappedStore(with_job(), **{when: fail_at(number, error)}), JOB, ATTEMPT)
 
 
+def test_a_task_whose_job_is_taken_away_meanwhile_is_told_so():
+    gone = WrappedStore(with_job(), before=fail_at(3, FileNotFoundError))
+    with pytest.raises(TaskCommitError, match="since the job is being removed"):
+        setup_task(gone, JOB, ATTEMPT)
+
+
 def test_a_directory_whose_answer_was_lost_is_not_given_to_another_attempt():
     store = with_job()
     with pytest.raises(TimeoutError):
@@ -100,4 +129,4 @@ def test_a_directory_whose_answer_was_lost_is_not_given_to_another_attempt():
 
 def test_after_a_crash_anywhere_the_next_attempt_can_be_set_up():
     for store in each_crash(with_job, lambda one: setup_task(one, JOB, ATTEMPT)):
-        assert setup_task(store, JOB, "attempt_1_m_000000_1").endswith("_1")
+        assert setup_task(store, JOB, "attempt_1_m_000000_1")[0].endswith("_1")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from ray_committer.protocol.record import Owner
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.testing import (
     MemoryStore,
@@ -16,7 +18,19 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
-from tests.stages.support import JOB, at, do_at, manifest_path, requests
+from tests.stages.support import (
+    ALIVE,
+    DEAD,
+    JOB,
+    NOW,
+    at,
+    bring_to,
+    do_at,
+    manifest_path,
+    record_of,
+    requests,
+    state_of,
+)
 
 TASKS = {n: {f"f{n}-{file}": b"x" * 10 for file in range(4)} for n in range(5)}
 
@@ -38,20 +52,30 @@ def stopped(operation: str, end: str) -> MemoryStore:
 def aborting() -> MemoryStore:
     store = running()
     with pytest.raises(SimulatedCrash):
-        run_abort(WrappedStore(store, before=at("delete_directory", SimulatedCrash())), JOB)
+        run_abort(WrappedStore(store, before=at("move_directory", SimulatedCrash())), JOB)
+    return store
+
+
+def in_phase(phase: Phase, owner: Owner = DEAD) -> MemoryStore:
+    store = running()
+    bring_to(store, phase, record=record_of(owner=owner))
     return store
 
 
 def recorded() -> MemoryStore:
-    return stopped("rename", "f2-0")
+    store = stopped("rename", "f2-0")
+    assert state_of(store).phase is Phase.RECORDED
+    return store
 
 
 def committed() -> MemoryStore:
-    return stopped("write", "_SUCCESS.tmp")
+    store = stopped("replace", "_SUCCESS")
+    assert state_of(store).phase is Phase.COMMITTED
+    return store
 
 
 def exactly(store) -> Survey:
-    return survey_exactly(store, JOB, threads=1)
+    return survey_exactly(store, JOB, NOW, threads=1)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +93,7 @@ def exactly(store) -> Survey:
 def test_the_state_of_a_job_is_what_its_directory_shows(
     new: Callable[[], MemoryStore], state: str, manifests: int, files: int, left: int | None
 ):
-    found = survey_job(new(), JOB)
+    found = survey_job(new(), JOB, NOW)
     assert (found.state, found.manifests, found.files, found.left) == (state, manifests, files, left)
     assert found.problem is None
 
@@ -85,27 +109,36 @@ def test_an_exact_look_counts_what_is_still_to_be_moved(
 @pytest.mark.parametrize(
     ("new", "cheap", "exact"),
     [
-        (running, Counter(list_status=2, read=1), Counter(list_status=1, read=5)),
-        (recorded, Counter(list_status=2, read=1), Counter(read=1 + 5, list_files=5)),
-        (committed, Counter(list_status=2, read=1), Counter()),
+        (
+            running,
+            Counter(read_state=1, list_status=3, read=1),
+            Counter(read_state=1, list_status=1, read=5),
+        ),
+        (
+            recorded,
+            Counter(read_state=3, list_status=4, read=3),
+            Counter(read_state=1, read=1 + 2 * 5, list_files=5),
+        ),
+        (committed, Counter(read_state=1, list_status=2, read=1), Counter()),
     ],
 )
-def test_a_look_costs_three_requests_and_an_exact_one_as_many_as_manifests(new, cheap, exact):
-    assert requests(new(), lambda one: survey_job(one, JOB)) == cheap
+def test_a_look_costs_ten_requests_at_most_and_an_exact_one_as_many_as_manifests(new, cheap, exact):
+    assert requests(new(), lambda one: survey_job(one, JOB, NOW)) == cheap
     assert requests(new(), exactly) == cheap + exact
 
 
-@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB), exactly])
-@pytest.mark.parametrize("path", [manifest_path(0), JOB.commit_record])
-def test_a_bad_file_is_a_problem_of_its_job_and_no_error(look, path: str):
-    store = recorded() if path == JOB.commit_record else running({0: {"a": b"x"}})
+@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_bad_file_is_a_problem_of_its_job_and_no_error(look, is_recorded: bool):
+    store = recorded() if is_recorded else running({0: {"a": b"x"}})
+    path = JOB.content(state_of(store).record or "") if is_recorded else manifest_path(0)
     store.write(path, b"not json")
     found = look(store)
     assert found.problem is not None
     assert found.problem.startswith(f"{path}: ")
 
 
-@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB), exactly])
+@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
 @pytest.mark.parametrize("operation", ["list_status", "read"])
 @pytest.mark.parametrize("new", [running, recorded])
 def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operation: str, new):
@@ -116,8 +149,8 @@ def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operat
 @pytest.mark.parametrize(
     ("look", "new", "state"),
     [
-        (lambda store: survey_job(store, JOB), running, "running"),
-        (lambda store: survey_job(store, JOB), recorded, "recorded"),
+        (lambda store: survey_job(store, JOB, NOW), running, "running"),
+        (lambda store: survey_job(store, JOB, NOW), recorded, "recorded"),
         (exactly, running, "running"),
         (exactly, recorded, "recorded"),
     ],
@@ -131,8 +164,40 @@ def test_a_job_that_ends_during_the_look_is_not_a_problem(
     assert (found.state, found.problem) == (state, None)
 
 
+@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
+def test_a_state_of_another_version_is_a_problem_of_its_job_and_no_error(look):
+    store = running()
+    store.rename(f"{JOB.state}/{state_of(store).token}", f"{JOB.state}/later.appends.s.n.state")
+    assert "later.appends.s.n.state" in (look(store).problem or "")
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [
+        (Phase.OPEN, "running"),
+        (Phase.DECLARED, "running"),
+        (Phase.RECORDED, "recorded"),
+        (Phase.SEALED, "sealed"),
+        (Phase.COMMITTED, "committed"),
+        (Phase.UNDOING, "undoing"),
+        (Phase.ABORTED, "aborting"),
+    ],
+)
+def test_a_person_is_told_what_is_decided(phase: Phase, state: str):
+    found = survey_job(in_phase(phase), JOB, NOW)
+    assert (found.phase, found.state) == (phase, state)
+
+
+@pytest.mark.parametrize("owner", [ALIVE, DEAD])
+@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.UNDOING])
+def test_who_is_at_work_on_a_commit_is_told(phase: Phase, owner: Owner):
+    found = survey_job(in_phase(phase, owner), JOB, NOW)
+    assert (found.owner, found.is_alive) == (owner, owner is ALIVE)
+    assert survey_job(in_phase(Phase.OPEN), JOB, NOW).owner is None
+
+
 def test_the_newest_change_is_that_of_the_record_or_a_manifest():
     store = running()
     times = [one.modified_milliseconds for one in store.list_status(JOB.manifests)]
-    assert survey_job(store, JOB).newest_milliseconds == max(time for time in times if time)
-    assert survey_job(MemoryStore(), JOB).newest_milliseconds is None
+    assert survey_job(store, JOB, NOW).newest_milliseconds == max(time for time in times if time)
+    assert survey_job(MemoryStore(), JOB, NOW).newest_milliseconds is None

@@ -22,9 +22,9 @@ ABOVE = ["/table", "/table/_temporary", "/table/_temporary/job_1", JOB.directory
 
 def written(manifests: int = 3, partitions: int = 3) -> SyncedStore:
     store = SyncedStore()
-    store.mkdirs(JOB.manifests)
+    store.mkdirs(JOB.frozen)
     for number in range(manifests):
-        store.write(f"{JOB.manifests}/{number}", b"x")
+        store.write(f"{JOB.frozen}/{number}", b"x")
     for number in range(partitions):
         put_file(store, f"/table/p={number}/q=1/old", b"x")
     return store
@@ -68,8 +68,8 @@ def test_a_store_whose_answer_means_that_it_is_safe_is_forced_to_nothing(step: C
 def test_each_manifest_is_forced_before_the_names_that_lead_to_it(manifests: int):
     store = written(manifests)
     force_manifests(context(store, DURABLE), manifests)
-    assert store.synced[:manifests] == [f"{JOB.manifests}/{number}" for number in range(manifests)]
-    assert store.synced[manifests] == JOB.manifests
+    assert store.synced[:manifests] == [f"{JOB.frozen}/{number}" for number in range(manifests)]
+    assert store.synced[manifests] == JOB.frozen
     assert sorted(store.synced[manifests + 1 :]) == ABOVE
 
 

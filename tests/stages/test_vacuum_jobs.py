@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.save_commit_record import save_commit_record
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.vacuum_jobs import Remains, find_remains
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, write_job
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, OTHER_JOB, WHEN, context, record_of, requests, source_path
+from tests.stages.support import JOB, OTHER_JOB, WHEN, bring_to, requests, source_path
 
 HOUR = 3_600_000
 WRITTEN = 1_700_000_000_000
@@ -53,7 +53,7 @@ def test_an_old_job_can_go_with_all_its_files(tasks: int):
     store = abandoned(tasks)
     (found,) = look(store)
     assert (found.attempt, found.kept, found.decided) == (JOB, None, None)
-    assert (found.files, found.newest_milliseconds) == (2 * tasks, WRITTEN)
+    assert (found.files, found.newest_milliseconds) == (2 * tasks + 1, WRITTEN)  # and the state
     assert found.bytes == sum(len(data) for data in store.files().values())
 
 
@@ -82,12 +82,32 @@ def test_a_store_that_reports_no_age_keeps_everything(identity: Identity):
 def test_a_job_whose_commit_has_begun_is_kept_with_all_its_attempts():
     store, second = abandoned(), new_job_attempt("/table", "job_1", 1)
     write_job(store, second, {})
-    save_commit_record(context(store), record_of())
+    bring_to(store, Phase.RECORDED)
     first_found, second_found = look(store)
     assert (first_found.kept, first_found.decided) == ("its commit has begun", JOB)
     assert second_found.kept == "the commit of another attempt of the job has begun"
     assert second_found.decided == JOB
     assert first_found.files is None  # nobody looked
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_only_a_job_whose_commit_was_not_recorded_can_go(phase: Phase):
+    store = abandoned()
+    bring_to(store, phase)
+    (found,) = look(store)
+    assert (found.kept is None) is (phase in (Phase.OPEN, Phase.DECLARED, Phase.ABORTED))
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_what_was_taken_away_and_not_deleted_can_go_if_its_job_had_ended(phase: Phase):
+    store = abandoned()
+    bring_to(store, phase)
+    gone = JOB.gone("nonce")
+    store.move_directory(JOB.directory, gone.directory)
+    store.remove_empty_directory(JOB.job_directory)
+    (found,) = look(store)
+    assert (found.directory, found.attempt) == (gone.directory, None)
+    assert (found.kept is None) is (phase in (Phase.COMMITTED, Phase.ABORTED))
 
 
 def doctor(store: MemoryStore) -> None:
@@ -109,17 +129,17 @@ def test_a_directory_without_an_attempt_goes_only_if_it_is_known(leave: Callable
     assert found.kept is kept or (found.kept or "").startswith(kept)
 
 
-def test_an_old_job_costs_eight_requests_however_many_tasks_it_has():
+def test_an_old_job_costs_nine_requests_however_many_tasks_it_has():
     per_attempt = Counter(list_files=1, get_status=1, list_status=3)
     for tasks in (1, 20):
         found = requests(abandoned(tasks), look)
-        assert found == Counter(list_status=2 + 1) + per_attempt
+        assert found == Counter(list_status=1 + 2, read_state=1) + per_attempt
 
 
-def test_a_job_with_a_record_costs_one_listing_beside_the_search():
+def test_a_job_with_a_record_costs_one_look_beside_the_search():
     store = abandoned()
-    save_commit_record(context(store), record_of())
-    assert requests(store, look) == Counter(list_status=2 + 1)
+    bring_to(store, Phase.RECORDED)
+    assert requests(store, look) == Counter(list_status=1 + 2, read_state=1)
 
 
 @pytest.mark.parametrize("when", WHEN)

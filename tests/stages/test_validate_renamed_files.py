@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import (
@@ -21,8 +22,8 @@ from ray_committer.errors import (
 from ray_committer.executors.base import Supplied
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stages.worker import Worker
 from ray_committer.testing import (
@@ -34,7 +35,16 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
-from tests.stages.support import WHEN, context, each_crash, loaded, requests, source_path
+from tests.stages.support import (
+    WHEN,
+    context,
+    each_crash,
+    record,
+    requests,
+    resumed,
+    source_path,
+    state_of,
+)
 
 VALIDATE = CommitOptions(validate=True)
 
@@ -95,7 +105,7 @@ def replaced_by_a_directory(store: MemoryStore) -> None:
     ],
 )
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.MODIFICATION_TIME])
-def test_what_changed_after_its_rename_is_named_before_the_commit_point(
+def test_what_changed_after_its_rename_is_named_before_the_job_is_committed(
     identity: Identity, change: Callable[[MemoryStore], None], content: bytes, text: str
 ):
     store = MemoryStore(identity=identity)
@@ -107,7 +117,7 @@ def test_what_changed_after_its_rename_is_named_before_the_commit_point(
 
     with pytest.raises(ValidationError, match=text):
         run_commit(WrappedStore(store, after=spoil), JOB, VALIDATE)
-    assert store.get_status(JOB.commit_point) is None
+    assert state_of(store).phase is Phase.RECORDED
 
 
 def test_only_the_first_differences_are_named():
@@ -171,17 +181,18 @@ def test_what_is_lost_with_its_node_again_and_again_stops_the_commit():
     assert run_commit(store, JOB, VALIDATE).validated == 1
 
 
-def test_a_source_that_changed_after_its_manifest_is_found_before_the_commit_point(
+def test_a_source_that_changed_after_the_record_is_found_before_the_job_is_committed(
     store, write_job, dest: Path
 ):
     job = write_job({0: {"p/a": "x", "p/b": "y"}})
+    ray_committer.record_job(str(dest))
     source = next(Path(job.tasks).rglob("b"))
     source.write_text("z")
     os.utime(source, (1, 1))
     with pytest.raises(ValidationError, match="p/b: was changed after its manifest") as caught:
         run_commit(store, job)
     assert caught.value.exit_code == 5
-    assert Path(job.commit_record).exists()
+    assert state_of(store, job).phase is Phase.RECORDED
     assert not (dest / "_SUCCESS").exists()
 
 
@@ -197,10 +208,11 @@ def test_a_file_that_vanished_after_its_rename_is_found(store, write_job, dest: 
 
 
 def moved(tasks: int = 3, files: int = 2) -> MemoryStore:
-    """A job whose files are at their places: so many per task, each task in a partition of its own."""
+    """A recorded job whose files are at their places: so many per task, each in one partition."""
     store = MemoryStore()
     each = {n: {f"p={n}/f{file}": b"x" for file in range(files)} for n in range(tasks)}
     write_job(store, JOB, each)
+    record(store)
     for task, names in each.items():
         store.mkdirs(f"/table/p={task}")
         for name in names:
@@ -209,7 +221,7 @@ def moved(tasks: int = 3, files: int = 2) -> MemoryStore:
 
 
 def compare(found: JobContext) -> int:
-    return validate_renamed_files(found, loaded(found).manifests)
+    return validate_renamed_files(found, resumed(found)[1].manifests)
 
 
 def cost(store: MemoryStore, expect: Any = None) -> Counter[str]:
@@ -222,7 +234,7 @@ def cost(store: MemoryStore, expect: Any = None) -> Counter[str]:
             with pytest.raises(expect):
                 compare(context(one))
 
-    return requests(store, run) - requests(store, lambda one: loaded(context(one)))
+    return requests(store, run) - requests(store, lambda one: resumed(context(one)))
 
 
 @pytest.mark.parametrize(("tasks", "files"), [(0, 0), (1, 0), (1, 1), (3, 50), (50, 3)])
@@ -235,9 +247,20 @@ def test_all_files_are_compared_by_one_listing_per_directory(tasks: int, files: 
 def test_directories_without_a_file_of_the_job_are_not_listed():
     store = MemoryStore()
     write_job(store, JOB, {0: {"p=1/q=1/r=1/a": b"x"}})
+    record(store)
     store.mkdirs("/table/p=1/q=1/r=1")
     store.rename(source_path(0, "p=1/q=1/r=1/a"), "/table/p=1/q=1/r=1/a")
     assert cost(store) == Counter(list_status=1)
+
+
+def test_what_is_held_back_is_not_compared_and_not_missed():
+    store = moved()
+    store.write("/table/p=1/f0", b"the old file, which a new one is to replace")
+    found = context(store)
+    _, manifests = resumed(found)
+    assert validate_renamed_files(found, manifests.manifests, ["/table/p=1/f0"]) == 5
+    with pytest.raises(ValidationError, match="/table/p=1/f0"):
+        validate_renamed_files(found, manifests.manifests)
 
 
 def test_files_of_others_beside_those_of_the_job_are_not_a_difference():
@@ -259,7 +282,7 @@ def test_a_difference_is_found_by_no_more_requests(change: Callable[[MemoryStore
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_a_listing_that_fails_is_an_error_and_not_a_difference(when: str, error: type[OSError]):
-    first = requests(moved(), lambda one: loaded(context(one))).total() + 1
+    first = requests(moved(), lambda one: resumed(context(one))).total() + 1
     for number in range(first, first + 3):
         faulty = WrappedStore(moved(), **{when: fail_at(number, error)})
         with pytest.raises(error):
@@ -267,15 +290,16 @@ def test_a_listing_that_fails_is_an_error_and_not_a_difference(when: str, error:
 
 
 def test_a_crash_anywhere_leaves_everything_as_it_was():
-    whole = moved().files()
-    for store in each_crash(moved, lambda one: compare(context(one))):
+    start = moved()
+    whole = start.files()
+    for store in each_crash(start.copy, lambda one: compare(context(one))):
         assert store.files() == whole
         assert compare(context(store)) == 6
 
 
 def test_a_cancelled_comparison_is_not_a_difference():
     found = context(moved())
-    manifests: LoadedManifests = loaded(found)
+    _, manifests = resumed(found)
     found.cancelled.cancel()
     with pytest.raises(CommitCancelledError):
         validate_renamed_files(found, manifests.manifests)

@@ -6,22 +6,25 @@ import threading
 from collections import Counter
 
 import pytest
+from msgspec import structs
 
-from ray_committer.errors import ManifestChangedError, ManifestError
+from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError
 from ray_committer.executors.base import Place
 from ray_committer.permits import Permits
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
 from ray_committer.ratelimit import RateLimit
 from ray_committer.stages.worker import Worker, _Cache
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
-from tests.stages.support import JOB, at, context, loaded, manifest_path
+from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded
 
 
 @pytest.fixture
 def memory() -> MemoryStore:
     store = MemoryStore()
     write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(3)})
+    freeze(store)
     return store
 
 
@@ -38,41 +41,67 @@ def test_a_manifest_is_read_once_however_often_it_is_asked_for(memory: MemorySto
     calls: list[StoreCall] = []
     own = worker(WrappedStore(memory, before=calls.append))
     for _ in range(3):
-        assert [own.recorded_manifest(ref).files[0].z for ref in refs] == [1, 1, 1]
-    assert [call.paths[0] for call in calls] == [manifest_path(task) for task in range(3)]
+        assert [own.recorded(ref).manifest.files[0].z for ref in refs] == [1, 1, 1]
+    assert [call.paths[0] for call in calls] == [frozen_path(task) for task in range(3)]
 
 
 def test_a_manifest_that_was_listed_is_not_read_again_for_the_record(memory: MemoryStore, refs):
     calls: list[StoreCall] = []
     own = worker(WrappedStore(memory, before=calls.append))
-    data, manifest = own.read_manifest(refs[0].name, refs[0].size)
-    assert (digest(data), own.recorded_manifest(refs[0])) == (refs[0].digest, manifest)
+    data, manifest = own.read_manifest(frozen_path(0), refs[0].size)
+    assert (digest(data), own.recorded(refs[0]).manifest) == (refs[0].digest, manifest)
     assert Counter(call.operation for call in calls) == Counter(read=1)
 
 
 def test_a_manifest_that_travelled_with_the_work_is_not_read(memory: MemoryStore, refs):
-    packed = {refs[0].digest: memory.read(manifest_path(0))}
+    packed = {refs[0].digest: memory.read(frozen_path(0))}
     own = worker(WrappedStore(memory, before=at("read", AssertionError("must not be read"))))
-    assert own.recorded_manifest(refs[0], packed).files[0].z == 1
+    assert own.recorded(refs[0], packed).manifest.files[0].z == 1
 
 
 def test_a_file_that_was_just_written_is_known():
     own = worker(MemoryStore())
-    assert own.recorded_file("/nowhere", own.keep(b"data")) == b"data"
+    assert own.kept(ManifestRef("nowhere", 4, own.keep(b"data"), 0, 0)) == b"data"
+
+
+def test_a_manifest_is_read_where_it_is_until_it_is_frozen(memory: MemoryStore, refs):
+    memory.move_directory(JOB.frozen, JOB.manifests)
+    assert worker(memory).recorded(refs[0]).manifest.files[0].z == 1
+
+
+def with_sidecar(memory: MemoryStore, ref: ManifestRef, identities: list[FileIdentity]) -> ManifestRef:
+    sidecar = encode_sidecar(identities, memory.read(frozen_path(0)))
+    own = digest(sidecar)
+    memory.write(f"{JOB.frozen}/{sidecar_name(ref.name, own)}", sidecar)
+    return structs.replace(ref, sidecar=own)
+
+
+def test_what_a_sidecar_holds_is_believed_and_its_manifest_is_not_read(memory: MemoryStore, refs):
+    ref = with_sidecar(memory, refs[0], [FileIdentity("7", "crc")])
+    memory.write(frozen_path(0), b"of a late attempt")
+    found = worker(memory).recorded(ref)
+    assert found.identities == [FileIdentity("7", "crc")]
+    assert found.manifest.files[0].z == 1
+
+
+def test_a_sidecar_that_tells_of_another_number_of_files_is_refused(memory: MemoryStore, refs):
+    ref = with_sidecar(memory, refs[0], [FileIdentity("7", "crc")] * 2)
+    with pytest.raises(ManifestError, match=r"tells of 2 files, its manifest names 1"):
+        worker(memory).recorded(ref)
 
 
 @pytest.mark.parametrize("data", [None, b"{}"])
 def test_what_the_record_does_not_name_is_not_believed(memory: MemoryStore, refs, data: bytes | None):
-    memory.delete_file(manifest_path(0))
+    memory.delete_file(frozen_path(0))
     if data is not None:
-        memory.write(manifest_path(0), data)
-    with pytest.raises(ManifestChangedError, match=manifest_path(0)):
-        worker(memory).recorded_manifest(refs[0])
+        memory.write(frozen_path(0), data)
+    with pytest.raises(ManifestChangedError, match=frozen_path(0)):
+        worker(memory).recorded(refs[0])
 
 
 def test_a_manifest_that_grew_since_it_was_listed_is_refused(memory: MemoryStore, refs):
-    with pytest.raises(ManifestError, match=r"had 1 bytes when listed"):
-        worker(memory).read_manifest(refs[0].name, 1)
+    with pytest.raises(ManifestReplacedError, match=r"had 1 bytes when listed"):
+        worker(memory).read_manifest(frozen_path(0), 1)
 
 
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
@@ -85,8 +114,8 @@ def test_a_read_that_fails_is_not_remembered(memory: MemoryStore, refs, error: t
 
     own = worker(WrappedStore(memory, before=fail_once))
     with pytest.raises(error):
-        own.recorded_manifest(refs[0])
-    assert own.recorded_manifest(refs[0]).files[0].z == 1
+        own.recorded(refs[0])
+    assert own.recorded(refs[0]).manifest.files[0].z == 1
 
 
 def test_a_cache_holds_what_was_used_last_within_its_limit_and_always_one():

@@ -14,8 +14,8 @@ from ray_committer.errors import LeaseLostError, StoreUnavailableError, Throttle
 from ray_committer.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics, Mean, aggregate
 from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
-from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.guarded import GuardedStore
+from ray_committer.stores.base import StoredState, StoreOperations
+from ray_committer.stores.guarded import STATE_SECONDS, GuardedStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, throttle
 
 REQUESTS = [
@@ -27,6 +27,8 @@ REQUESTS = [
     ("mkdirs", ("/e",), "op_mkdirs"),
     ("rename", ("/d/f", "/d/g"), "op_rename"),
     ("replace", ("/d/f", "/d/other"), "op_rename"),
+    ("read_state", ("/state",), "op_open"),
+    ("advance", ("/state", StoredState("first.state"), "second.state"), "op_rename"),
     ("delete_file", ("/d/f",), "op_delete"),
     ("delete_directory", ("/d",), "op_delete_dir"),
     ("remove_empty_directory", ("/empty",), "op_delete"),
@@ -62,8 +64,9 @@ class CountedPermits(Permits):
 @pytest.fixture
 def memory() -> MemoryStore:
     store = MemoryStore()
-    for directory in ("/d", "/empty"):
+    for directory in ("/d", "/empty", "/state"):
         store.mkdirs(directory)
+    store.write("/state/first.state", b"")
     store.write("/d/f", b"content")
     store.write("/d/other", b"other")
     return store
@@ -106,10 +109,13 @@ def test_a_throttled_request_is_told_of_and_made_again(
 ):
     permits, plain = CountedPermits(), memory.copy()
     refuse = throttle(1, 3, retry_after_seconds=retry_after)
-    guarded = GuardedStore(WrappedStore(memory, before=refuse), permits)
+    slept: list[float] = []
+    guarded = GuardedStore(WrappedStore(memory, before=refuse), permits, sleep=slept.append)
     assert getattr(guarded, method)(*arguments) == getattr(plain, method)(*arguments)
     assert state(memory) == state(plain)
-    assert (permits.taken, permits.told) == (4, [retry_after] * 3)
+    is_alone = method == "advance"  # one name is throttled, and nobody else is to wait for it
+    assert (permits.taken, permits.told) == (4, [] if is_alone else [retry_after] * 3)
+    assert slept == ([retry_after or STATE_SECONDS] * 3 if is_alone else [])
     assert guarded.take_statistics().counters == {
         statistic: 4,
         f"{statistic}.failures": 3,
@@ -184,7 +190,7 @@ def test_a_request_without_an_answer_is_made_again_if_that_is_harmless(
 ):
     permits, plain, pauses = CountedPermits(), memory.copy(), list[float]()
     guarded = GuardedStore(WrappedStore(memory, before=unanswered(3)), permits, sleep=pauses.append)
-    if method in ("rename", "replace"):
+    if method in ("rename", "replace", "advance"):
         with pytest.raises(StoreUnavailableError):
             getattr(guarded, method)(*arguments)
         assert (permits.taken, pauses) == (1, [])

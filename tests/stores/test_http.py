@@ -204,9 +204,11 @@ def test_no_secret_of_the_url_is_told(server: Server, client: HttpClient):
     assert "secret" not in str(caught.value)
 
 
-def test_many_threads_share_it(server: Server, client: HttpClient):
+def test_many_threads_share_it(server: Server):
+    client = HttpClient(deadline_seconds=30)
     with ThreadPoolExecutor(32) as pool:
         assert set(pool.map(lambda _: get(client, server), range(200))) == {200}
+    client.close()
     assert server.requests == 200
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.errors import CommitStateUnknownError, StoreRefusedError
+from ray_committer.errors import PreflightError, StoreRefusedError
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 
@@ -80,7 +80,7 @@ def test_rename_across_file_systems_is_refused_not_copied(rename, tmp_path: Path
         other.unlink()
 
 
-def test_a_commit_across_file_systems_stops_copies_nothing_and_keeps_everything(
+def test_a_commit_across_file_systems_stops_before_it_begins_and_copies_nothing(
     dest: Path, write_job, tree
 ):
     write_job({0: {"p=1/a": "x", "p=2/b": "y"}})
@@ -88,10 +88,11 @@ def test_a_commit_across_file_systems_stops_copies_nothing_and_keeps_everything(
     other.mkdir()
     (dest / "p=1").symlink_to(other)
     try:
-        with pytest.raises(CommitStateUnknownError, match="is on another file system"):
-            ray_committer.commit_job(str(dest), executor="inline")
+        with pytest.raises(PreflightError, match=r"/p=1: 1 directories .* on another file system"):
+            ray_committer.commit_job(str(dest))
         assert list(other.iterdir()) == []
-        assert len([path for path in (dest / "_temporary").rglob("a") if path.is_file()]) == 1
+        assert tree() == {}
+        assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
         (dest / "p=1").unlink()
         ray_committer.commit_job(str(dest))
         assert tree() == {"p=1/a": "x", "p=2/b": "y"}
@@ -166,6 +167,23 @@ def test_mkdirs_is_idempotent_and_names_a_file_in_the_way(store: LocalStore, tmp
             store.mkdirs(str(path))
 
 
+def test_a_directory_that_goes_while_one_is_made_in_it_is_missing_not_in_the_way(
+    monkeypatch, store: LocalStore, tmp_path: Path
+):
+    (tmp_path / "job").mkdir()
+    make = os.mkdir
+
+    def removed_by_another(path: str, mode: int = 0o777) -> None:
+        if os.path.basename(path) == "job":
+            os.rename(path, tmp_path / ".gone")
+            raise FileExistsError(errno.EEXIST, "exists", path)
+        make(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", removed_by_another)
+    with pytest.raises(FileNotFoundError, match="was removed meanwhile"):
+        store.mkdirs(str(tmp_path / "job"))
+
+
 def test_removing_directories_reports_what_was_there(store: LocalStore, tmp_path: Path):
     full = tmp_path / "full"
     full.mkdir()
@@ -232,3 +250,23 @@ def test_a_directory_keeps_the_group_that_it_inherits(tmp_path: Path):
     tmp_path.chmod(0o2755)
     store.mkdirs(f"{tmp_path}/a/b")
     assert (tmp_path / "a/b").stat().st_mode & stat.S_ISGID
+
+
+def test_the_file_system_of_a_path_is_that_of_the_nearest_directory_that_is_there(store, tmp_path: Path):
+    assert store.file_system(str(tmp_path)) == store.file_system(str(tmp_path / "not" / "there"))
+    assert store.file_system("/proc/not/there") == store.file_system("/proc")
+    assert store.file_system("/proc") != store.file_system(str(tmp_path))
+
+
+def test_a_file_that_only_looks_like_a_checksum_is_a_file(local: LocalStore, tmp_path: Path):
+    for name in ("a", ".a.crc", ".b.crc", ".crc", "c.crc"):
+        (tmp_path / name).write_text(name)
+    names = {status.name for status in local.list_status(str(tmp_path))}
+    assert names == {"a", ".b.crc", ".crc", "c.crc"}
+    assert {status.name for status in local.list_files(str(tmp_path))} == names
+
+
+def test_a_task_may_write_a_file_that_looks_like_a_checksum(dest: Path, write_job, tree):
+    write_job({0: {"p=1/.own.crc": "x", "p=1/a": "y"}})
+    ray_committer.commit_job(str(dest))
+    assert tree() == {"p=1/.own.crc": "x", "p=1/a": "y"}

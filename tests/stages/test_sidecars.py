@@ -1,4 +1,4 @@
-"""Versions that only a listing tells: listed once, saved before the first rename, and believed later."""
+"""Copies of manifests, with versions that only a listing tells: saved first, and believed later."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, ManifestChangedError, ManifestError
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.identities import (
-    FileIdentity,
-    decode_identities,
-    encode_identities,
-    identities_name,
-)
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
+from ray_committer.protocol.sidecar import SUFFIX, decode_sidecar
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -28,16 +27,26 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from tests.stages.support import context, state_of
 
 TASKS = {0: {"p=1/a": b"a", "p=2/b": b"bb"}, 1: {"p=1/c": b"ccc"}}
 VISIBLE = {"p=1/a": b"a", "p=2/b": b"bb", "p=1/c": b"ccc"}
 
 
-def prepared(identity: Identity) -> tuple[MemoryStore, JobAttempt]:
-    store = MemoryStore(identity=identity, real_directories=False)
+def prepared(identity: Identity, *, real_directories: bool = False) -> tuple[MemoryStore, JobAttempt]:
+    store = MemoryStore(identity=identity, real_directories=real_directories)
     job = new_job_attempt("/table", "job_1", 0)
     write_job(store, job, TASKS)
     return store, job
+
+
+def record_only(store: StoreOperations, job: JobAttempt) -> None:
+    commit_job(context(store, job=job), read_attempt_state(store, job), record_only=True)
+
+
+def sidecars(store: MemoryStore, job: JobAttempt) -> dict[str, bytes]:
+    found = store.files(job.directory).items()
+    return {path: data for path, data in found if path.endswith(SUFFIX)}
 
 
 def source(job: JobAttempt, name: str, task: int = 0) -> str:
@@ -112,7 +121,7 @@ def test_a_file_that_the_task_did_not_leave_stops_everything_before_the_record()
             store.write(source(job, "p=2/b"), b"longer")
         with pytest.raises(ManifestError, match=r"p=2/b (is not there|has 6 bytes).*run the task again"):
             run_commit(store, job)
-        assert store.get_status(job.commit_record) is None
+        assert state_of(store, job).phase is Phase.OPEN
         assert visible_files(store, "/table") == {}
 
 
@@ -120,26 +129,68 @@ def test_what_was_saved_is_believed_only_if_the_record_names_it():
     store, job = prepared(Identity.GENERATION)
     with pytest.raises(SimulatedCrash):
         run_commit(WrappedStore(store, before=die_at_rename_to("/c")), job)
-    (saved, _) = sorted(
-        one.path for one in store.list_status(job.manifests) if ".identities" in one.path
-    )
+    (saved, _) = sorted(sidecars(store, job))
     data = store.read(saved)
     store.write(saved, data.replace(b"crc32=", b"crc32=9"))
-    with pytest.raises(ManifestChangedError, match=r"identities: was replaced"):
+    with pytest.raises(ManifestChangedError, match=r"sidecar: was replaced"):
         run_commit(store, job)
     store.write(saved, data)
     run_commit(store, job)
     assert visible_files(store, "/table") == VISIBLE
 
 
-def test_a_sidecar_is_never_taken_for_a_manifest():
-    assert not identities_name(f"task{MANIFEST_SUFFIX}", "0" * 64).endswith(MANIFEST_SUFFIX)
+KINDS = [
+    (identity, real_directories)
+    for identity in (Identity.GENERATION, Identity.ETAG, Identity.MODIFICATION_TIME)
+    for real_directories in (False, True)
+]
 
 
-def test_identities_survive_a_round_trip_and_must_be_as_many_as_files():
-    identities = [FileIdentity("1", "a"), FileIdentity(None, None)]
-    data = encode_identities(identities)
-    assert decode_identities(data, "p", files=2) == identities
-    for bad, files in ((data, 3), (b"{}", 0), (b"[[1]]", 1), (b"\xff", 1), (data[:-2], 2)):
-        with pytest.raises(ManifestError, match=r"^p: "):
-            decode_identities(bad, "p", files=files)
+@pytest.mark.parametrize(("identity", "real_directories"), KINDS)
+def test_a_manifest_is_copied_where_its_files_need_it_or_nothing_else_freezes_it(
+    identity: Identity, real_directories: bool
+):
+    store, job = prepared(identity, real_directories=real_directories)
+    record_only(store, job)
+    needs = identity is Identity.GENERATION or not real_directories
+    found = sidecars(store, job)
+    assert len(found) == (2 if needs else 0)
+    for path, data in found.items():
+        identities, manifest = decode_sidecar(data, path)
+        files = decode_manifest(manifest, path).files
+        assert (identities is not None) is (identity is Identity.GENERATION)
+        assert identities is None or len(identities) == len(files)
+
+
+def test_where_nothing_else_freezes_it_a_manifest_without_files_is_copied_as_well():
+    store, job = MemoryStore(real_directories=False), new_job_attempt("/table", "job_1", 0)
+    write_job(store, job, {0: {}, 1: {"a": b"a"}})
+    record_only(store, job)
+    assert len(sidecars(store, job)) == 2
+
+
+@pytest.mark.parametrize("identity", [Identity.GENERATION, Identity.MODIFICATION_TIME])
+def test_a_manifest_that_is_replaced_after_the_record_counts_for_nothing(identity: Identity):
+    store, job = prepared(identity)
+    record_only(store, job)
+    for path in store.files(job.manifests):
+        store.write(path, b"of an attempt that is late")
+    run_commit(store, job)
+    assert visible_files(store, "/table") == VISIBLE
+
+
+def test_copies_are_saved_before_the_record_and_none_by_a_run_that_goes_on():
+    store, job = prepared(Identity.GENERATION)
+    calls: list[StoreCall] = []
+    record_only(WrappedStore(store, before=calls.append), job)
+    writes = [n for n, call in enumerate(calls) if call.paths[-1].endswith(SUFFIX)]
+    (recorded,) = [
+        n
+        for n, call in enumerate(calls)
+        if call.operation == "advance" and call.paths[-1].startswith("recorded")
+    ]
+    assert len(writes) == 2
+    assert max(writes) < recorded
+    calls.clear()
+    run_commit(WrappedStore(store, before=calls.append), job)
+    assert not [call for call in calls if call.operation == "write" and call.paths[-1].endswith(SUFFIX)]

@@ -1,0 +1,170 @@
+"""Search every interleaving of processes, and judge every world that can be reached.
+
+A step depends on the store and on the process that makes it, not on where the others are. So steps are
+worked out once for each pair of the two, and a world is a whole number made of the numbers of its parts.
+Processes that do the same to the same job are the same but for their order, which is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from tests.models.commit_steps import CommitSteps
+from tests.models.driver_steps import DriverSteps
+from tests.models.end_steps import EndSteps
+from tests.models.judge import Judge
+from tests.models.world import (
+    EVERYWHERE,
+    File,
+    Job,
+    Option,
+    Place,
+    Plan,
+    Process,
+    Rule,
+    Shared,
+    old_files,
+)
+
+
+class Model(CommitSteps, EndSteps, DriverSteps):
+    """All that processes do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Some jobs at one table, and `processes`: what each does, and to which job."""
+
+    plans: tuple[Plan, ...]
+    processes: tuple[tuple[str, int], ...]
+    options: frozenset[Option] = frozenset()
+    old: frozenset[File] = old_files(EVERYWHERE[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How many worlds there are, and how many of them end wrongly; one of these."""
+
+    worlds: int
+    wrong: int
+    example: str | None = None
+
+
+def check(situation: Situation, without: frozenset[Rule] = frozenset()) -> Found:
+    """Try every interleaving, with death anywhere, but for the rules `without`."""
+    return _Search(situation, without).run()
+
+
+_BITS = 20
+_MASK = (1 << _BITS) - 1
+
+
+class _Search:
+    def __init__(self, situation: Situation, without: frozenset[Rule]) -> None:
+        self.model = Model(situation.plans, situation.options, without)
+        healthy = without - {Rule.LOOK, Rule.DECLARE_FIRST}
+        calm = situation.options & {Option.FLAT}
+        self.judge = Judge(Model(situation.plans, calm, healthy), situation.old)
+        self.situation = situation
+        self.stores: list[Shared] = []
+        self.store_numbers: dict[Shared, int] = {}
+        self.processes: list[Process] = []
+        self.process_numbers: dict[Process, int] = {}
+        self.stale: dict[tuple[int, int], int] = {}
+        self.known: dict[int, tuple[bool, list[tuple[int, int, int]]]] = {}
+
+    def run(self) -> Found:
+        first = self._first()
+        shift = _BITS * len(self.situation.processes)
+        places = range(0, shift, _BITS)
+        alike = _alike(self.situation.processes)
+        known, step = self.known, self._step
+        seen, waiting, wrong, example = {first}, [first], 0, None
+        while waiting:
+            world = waiting.pop()
+            store = world >> shift
+            parts = [(world >> place) & _MASK for place in places]
+            is_wrong = False
+            for place, part in enumerate(parts):
+                pair = store << _BITS | part
+                found = known.get(pair)
+                if found is None:
+                    found = known[pair] = step(store, part)
+                is_wrong |= found[0]
+                for new_store, new_part, changed in found[1]:
+                    after = parts.copy()
+                    if changed >= 0:
+                        after = [self._outdated(one, changed) for one in parts]
+                    after[place] = new_part
+                    for one, other in alike:
+                        if after[one] > after[other]:
+                            after[one], after[other] = after[other], after[one]
+                    number = new_store
+                    for one in reversed(after):
+                        number = number << _BITS | one
+                    if number not in seen:
+                        seen.add(number)
+                        waiting.append(number)
+            if is_wrong:
+                wrong += 1
+                example = example or self._describe(store, parts)
+        return Found(len(seen), wrong, example)
+
+    def _first(self) -> int:
+        plans = self.situation.plans
+        jobs = tuple(
+            Job(place=Place.NOWHERE) if plan.is_later else Job(manifests=f"{number}a")
+            for number, plan in enumerate(plans)
+        )
+        number = self._store(Shared(jobs, self.situation.old))
+        for does, job in reversed(self.situation.processes):
+            knows = job if does in ("task", "setup") else -1
+            process = Process(does, self.model.slot(job), job=knows, meant=knows)
+            number = number << _BITS | self._process(process)
+        return number
+
+    def _step(self, store: int, part: int) -> tuple[bool, list[tuple[int, int, int]]]:
+        """Whether a process in this world ends wrongly, and what its next request leads to."""
+        shared, process = self.stores[store], self.processes[part]
+        steps = [
+            (self._store(after), self._process(then), changed)
+            for after, then, changed in self.model.steps(shared, process)
+        ]
+        return self.judge.problem(shared, process) is not None, steps
+
+    def _outdated(self, part: int, changed: int) -> int:
+        """Where a process is after another has changed the state of a job."""
+        found = self.stale.get((part, changed))
+        if found is None:
+            process = self.processes[part]
+            if process.job == changed and process.is_current:
+                process = process._replace(is_current=False)
+            found = self.stale[part, changed] = self._process(process)
+        return found
+
+    def _store(self, shared: Shared) -> int:
+        found = self.store_numbers.setdefault(shared, len(self.stores))
+        if found == len(self.stores):
+            self.stores.append(shared)
+        return found
+
+    def _process(self, process: Process) -> int:
+        found = self.process_numbers.setdefault(process, len(self.processes))
+        if found == len(self.processes):
+            self.processes.append(process)
+        return found
+
+    def _describe(self, store: int, parts: Sequence[int]) -> str:
+        shared, processes = self.stores[store], [self.processes[part] for part in parts]
+        problems = (self.judge.problem(shared, process) for process in processes)
+        problem = next(one for one in problems if one is not None)
+        return f"{problem}: {shared} {processes}"
+
+
+@cache
+def _alike(processes: tuple[tuple[str, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Pairs of processes that do the same to the same job."""
+    numbers = range(len(processes))
+    return tuple((a, b) for a in numbers for b in numbers[a + 1 :] if processes[a] == processes[b])

@@ -1,0 +1,56 @@
+"""Run `ray_committer.testing.schedules` as it is run by hand, perhaps with a rule left out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import destination_url
+from tests.tiers import RANGE
+
+_START = """
+from ray_committer.stages import commit_job, record_job, undo_job
+from ray_committer.testing import schedules
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What it printed: each schedule that went wrong, and how many ran."""
+
+    exit_code: int
+    wrong: list[dict[str, str]]
+    ran: int
+
+
+PARTS_OF_A_SERVER = [
+    pytest.param(part, marks=() if part == RANGE % 20 else (pytest.mark.wide,)) for part in range(20)
+]
+STRIDE_OF_A_SERVER = 53
+"""One of so many schedules of a part's pairs of operations is run: about 9."""
+
+
+def check_server(spec: StoreSpec, directory: str, part: int) -> None:
+    """A part of the turns of three processes and of the schedules of two, in a directory of a server."""
+    where = ("--store", destination_url(spec, directory), "--options", json.dumps(spec.storage_options))
+    turns = run_schedules(*where, "--random", "--offset", str(part * 10), "--most", "10")
+    assert turns.wrong == [], turns.wrong
+    assert turns.ran == 10
+    pairs = run_schedules(*where, "--part", f"{part + 1}/20", "--stride", str(STRIDE_OF_A_SERVER))
+    assert pairs.wrong == [], pairs.wrong
+    assert pairs.ran > 2
+
+
+def run_schedules(*arguments: str, code: str = "") -> Found:
+    """Run them in a process of their own, since it forks; `code` may leave a rule out."""
+    command = [sys.executable, "-c", f"{_START}{code}\nraise SystemExit(schedules.main())", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert ended.stdout, ended.stderr
+    *wrong, counts = map(json.loads, ended.stdout.splitlines())
+    assert counts["wrong"] == len(wrong)
+    return Found(ended.returncode, wrong, counts["ran"])

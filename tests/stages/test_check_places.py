@@ -1,0 +1,315 @@
+"""What stands in a job's way is found before the record, all of it at once, and leaves the job open."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ray_committer.errors import CommitConflictError, ManifestError, PreflightError
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import TEMPORARY, new_job_attempt
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import Phase
+from ray_committer.stages import load_manifests as load_manifests_module
+from ray_committer.stages.check_places import (
+    FILES_A_LISTING,
+    SHOWN,
+    check_destinations,
+    check_sources_at_once,
+)
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.job_state import read_state
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from ray_committer.testing.harness import put_file
+from tests.stages.support import JOB, KINDS, context, source_path
+
+FILES = {"a": b"1", "p=1/b": b"2", "p=1/c": b"3", "p=2/d": b"4"}
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest) -> MemoryStore:
+    return written(KINDS[request.param]())
+
+
+def written(store: MemoryStore, files: dict[str, bytes] = FILES) -> MemoryStore:
+    write_job(store, JOB, {0: files})
+    return store
+
+
+def phase_of(store: StoreOperations) -> Phase | None:
+    seen = read_state(store, JOB)
+    return seen.phase if seen else None
+
+
+def refused(store: MemoryStore, options: CommitOptions | None = None) -> str:
+    """What a commit says that changes nothing of the output and leaves the job open."""
+    before = visible_files(store, "/table")
+    sources = store.files(JOB.tasks)
+    with pytest.raises(CommitConflictError) as caught:
+        run_commit(store, JOB, options)
+    assert visible_files(store, "/table") == before
+    assert store.files(JOB.tasks) == sources
+    assert phase_of(store) is Phase.OPEN
+    return str(caught.value)
+
+
+# Where files go
+
+
+def test_all_names_that_are_there_already_are_reported_at_once(store: MemoryStore):
+    for name in ("a", "p=1/c", "p=2/d"):
+        put_file(store, f"/table/{name}", b"of somebody else")
+    text = refused(store)
+    for name in ("a", "p=1/c", "p=2/d"):
+        assert f"/table/{name}: is there already" in text
+    assert "/table/p=1/b" not in text
+    assert "nothing was changed: move what is there away" in text
+
+
+def test_once_they_are_moved_away_the_same_commit_succeeds(store: MemoryStore):
+    for name in ("a", "p=1/c"):
+        put_file(store, f"/table/{name}", b"of somebody else")
+    refused(store)
+    refused(store)
+    for name in ("a", "p=1/c"):
+        store.delete_file(f"/table/{name}")
+    run_commit(store, JOB)
+    assert visible_files(store, "/table") == FILES
+
+
+def test_data_under_other_names_is_in_nobodys_way(store: MemoryStore):
+    old = {"z": b"0", "p=1/z": b"0", "p=3/a": b"0"}
+    for name, data in old.items():
+        put_file(store, f"/table/{name}", data)
+    run_commit(store, JOB)
+    assert visible_files(store, "/table") == {**FILES, **old}
+
+
+def test_files_where_the_job_needs_directories_are_reported_with_the_names():
+    store = written(MemoryStore())
+    put_file(store, "/table/a", b"x")
+    put_file(store, "/table/p=1", b"a file")
+    put_file(store, "/table/p=2", b"a file")
+    text = refused(store)
+    for wrong in ("/table/a: is there already", "/table/p=1: is a file where", "/table/p=2: is a file"):
+        assert wrong in text
+
+
+def test_a_file_that_stands_above_the_directory_is_the_one_that_is_named():
+    store = written(MemoryStore(), {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"})
+    put_file(store, "/table/p=1", b"a file")
+    assert refused(store).count("/table/p=1: is a file where the job needs a directory") == 1
+
+
+def test_files_in_the_way_that_may_be_deleted_are_not_reported():
+    store = written(MemoryStore())
+    put_file(store, "/table/p=1", b"a file")
+    run_commit(store, JOB, CommitOptions(delete_blocking_files=True))
+    assert visible_files(store, "/table") == FILES
+
+
+def test_a_directory_in_the_place_of_a_file_is_reported(store: MemoryStore):
+    put_file(store, "/table/a/inside", b"x")
+    assert "/table/a: is there already" in refused(store)
+
+
+@pytest.mark.parametrize("count", [SHOWN, SHOWN + 1, 3 * SHOWN])
+def test_of_many_some_are_shown_and_all_are_counted(count: int):
+    files = {f"f{number:03d}": b"x" for number in range(count)}
+    store = written(MemoryStore(), files)
+    for name in files:
+        put_file(store, f"/table/{name}", b"y")
+    text = refused(store)
+    assert text.count("is there already") == SHOWN
+    assert (f"and {count - SHOWN} more" in text) is (count > SHOWN)
+
+
+def test_what_the_job_replaces_is_in_nobodys_way(store: MemoryStore):
+    for name in ("a", "p=1/c"):
+        put_file(store, f"/table/{name}", b"old")
+    run_commit(store, JOB, OVERWRITE)
+    assert visible_files(store, "/table") == FILES
+
+
+def test_outside_the_replaced_directories_names_are_in_the_way(store: MemoryStore):
+    for name in ("a", "p=1/c"):
+        put_file(store, f"/table/{name}", b"old")
+    only = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=1",))
+    text = refused(store, only)
+    assert "/table/a: is there already" in text
+    assert "/table/p=1/c" not in text
+
+
+def loaded(store: StoreOperations) -> tuple[JobContext, LoadedManifests]:
+    seen = read_state(store, JOB)
+    assert seen is not None
+    found = context(store)
+    return found, load_manifests(found, None, ("/table",), stamp=seen.state.stamp)
+
+
+def check(
+    store: MemoryStore, directories: list[str], roots: tuple[str, ...] = ()
+) -> tuple[list[str], Counter[str]]:
+    """What a look at some directories returns, and its requests."""
+    calls: list[StoreCall] = []
+    found, manifests = loaded(WrappedStore(store, before=calls.append))
+    calls.clear()
+    seen = check_destinations(found, manifests.manifests, directories, roots)
+    return seen, Counter(call.operation for call in calls)
+
+
+def test_each_directory_is_listed_once_and_those_that_are_replaced_are_not():
+    store = written(MemoryStore())
+    found = check(store, ["/table", "/table/p=1", "/table/p=2", "/table/p=2/q"], ("/table/p=2",))
+    assert found == (["/table"], {"list_status": 2})
+
+
+def test_directories_in_which_other_jobs_were_set_up_are_returned(store: MemoryStore):
+    put_file(store, f"/table/p=1/{TEMPORARY}/job_9/00/state/x", b"")
+    assert check(store, ["/table/p=1", "/table/p=2"])[0] == ["/table/p=1"]
+
+
+def test_directories_that_are_not_there_yet_are_no_error(store: MemoryStore):
+    assert check(store, ["/nowhere", "/table/p=7"])[0] == []
+    assert check(store, [])[1] == {}
+
+
+def test_where_a_listing_is_not_cheap_none_is_made():
+    store = written(MemoryStore(listing_is_cheap=False))
+    put_file(store, "/table/a", b"x")
+    assert check(store, ["/table", "/table/p=1"]) == ([], {})
+    with pytest.raises(CommitConflictError, match="/table/a: is there already"):
+        run_commit(store, JOB)
+    assert store.read("/table/a") == b"x"
+
+
+# Where files come from
+
+
+@pytest.fixture(params=["small", "large"])
+def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources of a large job are looked at while it is loaded, of a small one before it is frozen."""
+    if request.param == "large":
+        monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
+
+
+of_each_size = pytest.mark.usefixtures("_sizes")
+
+
+def look_at_sources(store: StoreOperations) -> None:
+    found, manifests = loaded(store)
+    if not manifests.sources_are_checked:
+        check_sources_at_once(found, manifests.manifests)
+
+
+def not_loaded(store: MemoryStore) -> str:
+    before = store.files()
+    with pytest.raises(ManifestError) as caught:
+        run_commit(store, JOB)
+    assert store.files() == before
+    assert phase_of(store) is Phase.OPEN
+    return str(caught.value)
+
+
+@of_each_size
+def test_sources_that_are_missing_or_changed_are_reported_at_once():
+    files = dict.fromkeys(("right", "gone", "longer", "written-again", "directory"), b"1")
+    store = written(MemoryStore(), files)
+    for name in ("gone", "directory"):
+        store.delete_file(source_path(0, name))
+    store.write(source_path(0, "longer"), b"12")
+    store.write(source_path(0, "written-again"), b"2")
+    store.mkdirs(source_path(0, "directory"))
+    text = not_loaded(store)
+    assert "names 4 files that are not what it says; run the task again" in text
+    assert f"{source_path(0, 'gone')}: is not there" in text
+    assert f"{source_path(0, 'longer')}: has 2 bytes, not 1" in text
+    assert f"{source_path(0, 'written-again')}: was changed after that" in text
+    assert f"{source_path(0, 'directory')}: is a directory" in text
+    assert "right" not in text
+
+
+@of_each_size
+@pytest.mark.parametrize("kind", ["directories", "flat", "generations"])
+def test_a_missing_source_is_found_before_the_record_on_each_store_that_lists(kind: str):
+    store = written(KINDS[kind](), {"a": b"1", "b": b"2"})
+    store.delete_file(source_path(0, "b"))
+    assert "is not there" in not_loaded(store)
+
+
+@of_each_size
+def test_of_many_wrong_sources_some_are_shown_and_all_are_counted():
+    files = {f"f{number:03d}": b"x" for number in range(2 * SHOWN)}
+    store = written(MemoryStore(), files)
+    for name in files:
+        store.delete_file(source_path(0, name))
+    text = not_loaded(store)
+    assert f"names {2 * SHOWN} files" in text
+    assert text.count("is not there") == SHOWN
+
+
+@of_each_size
+@pytest.mark.parametrize(
+    ("directories", "files", "is_looked_at"),
+    [
+        (1, 1, True),
+        (1, 3, True),
+        (3, 1, False),
+        (3, FILES_A_LISTING - 1, False),
+        (3, FILES_A_LISTING, True),
+    ],
+)
+def test_sources_are_listed_where_it_is_worth_a_request(
+    directories: int, files: int, is_looked_at: bool
+):
+    names = [f"p={one}/f{other}" for one in range(directories) for other in range(files)]
+    store = written(MemoryStore(), dict.fromkeys(names, b"x"))
+    calls: list[StoreCall] = []
+    look_at_sources(WrappedStore(store, before=calls.append))
+    listed = [call.paths[0] for call in calls if call.operation == "list_status"]
+    tasks = [path for path in listed if path.startswith(JOB.tasks)]
+    assert len(tasks) == (directories if is_looked_at else 0)
+
+
+@of_each_size
+def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
+    store = written(MemoryStore(identity=Identity.ETAG))
+    calls: list[StoreCall] = []
+    look_at_sources(WrappedStore(store, before=calls.append))
+    assert [call for call in calls if call.paths[0].startswith(JOB.tasks)] == []
+
+
+class WithMount(LocalStore):
+    """Below ``p=2`` another file system is mounted."""
+
+    def file_system(self, path: str) -> str:
+        return "other" if "/p=2" in path else super().file_system(path)
+
+
+@pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
+def test_a_directory_on_another_file_system_is_found_before_the_record(tmp_path, mode: ConflictMode):
+    store = WithMount(StoreSpec("file"))
+    job = new_job_attempt(str(tmp_path), "job", 0)
+    write_job(store, job, {0: {"p=1/a": b"1", "p=2/b": b"2", "p=2/q=1/c": b"3"}}, mode=mode)
+    with pytest.raises(PreflightError) as caught:
+        run_commit(store, job, CommitOptions(mode=mode))
+    named = str(caught.value).partition(": ")[0]
+    assert named.split(" | ") == [f"{tmp_path}/p=2", f"{tmp_path}/p=2/q=1"]
+    assert "another file system" in str(caught.value)
+    seen = read_state(store, job)
+    assert seen is not None
+    assert seen.phase is Phase.OPEN
+    assert visible_files(store, str(tmp_path)) == {}

@@ -1,0 +1,582 @@
+"""Two jobs that must not be committed at once: which of them stays, which waits, and for how long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from ray_committer import ConflictMode, Outcome
+from ray_committer.errors import (
+    CommitCancelledError,
+    CommitConflictError,
+    CommitterBusyError,
+)
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.record import Claim, CommitRecord, Owner, decode_claim
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.declare_job import (
+    LONGEST_SECONDS,
+    SHORTEST_SECONDS,
+    Patience,
+    declare_job,
+    give_way,
+    look_around,
+    wait_for_declaration,
+    withdraw,
+)
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.stages.other_jobs import OtherJob
+from ray_committer.stages.owners import owner_of
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.testing import (
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from ray_committer.testing.harness import put_file
+from tests.stages.support import (
+    ALIVE,
+    DEAD,
+    JOB,
+    NOW,
+    OTHER_JOB,
+    at,
+    bring_to,
+    context,
+    do_at,
+    freeze,
+    loaded,
+    record_of,
+    requests,
+    state_of,
+)
+
+SOON = CommitOptions(conflict_wait_seconds=0.1)
+NEVER = CommitOptions(conflict_wait_seconds=0.0)
+APPEND = Claim(["/table"])
+REPLACE = Claim(["/table"], ["/table"])
+
+
+def with_jobs(*jobs: JobAttempt) -> MemoryStore:
+    store = MemoryStore()
+    for job in jobs or (JOB, OTHER_JOB):
+        setup_job(store, job)
+    return store
+
+
+def seen_in(store, job: JobAttempt = JOB) -> Seen:
+    seen = read_state(store, job)
+    assert seen is not None
+    return seen
+
+
+def beside(
+    phase: Phase,
+    claim: Claim,
+    *,
+    owner: Owner = ALIVE,
+    nonce: str = "nonce",
+    job: JobAttempt = OTHER_JOB,
+) -> MemoryStore:
+    """An open job, and another in a phase with this claim."""
+    store = with_jobs(JOB, job)
+    record = record_of(job_id=job.job_id, owner=owner, claim=claim)
+    bring_to(store, phase, job=job, record=record)
+    return store
+
+
+def declare(store, claim: Claim, options: CommitOptions = SOON) -> tuple[JobContext, Seen]:
+    found = context(store, options)
+    return found, declare_job(found, seen_in(store), claim, "run")
+
+
+def around(store, claim: Claim, below: tuple[str, ...] = ()) -> list[JobAttempt]:
+    return [other.job for other in look_around(context(store), claim, below)]
+
+
+def test_a_declaration_says_what_the_job_writes_and_who_commits_it():
+    store = with_jobs()
+    _, declared = declare(store, REPLACE)
+    assert declared == seen_in(store)
+    assert declared.phase is Phase.DECLARED
+    path = JOB.content(declared.state.nonce)
+    found = decode_claim(store.read(path), path)
+    assert (found.nonce, found.claim) == (declared.state.nonce, REPLACE)
+    assert (found.job_id, found.job_attempt) == (JOB.job_id, JOB.number)
+    assert (found.created_milliseconds, found.owner) == (NOW, owner_of("run"))
+
+
+def test_a_declaration_costs_one_write_and_one_change_of_the_state():
+    store = with_jobs()
+    seen = seen_in(store)
+
+    def run(one) -> None:
+        declare_job(context(one), seen, APPEND, "run")
+
+    assert requests(store, run) == Counter(write=1, advance=1)
+
+
+def test_each_declaration_is_another_and_what_it_says_is_there_before_it():
+    store = with_jobs()
+    nonces = set()
+    for _ in range(3):
+        found, declared = declare(store, APPEND)
+        nonces.add(declared.state.nonce)
+        withdraw(found, declared)
+    assert len(nonces) == 3
+    with pytest.raises(SimulatedCrash):
+        declare(WrappedStore(store, before=at("write", SimulatedCrash())), APPEND)
+    assert state_of(store).phase is Phase.OPEN
+
+
+@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.ABORTED])
+def test_of_a_job_that_somebody_else_has_changed_nothing_is_declared(phase: Phase):
+    store = with_jobs()
+    seen = seen_in(store)
+    now = bring_to(store, phase)
+    with pytest.raises(StateChangedError) as caught:
+        declare_job(context(store), seen, APPEND, "run")
+    assert caught.value.now == now
+
+
+def test_a_declaration_that_became_a_record_is_not_withdrawn():
+    store = with_jobs()
+    found, declared = declare(store, APPEND)
+    recorded = advance(store, JOB, declared, Phase.RECORDED)
+    with pytest.raises(StateChangedError) as caught:
+        withdraw(found, declared)
+    assert caught.value.now == recorded
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("owner", [ALIVE, DEAD])
+def test_only_a_job_between_its_declaration_and_its_commit_is_in_the_way(phase: Phase, owner: Owner):
+    store = beside(phase, APPEND, owner=owner)
+    in_the_way = phase in (Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.UNDOING)
+    assert around(store, REPLACE) == ([OTHER_JOB] if in_the_way else [])
+
+
+@pytest.mark.parametrize(
+    ("claim", "other", "in_the_way"),
+    [
+        (APPEND, APPEND, False),
+        (REPLACE, APPEND, True),
+        (APPEND, REPLACE, True),
+        (REPLACE, REPLACE, True),
+        (Claim(["/table/p=1"], ["/table/p=1"]), Claim(["/table/p=2"]), False),
+        (Claim(["/table/p=1"]), Claim(["/table/p=1"], ["/table/p=1"]), True),
+    ],
+)
+def test_appends_are_in_nobodys_way_and_replacements_where_they_overlap(
+    claim: Claim, other: Claim, in_the_way: bool
+):
+    assert bool(around(beside(Phase.RECORDED, other), claim)) is in_the_way
+
+
+@pytest.mark.parametrize("destination", ["/", "/warehouse", "/warehouse/table"])
+def test_a_job_that_was_set_up_above_is_seen(destination: str):
+    job = new_job_attempt(destination, "job_2", 0)
+    store = MemoryStore()
+    own = new_job_attempt("/warehouse/table", "job_1", 0)
+    for one in (own, job):
+        setup_job(store, one)
+    bring_to(
+        store, Phase.RECORDED, job=job, record=record_of(job_id="job_2", claim=Claim([destination]))
+    )
+    claim = Claim(["/warehouse/table"], ["/warehouse/table"])
+    found = look_around(context(store, job=own), claim)
+    assert [other.job for other in found] == [job]
+
+
+def test_a_job_that_was_set_up_below_is_seen_where_the_look_is_told_of_it():
+    job = new_job_attempt("/table/p=1", "job_2", 0)
+    store = beside(Phase.RECORDED, Claim(["/table/p=1"]), job=job)
+    assert around(store, REPLACE) == []
+    assert around(store, REPLACE, ("/table/p=1",)) == [job]
+
+
+def test_other_attempts_of_the_job_are_not_taken_for_other_jobs():
+    store = with_jobs(JOB)
+    second = new_job_attempt("/table", JOB.job_id, 1)
+    store.mkdirs(second.manifests)
+    bring_to(store, Phase.DECLARED, job=second)
+    assert around(store, REPLACE) == []
+
+
+def test_directories_above_that_may_not_be_read_are_named_once_and_do_not_stop_the_job():
+    store = beside(Phase.RECORDED, APPEND)
+    denied = at("list_status", PermissionError(13, "denied", "/_temporary"), "/_temporary")
+
+    def elsewhere(call) -> None:
+        if call.paths[0] == "/_temporary":
+            denied(call)
+
+    found = context(WrappedStore(store, before=elsewhere))
+    assert [other.job for other in look_around(found, REPLACE)] == [OTHER_JOB]
+    (notice,) = found.journal.notices
+    assert notice.startswith("/_temporary: may not be read")
+    assert "/table" in notice
+
+
+def test_a_job_above_that_may_not_be_read_hides_none_beside_it():
+    job = new_job_attempt("/", "job_2", 0)
+    store = beside(Phase.RECORDED, Claim(["/table"]), job=job)
+    closed = [new_job_attempt("/", name, 0) for name in ("job_0", "job_3")]
+    for one in closed:
+        setup_job(store, one)
+
+    def denied(call: StoreCall) -> None:
+        if call.paths[0] in {closed[0].job_directory, closed[1].state}:
+            raise PermissionError(13, "denied", call.paths[0])
+
+    found = context(WrappedStore(store, before=denied))
+    assert [other.job for other in look_around(found, REPLACE)] == [job]
+    assert look_around(found, REPLACE)
+    assert sorted(notice.split(":")[0] for notice in found.journal.notices) == [
+        closed[0].job_directory,
+        closed[1].state,
+    ]
+
+
+@pytest.mark.parametrize("listed", ["/table/_temporary", "/table/_temporary/job_3"])
+def test_what_is_denied_at_the_own_destination_hides_no_other_job(listed: str):
+    store = beside(Phase.RECORDED, APPEND)
+    store.mkdirs("/table/_temporary/job_3/00")
+
+    def denied(call: StoreCall) -> None:
+        if call == StoreCall("list_status", (listed,)):
+            raise PermissionError(13, "denied", listed)
+
+    with pytest.raises(PermissionError, match=listed):
+        around(WrappedStore(store, before=denied), REPLACE)
+
+
+@pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError])
+def test_a_look_that_fails_is_an_error_and_not_a_free_way(error: type[OSError]):
+    store = beside(Phase.RECORDED, APPEND)
+    with pytest.raises(error):
+        around(WrappedStore(store, before=at("list_status", error("simulated"))), REPLACE)
+
+
+def test_a_look_costs_one_listing_a_directory_and_three_requests_a_job():
+    store = beside(Phase.RECORDED, APPEND)
+    found = requests(store, lambda one: around(one, REPLACE))
+    assert found == Counter(list_status=2 + 1, read_state=1, read=1)
+
+
+def meet(store, claim: Claim, options: CommitOptions = SOON) -> tuple[JobContext, Seen, list[OtherJob]]:
+    found, declared = declare(store, claim, options)
+    others = look_around(found, claim)
+    assert others
+    return found, declared, others
+
+
+def wait_a_little(store, claim: Claim, options: CommitOptions = SOON) -> Seen:
+    found, declared, others = meet(store, claim, options)
+    return give_way(found, declared, claim, others, Patience.of(found))
+
+
+def test_of_two_that_have_declared_the_one_that_replaces_data_stays():
+    assert wait_a_little(beside(Phase.DECLARED, APPEND), REPLACE).phase is Phase.DECLARED
+    assert wait_a_little(beside(Phase.DECLARED, REPLACE), APPEND).phase is Phase.OPEN
+
+
+def test_of_two_that_replace_data_the_lower_nonce_stays_and_never_both_or_none():
+    kept = set()
+    for _ in range(30):
+        store = with_jobs()
+        contexts = {job: context(store, SOON, job=job) for job in (JOB, OTHER_JOB)}
+        declared = {
+            job: declare_job(contexts[job], seen_in(store, job), REPLACE, "run") for job in contexts
+        }
+        alive = {}
+        for job, other in ((JOB, OTHER_JOB), (OTHER_JOB, JOB)):
+            (met,) = look_around(contexts[job], REPLACE)
+            assert met.job == other
+            alive[job] = replace(met, is_alive=True)
+        after = {
+            job: give_way(
+                contexts[job], declared[job], REPLACE, [alive[job]], Patience.of(contexts[job])
+            )
+            for job in contexts
+        }
+        stays = [job for job, seen in after.items() if seen.phase is Phase.DECLARED]
+        assert stays == [min(declared, key=lambda job: declared[job].state.nonce)]
+        kept |= set(stays)
+    assert kept == {JOB, OTHER_JOB}
+
+
+@pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.SEALED, Phase.UNDOING])
+@pytest.mark.parametrize("claim", [APPEND, REPLACE])
+def test_for_a_job_that_is_recorded_and_alive_the_declaration_stays(phase: Phase, claim: Claim):
+    store = beside(phase, REPLACE)
+    after = wait_a_little(store, claim)
+    assert after == seen_in(store)
+    assert after.phase is Phase.DECLARED
+
+
+@pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.SEALED, Phase.UNDOING])
+def test_a_recorded_job_whose_committer_is_dead_is_a_conflict_at_once(phase: Phase):
+    store = beside(phase, Claim(["/table/p=1", "/table/p=2"]), owner=DEAD)
+    long = CommitOptions(conflict_wait_seconds=600)
+    with pytest.raises(CommitConflictError) as caught:
+        wait_a_little(store, REPLACE, long)
+    text = str(caught.value)
+    command = "abort" if phase is Phase.UNDOING else "commit"
+    assert f"ray-committer {command} memory://test/table --job-id job_2" in text
+    assert "/table/p=1, /table/p=2" in text
+    assert "Nothing was changed; then run the same command" in text
+    assert caught.value.exit_code == 4
+    assert state_of(store).phase is Phase.OPEN
+
+
+def test_a_declaration_of_the_dead_is_withdrawn_and_the_own_stays():
+    store = beside(Phase.DECLARED, REPLACE, owner=DEAD)
+    assert wait_a_little(store, APPEND).phase is Phase.DECLARED
+    assert state_of(store, OTHER_JOB).phase is Phase.OPEN
+    assert around(store, APPEND) == []
+
+
+def test_a_dead_declaration_that_is_recorded_just_then_is_not_withdrawn():
+    store = beside(Phase.DECLARED, REPLACE, owner=DEAD)
+    found, declared, others = meet(store, APPEND)
+    recorded = advance(store, OTHER_JOB, seen_in(store, OTHER_JOB), Phase.RECORDED)
+    after = give_way(found, declared, APPEND, others, Patience.of(found))
+    assert after == declared
+    assert seen_in(store, OTHER_JOB) == recorded
+
+
+@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED])
+def test_without_patience_a_job_that_is_at_work_is_a_conflict_and_the_job_is_open(phase: Phase):
+    store = beside(phase, REPLACE)
+    with pytest.raises(CommitConflictError, match=r"\(waited 0 s\)") as caught:
+        wait_a_little(store, REPLACE, NEVER)
+    assert caught.value.exit_code == 4
+    assert state_of(store).phase is Phase.OPEN
+
+
+def test_of_many_directories_some_are_named_and_all_are_counted():
+    many = Claim([f"/table/p={number}" for number in range(9)])
+    with pytest.raises(CommitConflictError, match=r"/table/p=0, /table/p=1, /table/p=2 and 6 more"):
+        wait_a_little(beside(Phase.RECORDED, many, owner=DEAD), REPLACE)
+
+
+def test_a_declaration_that_was_taken_back_by_somebody_is_known_when_it_gives_way():
+    store = beside(Phase.DECLARED, REPLACE)
+    found, declared, others = meet(store, APPEND)
+    now = advance(store, JOB, declared, Phase.OPEN)
+    with pytest.raises(StateChangedError) as caught:
+        give_way(found, declared, APPEND, others, Patience.of(found))
+    assert caught.value.now == now
+
+
+def test_a_wait_grows_up_to_a_limit_and_ends_with_the_patience():
+    found = context(MemoryStore(), SOON)
+    patience = Patience.of(found)
+    assert patience.pause == SHORTEST_SECONDS
+    while not patience.is_over:
+        before = patience.pause
+        patience.wait(found)
+        assert patience.pause == min(2 * before, LONGEST_SECONDS)
+    assert SHORTEST_SECONDS < patience.pause <= LONGEST_SECONDS
+    patience.wait(found)  # sleeps no more
+
+
+def test_a_commit_that_is_cancelled_waits_no_longer():
+    found = context(MemoryStore(), CommitOptions(conflict_wait_seconds=600), cancelled=True)
+    with pytest.raises(CommitCancelledError):
+        Patience.of(found).wait(found)
+
+
+def own_declaration(owner: Owner) -> MemoryStore:
+    """A job that another committer of it has declared."""
+    store = with_jobs()
+    bring_to(store, Phase.DECLARED, record=record_of(owner=owner))
+    return store
+
+
+def wait_for(store, seen: Seen, options: CommitOptions = SOON) -> Seen:
+    found = context(store, options)
+    return wait_for_declaration(found, seen, Patience.of(found))
+
+
+def test_a_declaration_of_a_dead_committer_of_the_same_job_is_withdrawn():
+    store = own_declaration(DEAD)
+    assert wait_for(store, seen_in(store)) == seen_in(store)
+    assert state_of(store).phase is Phase.OPEN
+
+
+def test_a_committer_of_the_same_job_that_is_at_work_is_waited_for_and_then_busy():
+    store = own_declaration(ALIVE)
+    with pytest.raises(CommitterBusyError, match="process 1 on elsewhere is committing") as caught:
+        wait_for(store, seen_in(store))
+    assert caught.value.exit_code == 4
+    assert state_of(store).phase is Phase.DECLARED
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.RECORDED, Phase.ABORTED])
+def test_what_became_of_the_declaration_of_another_committer_is_told(phase: Phase):
+    store = own_declaration(ALIVE)
+    seen = seen_in(store)
+    change = do_at("read", lambda: changed.append(advance(store, JOB, seen, phase, "nonce")))
+    changed: list[Seen] = []
+    if phase is Phase.RECORDED:
+        store.write(JOB.content("nonce"), store.read(JOB.content(seen.state.nonce)))
+    with pytest.raises(StateChangedError) as caught:
+        wait_for(WrappedStore(store, after=change), seen)
+    assert [caught.value.now] == changed
+
+
+def test_a_job_that_is_gone_meanwhile_is_told_apart():
+    store = own_declaration(ALIVE)
+    seen = seen_in(store)
+    end = do_at("read", lambda: store.delete_directory(JOB.directory))
+    with pytest.raises(StateChangedError) as caught:
+        wait_for(WrappedStore(store, after=end), seen)
+    assert caught.value.now is None
+
+
+# Whole commits.
+
+FIRST, SECOND = JOB, OTHER_JOB
+MOVED, NEW = {"p=1/a": b"1"}, {"p=1/new": b"new"}
+OVERWRITE = CommitOptions(
+    mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=1",), conflict_wait_seconds=0.2
+)
+ELSEWHERE = CommitOptions(
+    mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=9",), conflict_wait_seconds=0.2
+)
+
+
+def stopped(operation: str, end: str) -> MemoryStore:
+    """Two jobs, of which the first writes to what the second replaces, and has stopped there."""
+    store = MemoryStore()
+    write_job(store, FIRST, {0: MOVED, 1: {"p=2/b": b"2"}})
+    write_job(store, SECOND, {0: NEW})
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=at(operation, SimulatedCrash(), end)), FIRST)
+    return store
+
+
+@pytest.mark.parametrize("end", ["/a", "/b"])
+def test_an_overwrite_is_refused_beside_a_recorded_commit_that_has_stopped(end: str):
+    store = stopped("rename", end)
+    before = visible_files(store, "/table")
+    with pytest.raises(CommitConflictError) as caught:
+        run_commit(store, SECOND, OVERWRITE)
+    assert "ray-committer commit memory://test/table --job-id job_1" in str(caught.value)
+    assert "/table/p=1" in str(caught.value)
+    assert state_of(store, SECOND).phase is Phase.OPEN
+    assert visible_files(store, "/table") == before
+    assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
+    assert run_commit(store, SECOND, OVERWRITE).replaced == 1
+    assert visible_files(store, "/table") == {"p=2/b": b"2"} | NEW
+
+
+def test_a_commit_that_stopped_and_writes_elsewhere_is_in_nobodys_way():
+    store = MemoryStore()
+    write_job(store, FIRST, {0: MOVED})
+    write_job(store, SECOND, {0: {"p=9/new": b"new"}})
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "/a")), FIRST)
+    put_file(store, "/table/p=9/old", b"old")
+    assert run_commit(store, SECOND, ELSEWHERE).replaced == 1
+    assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == MOVED | {"p=9/new": b"new"}
+
+
+def test_an_append_beside_a_commit_that_stopped_is_in_nobodys_way():
+    store = stopped("rename", "/b")
+    assert run_commit(store, SECOND).outcome is Outcome.COMMITTED
+    assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == MOVED | NEW | {"p=2/b": b"2"}
+
+
+@pytest.mark.parametrize("mode", [ConflictMode.OVERWRITE, ConflictMode.ERROR])
+def test_an_append_is_refused_beside_a_job_that_wants_to_be_alone_and_has_stopped(mode: ConflictMode):
+    store = MemoryStore()
+    write_job(store, FIRST, {0: MOVED}, mode=mode)
+    write_job(store, SECOND, {0: NEW})
+    crash = at("rename", SimulatedCrash(), "/a")
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=crash), FIRST, CommitOptions(mode=mode))
+    with pytest.raises(CommitConflictError, match="--job-id job_1"):
+        run_commit(store, SECOND)
+
+
+def test_what_has_the_name_of_an_aborted_jobs_file_is_old_data():
+    store = MemoryStore()
+    write_job(store, FIRST, {0: MOVED})
+    write_job(store, SECOND, {0: NEW})
+    bring_to(store, Phase.ABORTED, job=FIRST)
+    put_file(store, "/table/p=1/a", b"not of that job")
+    assert run_commit(store, SECOND, OVERWRITE).replaced == 1
+    assert visible_files(store, "/table") == NEW
+
+
+def test_what_a_committed_job_that_is_not_cleaned_up_has_written_may_be_replaced():
+    store = stopped("replace", "_SUCCESS")
+    assert state_of(store, FIRST).phase is Phase.COMMITTED
+    assert run_commit(store, SECOND, OVERWRITE).replaced == 1
+    assert visible_files(store, "/table") == {"p=2/b": b"2"} | NEW
+
+
+def test_a_job_that_ends_while_it_is_looked_at_may_be_replaced():
+    store = stopped("rename", "/b")
+
+    def finish(call) -> None:
+        state = read_state(store, FIRST)
+        if (
+            call.operation == "read"
+            and state
+            and call.paths[0] == FIRST.content(state.state.record or "")
+        ):
+            run_commit(store, FIRST)
+
+    assert run_commit(WrappedStore(store, before=finish), SECOND, OVERWRITE).replaced == 1
+    assert visible_files(store, "/table") == {"p=2/b": b"2"} | NEW
+
+
+def test_an_overwrite_waits_for_a_commit_that_is_at_work_and_replaces_what_it_wrote():
+    store = MemoryStore()
+    write_job(store, FIRST, {0: MOVED})
+    write_job(store, SECOND, {0: NEW})
+    finish = do_at("advance", lambda: run_commit(store, FIRST), "declared")
+    bring_to(store, Phase.RECORDED, job=FIRST, record=recorded_by(store, ALIVE))
+
+    found = context(WrappedStore(store, after=finish), OVERWRITE, job=SECOND)
+    report = commit_job(
+        found, read_attempt_state(store, SECOND), replaced_roots=OVERWRITE.replaced_roots
+    )
+    assert report.replaced == 1
+    assert visible_files(store, "/table") == NEW
+
+
+def recorded_by(store: MemoryStore, owner: Owner) -> CommitRecord:
+    """A record of the first job by a committer on another machine."""
+    manifests = loaded(context(store, job=FIRST)).manifests
+    freeze(store, FIRST)
+    return record_of(manifests, job_id=FIRST.job_id, owner=owner, claim=Claim(["/table/p=1"]))
+
+
+def test_an_overwrite_that_waits_in_vain_for_one_that_is_at_work_changes_nothing():
+    store = MemoryStore()
+    write_job(store, FIRST, {0: MOVED})
+    write_job(store, SECOND, {0: NEW})
+    put_file(store, "/table/p=1/old", b"old")
+    bring_to(store, Phase.RECORDED, job=FIRST, record=recorded_by(store, ALIVE))
+    found = context(store, OVERWRITE, job=SECOND)
+    with pytest.raises(CommitConflictError, match=r"\(waited 0.2 s\)"):
+        commit_job(found, read_attempt_state(store, SECOND), replaced_roots=OVERWRITE.replaced_roots)
+    assert visible_files(store, "/table") == {"p=1/old": b"old"}
+    assert state_of(store, SECOND).phase is Phase.OPEN

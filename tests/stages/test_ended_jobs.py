@@ -1,0 +1,106 @@
+"""What is said and done of a job that is over, of which processes that slept have left something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ray_committer import Outcome
+from ray_committer.errors import JobGoneError
+from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
+from ray_committer.protocol.paths import join
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.find_job import read_attempt_state, read_state_and_manifests
+from ray_committer.testing import MemoryStore, run_abort, run_commit, write_job
+from tests.stages.support import JOB, OTHER_JOB, MakesParentsOfWrites, context, requests
+
+MANIFEST = "task_1-manifest.json"
+KINDS: dict[str, Callable[[], MemoryStore]] = {
+    "makes parents": MakesParentsOfWrites,
+    "flat": lambda: MemoryStore(real_directories=False),
+}
+kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def manifest(stamp: str | None) -> bytes:
+    extra = {} if stamp is None else {STAMP: stamp}
+    return encode_manifest(TaskManifest(job_id=JOB.job_id, files=[], extra_data=extra))
+
+
+def late_task(store: MemoryStore) -> None:
+    store.write(join(JOB.tasks, "attempt_1/part-0"), b"rows")
+    store.write(join(JOB.manifests, MANIFEST), manifest("stamp"))
+
+
+def late_committer(store: MemoryStore) -> None:
+    """Where directories cannot be moved it copies the manifests, which it has read before."""
+    store.write(join(JOB.frozen, MANIFEST), manifest("stamp"))
+    store.write(JOB.content("nonce"), b"a declaration")
+
+
+LATE = [
+    pytest.param(kind, late, id=f"{name}-{late.__name__}")
+    for name, kind in KINDS.items()
+    for late in (late_task, late_committer)
+    if (name, late) != ("makes parents", late_committer)  # there they are renamed, if they are there
+]
+
+
+def others_of(store: MemoryStore) -> dict[str, bytes]:
+    return {path: data for path, data in store.files().items() if not path.startswith(JOB.directory)}
+
+
+@pytest.mark.parametrize(("kind", "late"), LATE)
+def test_what_was_left_of_an_aborted_job_is_not_committed_and_the_command_that_is_named_deletes_it(
+    kind: Callable[[], MemoryStore], late: Callable[[MemoryStore], None]
+):
+    store = kind()
+    write_job(store, OTHER_JOB, {0: {"b": b"y"}})
+    write_job(store, JOB, {0: {"a": b"x"}})
+    run_abort(store, JOB)
+    late(store)
+    others, found = others_of(store), context(store)
+    for _ in range(2):
+        with pytest.raises(JobGoneError, match="holds nothing of job job_1"):
+            commit_job(found, read_state_and_manifests(store, JOB))
+    assert read_attempt_state(store, JOB).seen is None  # nobody was made to believe in a job
+    (notice,) = set(found.journal.notices)
+    assert notice.endswith("delete it with: ray-committer abort memory://test/table --job-id job_1")
+    assert run_abort(store, JOB) is False
+    assert store.files() == others
+
+
+@pytest.mark.parametrize(("kind", "late"), LATE)
+def test_what_was_left_of_a_committed_job_is_deleted_and_its_files_are_not(
+    kind: Callable[[], MemoryStore], late: Callable[[MemoryStore], None]
+):
+    store = kind()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    run_commit(store, JOB)
+    committed = store.files()
+    late(store)
+    assert run_commit(store, JOB).outcome is Outcome.ALREADY_COMMITTED
+    assert run_abort(store, JOB) is False
+    assert store.files() == committed
+
+
+@kinds
+@pytest.mark.parametrize("stamps", [[None], [None, "stamp"], ["stamp", None]])
+def test_a_job_that_hadoops_own_committer_set_up_is_not_taken_for_something_left(
+    kind: Callable[[], MemoryStore], stamps: list[str | None]
+):
+    store = kind()
+    for number, stamp in enumerate(stamps):
+        store.write(join(JOB.manifests, f"task_{number}-manifest.json"), manifest(stamp))
+    assert not read_state_and_manifests(store, JOB).is_remnant
+    store.mkdirs(OTHER_JOB.manifests)  # none of its tasks has ended
+    assert not read_state_and_manifests(store, OTHER_JOB).is_remnant
+
+
+def test_of_many_manifests_one_tells_that_hadoops_own_committer_set_the_job_up():
+    store = MemoryStore()
+    store.mkdirs(JOB.manifests)
+    for number in range(5):
+        store.write(join(JOB.manifests, f"task_{number}-manifest.json"), manifest(None))
+    assert requests(store, lambda one: read_state_and_manifests(one, JOB))["read"] == 1

@@ -1,0 +1,194 @@
+"""A commit that takes long says that it is alive, and how far it is; one that ends says nothing more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.protocol.record import Heartbeat, decode_heartbeat, decode_record, encode
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.heartbeat import heartbeat
+from ray_committer.stages.job_state import read_state
+from ray_committer.stages.other_jobs import read_other
+from ray_committer.stages.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, owner_of
+from ray_committer.stages.rename_files import Renamed
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, write_job
+from tests.stages.support import JOB, NOW, at, context
+
+OFTEN = 0.001
+KINDS: dict[str, Callable[[], MemoryStore]] = {
+    "directories": MemoryStore,
+    "flat": lambda: MemoryStore(real_directories=False),
+}
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest) -> MemoryStore:
+    store = KINDS[request.param]()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    return store
+
+
+class Beats:
+    """A hook that lets a test wait for beats."""
+
+    def __init__(self, error: Exception | None = None, operation: str = "replace") -> None:
+        self.written = threading.Semaphore(0)
+        self.error = error
+        self.operation = operation
+
+    def __call__(self, call: StoreCall) -> None:
+        if call.operation == self.operation:
+            self.written.release()
+            if self.error is not None:
+                raise self.error
+
+    def wait(self, number: int = 1) -> None:
+        for _ in range(number):
+            assert self.written.acquire(timeout=20)
+
+
+def is_beating() -> bool:
+    return any(thread.name == "ray-committer-heartbeat" for thread in threading.enumerate())
+
+
+def test_a_short_commit_gives_no_sign(store: MemoryStore):
+    before = store.files()
+    with heartbeat(context(store), "run", Renamed()):
+        assert is_beating()
+    assert store.files() == before
+    assert not is_beating()
+
+
+def test_a_beat_says_who_is_alive_when_and_how_far(store: MemoryStore):
+    beats, renamed = Beats(), Renamed(moved=3)
+    with heartbeat(context(WrappedStore(store, after=beats)), "run", renamed, every_seconds=OFTEN):
+        beats.wait()
+        sign = decode_heartbeat(store.read(JOB.heartbeat), JOB.heartbeat)
+        assert sign == Heartbeat(owner=owner_of("run"), at_milliseconds=NOW, files=3)
+        renamed.moved = 7
+        beats.wait(3)
+        assert decode_heartbeat(store.read(JOB.heartbeat), JOB.heartbeat).files == 7
+
+
+@pytest.mark.parametrize("error", [None, ValueError, SimulatedCrash])
+def test_nothing_is_written_once_the_block_has_ended(
+    store: MemoryStore, error: type[BaseException] | None
+):
+    beats = Beats()
+    with (
+        suppress(ValueError, SimulatedCrash),
+        heartbeat(context(WrappedStore(store, after=beats)), "run", Renamed(), every_seconds=OFTEN),
+    ):
+        beats.wait(2)
+        if error is not None:
+            raise error
+    assert not is_beating()
+    while beats.written.acquire(blocking=False):
+        pass
+    assert not beats.written.acquire(timeout=20 * OFTEN)
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "no"), TimeoutError(), StoreRefusedError("no")])
+def test_a_beat_that_fails_ends_neither_the_commit_nor_the_beats(store: MemoryStore, error: Exception):
+    beats = Beats(error)
+    with heartbeat(context(WrappedStore(store, before=beats)), "run", Renamed(), every_seconds=OFTEN):
+        beats.wait(3)
+    assert store.get_status(JOB.heartbeat) is None
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_beat_is_seen_whole_at_any_moment(store: MemoryStore, moment: str):
+    """A file that is written anew is empty for a moment, on file systems and on HDFS."""
+    renamed, seen = Renamed(), []
+
+    def look(call: StoreCall) -> None:
+        if store.get_status(JOB.heartbeat) is not None:
+            seen.append(decode_heartbeat(store.read(JOB.heartbeat), JOB.heartbeat).files)
+        if call.operation == "write":
+            assert call.paths[0] != JOB.heartbeat
+        renamed.moved += call.operation == "replace"
+        beats(call)
+
+    beats = Beats()
+    watched = WrappedStore(store, **{moment: look})
+    with heartbeat(context(watched), "run", renamed, every_seconds=OFTEN):
+        beats.wait(5)
+    assert set(seen) >= {0, 1, 2, 3}
+
+
+def test_a_beat_of_a_job_that_was_removed_brings_nothing_back():
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    store.delete_directory(JOB.temporary)
+    beats = Beats(operation="write")
+    with heartbeat(context(WrappedStore(store, before=beats)), "run", Renamed(), every_seconds=OFTEN):
+        beats.wait(2)
+    assert store.files() == {}
+
+
+def test_a_beat_is_no_state_and_hinders_no_change_of_it(store: MemoryStore):
+    beats = Beats()
+    with heartbeat(context(WrappedStore(store, after=beats)), "run", Renamed(), every_seconds=OFTEN):
+        beats.wait()
+        seen = read_state(store, JOB)
+        assert seen is not None
+        assert seen.phase is Phase.OPEN
+
+
+# What others see of it
+
+
+def recorded(store: MemoryStore) -> str:
+    """A commit that stopped after its record; the name of its run."""
+    crash = at("advance", SimulatedCrash(), end="")
+
+    def hook(call: StoreCall) -> None:
+        if call.operation == "advance" and call.paths[-1].startswith("committed"):
+            crash(call)
+
+    with pytest.raises(SimulatedCrash):
+        commit_job(context(WrappedStore(store, before=hook)), read_attempt_state(store, JOB))
+    seen = read_state(store, JOB)
+    assert seen is not None
+    path = JOB.content(seen.state.record or "")
+    return decode_record(store.read(path), path).owner.run
+
+
+LATER = NOW + round(DEAD_SECONDS * 1000) + 1
+
+
+def is_alive(store: MemoryStore, now: int) -> bool:
+    other = read_other(store, JOB, now)
+    assert other is not None
+    return other.is_alive
+
+
+def test_a_commit_without_a_beat_for_long_is_taken_for_dead(store: MemoryStore):
+    with at_work(recorded(store)):
+        assert is_alive(store, NOW)
+        assert is_alive(store, LATER - 1)
+        assert not is_alive(store, LATER)
+
+
+def test_a_beat_keeps_a_long_commit_alive(store: MemoryStore):
+    run = recorded(store)
+    beat = NOW + round(BEAT_SECONDS * 1000)
+    store.write(JOB.heartbeat, encode(Heartbeat(owner=owner_of(run), at_milliseconds=beat)))
+    with at_work(run):
+        assert is_alive(store, LATER)
+        assert is_alive(store, beat + round(DEAD_SECONDS * 1000))
+        assert not is_alive(store, beat + round(DEAD_SECONDS * 1000) + 1)
+
+
+def test_a_beat_of_an_earlier_run_keeps_no_other_alive(store: MemoryStore):
+    run = recorded(store)
+    store.write(JOB.heartbeat, encode(Heartbeat(owner=owner_of("earlier"), at_milliseconds=LATER)))
+    with at_work(run):
+        assert not is_alive(store, LATER)

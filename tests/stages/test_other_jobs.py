@@ -1,0 +1,336 @@
+"""Which other jobs are being committed, what they write, and whether somebody is at work on them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from ray_committer.errors import LinkedPathError, ManifestError
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
+from ray_committer.protocol.state import IN_THE_WAY, Phase
+from ray_committer.stages.job_state import advance, read_state
+from ray_committer.stages.other_jobs import (
+    OtherJob,
+    destinations_above,
+    finish_first,
+    other_jobs,
+    read_other,
+)
+from ray_committer.stages.owners import DEAD_SECONDS, at_work, owner_of
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.stores.base import StoreSpec, move_directory
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
+from tests.stages.support import (
+    ALIVE,
+    DEAD,
+    JOB,
+    NOW,
+    OTHER_JOB,
+    WHEN,
+    at,
+    bring_to,
+    do_at,
+    record_of,
+    requests,
+)
+
+BEGUN = [Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING]
+DEADLINE = round(DEAD_SECONDS * 1000)
+Stores = Callable[[], MemoryStore]
+
+
+def flat() -> MemoryStore:
+    return MemoryStore(real_directories=False)
+
+
+kinds = pytest.mark.parametrize("kind", [MemoryStore, flat])
+
+
+def begun(
+    phase: Phase, *, kind: Stores = MemoryStore, owner: Owner = DEAD, job: JobAttempt = OTHER_JOB
+) -> MemoryStore:
+    """A job in a phase, whose committer has declared that it writes to a partition."""
+    store = kind()
+    setup_job(store, job)
+    record = record_of(
+        job_id=job.job_id, job_attempt=job.number, owner=owner, claim=Claim(["/table/p=1"])
+    )
+    bring_to(store, phase, job=job, record=record)
+    return store
+
+
+def look(store, job: JobAttempt = OTHER_JOB, now: int = NOW) -> OtherJob | None:
+    return read_other(store, job, now)
+
+
+@kinds
+@pytest.mark.parametrize("phase", BEGUN)
+def test_what_a_job_has_declared_can_be_read_once_its_commit_has_begun(kind: Stores, phase: Phase):
+    store = begun(phase, kind=kind)
+    other = look(store)
+    assert other is not None
+    assert (other.job, other.seen, other.phase) == (OTHER_JOB, read_state(store, OTHER_JOB), phase)
+    assert other.declaration.claim == Claim(["/table/p=1"])
+    assert (other.declaration.owner, other.declaration.job_id) == (DEAD, "job_2")
+    heartbeat = 1  # of somebody else, who may have gone on with the commit
+    assert requests(store, look) == Counter(read_state=2, read=1 + heartbeat)
+
+
+def test_who_has_declared_or_recorded_a_job_just_now_is_not_asked_for_a_heartbeat():
+    store = begun(Phase.RECORDED, owner=ALIVE)
+    assert requests(store, look) == Counter(read_state=1, read=1)
+
+
+@kinds
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.ABORTED])
+def test_a_job_that_is_open_or_given_up_costs_one_request(kind: Stores, phase: Phase):
+    store = begun(phase, kind=kind)
+    assert look(store) is None
+    assert requests(store, look) == Counter(read_state=1)
+
+
+def test_a_job_that_is_not_there_has_declared_nothing():
+    assert look(MemoryStore()) is None
+
+
+@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED])
+def test_a_job_that_ends_while_it_is_looked_at_is_in_nobodys_way(phase: Phase):
+    store = begun(phase)
+    end = do_at("read", lambda: store.delete_directory(OTHER_JOB.directory))
+    assert look(WrappedStore(store, before=end)) is None
+
+
+@kinds
+@pytest.mark.parametrize("when", WHEN)
+def test_a_committer_that_ends_while_its_job_is_looked_at_has_not_stopped(kind: Stores, when: str):
+    store = begun(Phase.RECORDED, kind=kind, owner=owner_of("run"))
+    seen = read_state(store, OTHER_JOB)
+    assert seen is not None
+    with ExitStack() as works:
+        works.enter_context(at_work("run"))
+
+        def end() -> None:
+            advance(store, OTHER_JOB, seen, Phase.COMMITTED)
+            works.close()
+
+        other = look(WrappedStore(store, **{when: do_at("read", end)}))
+    assert other is not None
+    assert other.phase is Phase.COMMITTED
+
+
+def test_a_job_whose_declaration_gives_way_to_its_record_is_read_as_it_is_then():
+    store = begun(Phase.DECLARED)
+    seen = read_state(store, OTHER_JOB)
+    assert seen is not None
+
+    def go_on() -> None:
+        record = record_of(job_id="job_2", claim=Claim(["/table/p=1"]))
+        store.write(OTHER_JOB.content("nonce"), encode(record))
+        store.delete_file(OTHER_JOB.content(seen.state.nonce))
+        advance(store, OTHER_JOB, seen, Phase.RECORDED, "nonce")
+
+    other = look(WrappedStore(store, before=do_at("read", go_on)))
+    assert other is not None
+    assert (other.phase, other.declaration.nonce) == (Phase.RECORDED, "nonce")
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("operation", ["read_state", "read"])
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_job_that_cannot_be_read_is_an_error_and_not_out_of_the_way(when: str, operation: str, error):
+    store = begun(Phase.RECORDED)
+    with pytest.raises(error):
+        look(WrappedStore(store, **{when: at(operation, error("simulated"))}))
+
+
+def test_a_record_that_this_version_cannot_read_is_an_error_and_not_out_of_the_way():
+    store = begun(Phase.RECORDED)
+    store.write(OTHER_JOB.content("nonce"), b"{}")
+    with pytest.raises(ManifestError, match=r"nonce\.json"):
+        look(store)
+
+
+def is_alive(store: MemoryStore, now: int) -> bool:
+    other = look(store, now=now)
+    assert other is not None
+    return other.is_alive
+
+
+@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED])
+def test_a_committer_elsewhere_is_alive_until_its_last_sign_is_too_old(phase: Phase):
+    store = begun(phase, owner=ALIVE)
+    assert is_alive(store, NOW)
+    assert is_alive(store, NOW + DEADLINE)
+    assert not is_alive(store, NOW + DEADLINE + 1)
+
+
+def test_a_committer_of_this_process_that_has_ended_is_not_alive():
+    assert not is_alive(begun(Phase.RECORDED), NOW)
+
+
+def beat(store: MemoryStore, owner: Owner, at_milliseconds: int) -> None:
+    sign = Heartbeat(owner=owner, at_milliseconds=at_milliseconds)
+    store.write(OTHER_JOB.heartbeat, encode(sign))
+
+
+def test_a_heartbeat_keeps_a_committer_alive_as_long_as_it_is_fresh():
+    store, later = begun(Phase.RECORDED, owner=ALIVE), NOW + 5 * DEADLINE
+    assert not is_alive(store, later)
+    beat(store, ALIVE, later)
+    assert is_alive(store, later + DEADLINE)
+    assert not is_alive(store, later + DEADLINE + 1)
+
+
+def test_somebody_else_who_goes_on_with_a_commit_is_alive_by_a_heartbeat():
+    store = begun(Phase.RECORDED)
+    beat(store, ALIVE, NOW)
+    assert is_alive(store, NOW)
+    beat(store, DEAD, NOW)
+    assert not is_alive(store, NOW)
+
+
+def found(store, job: JobAttempt = JOB, destination: str = "/table") -> list[OtherJob]:
+    return other_jobs(store, job, destination, NOW)
+
+
+@kinds
+def test_all_attempts_of_all_other_jobs_are_found_and_none_of_the_own(kind: Stores):
+    store = kind()
+    others = [new_job_attempt("/table", f"job_{number}", number % 2) for number in range(2, 6)]
+    for job in (JOB, new_job_attempt("/table", JOB.job_id, 1), *others):
+        setup_job(store, job) if job.number == 0 or job in others else store.mkdirs(job.manifests)
+        bring_to(store, Phase.DECLARED, job=job)
+    assert [other.job for other in found(store)] == others
+
+
+def test_a_job_that_is_open_is_not_found():
+    store = begun(Phase.OPEN)
+    assert found(store) == []
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 5])
+def test_each_job_whose_commit_has_stopped_costs_a_listing_and_four_reads(jobs: int):
+    store = MemoryStore()
+    setup_job(store, JOB)
+    for number in range(jobs):
+        job = new_job_attempt("/table", f"other_{number}", 0)
+        setup_job(store, job)
+        bring_to(store, Phase.DECLARED, job=job)
+    cost = Counter(list_status=1 + jobs, read_state=2 * jobs, read=2 * jobs)
+    assert requests(store, found) == cost - Counter()
+
+
+# Taken away by mistake: by a process that slept while the id was set up again
+
+GONE = OTHER_JOB.gone("slept")
+
+
+def take_away(store: MemoryStore) -> None:
+    move_directory(store, OTHER_JOB.directory, GONE.directory)
+
+
+def put_back(store: MemoryStore) -> None:
+    move_directory(store, GONE.directory, OTHER_JOB.directory)
+
+
+@pytest.mark.parametrize("phase", sorted(IN_THE_WAY))
+@pytest.mark.parametrize("owner", [ALIVE, DEAD])
+def test_a_job_that_was_taken_away_by_mistake_is_found(phase: Phase, owner: Owner):
+    store = begun(phase, owner=owner)
+    take_away(store)
+    is_lost = phase is Phase.DECLARED and owner == DEAD  # who would record it looks for it elsewhere
+    found_there = [(one.job, one.phase, one.is_alive) for one in found(store)]
+    assert found_there == ([] if is_lost else [(GONE, phase, owner == ALIVE)])
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.COMMITTED, Phase.ABORTED])
+def test_a_job_that_was_taken_away_and_has_ended_is_not_found(phase: Phase):
+    store = begun(phase)
+    take_away(store)
+    assert found(store) == []
+
+
+def test_the_own_job_that_was_taken_away_by_mistake_is_not_found():
+    store = begun(Phase.RECORDED)
+    take_away(store)
+    assert found(store, job=OTHER_JOB) == []
+
+
+@pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.UNDOING])
+@pytest.mark.parametrize("first", [take_away, put_back])
+def test_a_job_that_is_taken_away_or_put_back_between_two_requests_is_found(phase: Phase, first):
+    moments = 0
+    for moment in range(30):
+        store = begun(phase)
+        if first is put_back:
+            take_away(store)
+        left = itertools.count()
+
+        def move(call: StoreCall, store=store, left=left, moment=moment) -> None:
+            if next(left) == moment:
+                first(store)
+
+        assert [one.phase for one in found(WrappedStore(store, before=move))] == [phase]
+        moments += next(left) > moment
+    assert 4 <= moments < 30  # it was done before each of the requests
+
+
+def test_who_meets_a_job_that_was_taken_away_is_told_where_it_belongs():
+    store = begun(Phase.RECORDED)
+    take_away(store)
+    (other,) = found(store)
+    text = finish_first(WrappedStore(store).spec, other)
+    assert f"move it back to {OTHER_JOB.directory}, then finish it with: " in text
+    assert text.startswith(f"{GONE.directory}: ")
+    assert text.endswith("ray-committer commit memory://test/table --job-id job_2")
+
+
+def test_a_directory_without_a_job_costs_two_listings_more_and_those_of_jobs_no_second_look():
+    store = begun(Phase.RECORDED, owner=ALIVE)
+    store.mkdirs("/table/_temporary/0/_temporary/attempt_0")  # a classic committer's
+    assert requests(store, found) == Counter(list_status=3 + 2, read_state=1, read=1)
+
+
+def test_where_no_job_was_set_up_none_is_found():
+    store = MemoryStore()
+    store.write("/file", b"x")
+    assert found(store, destination="/nowhere") == found(store, destination="/file") == []
+
+
+def test_a_temporary_directory_that_is_a_link_is_not_looked_behind(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "_temporary").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LinkedPathError):
+        found(LocalStore(StoreSpec("file")), destination=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("paths", "above"),
+    [
+        ([], set()),
+        (["/"], {"/"}),
+        (["/a"], {"/"}),
+        (["/a/b/c"], {"/", "/a", "/a/b"}),
+        (["/a/b", "/a/c/d"], {"/", "/a", "/a/c"}),
+    ],
+)
+def test_jobs_in_the_directories_above_may_write_there(paths: list[str], above: set[str]):
+    assert destinations_above(paths) == above
+
+
+@pytest.mark.parametrize("phase", BEGUN)
+def test_the_command_that_ends_another_commit_is_named(phase: Phase):
+    store, calls = begun(phase), list[StoreCall]()
+    other = look(store)
+    assert other is not None
+    text = finish_first(WrappedStore(store, before=calls.append).spec, other)
+    command = "abort" if phase is Phase.UNDOING else "commit"
+    assert f"ray-committer {command} memory://test/table --job-id job_2" in text
+    assert ("--undo" in text) is (phase is Phase.UNDOING)
+    assert text.startswith(f"{OTHER_JOB.directory}: ")

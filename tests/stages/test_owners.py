@@ -1,0 +1,114 @@
+"""Whether who runs a commit is alive: this process, another one, one that has ended, another machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ray_committer.protocol.record import Owner
+from ray_committer.stages.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, is_alive, owner_of
+from tests.stages.support import NOW
+
+BOUND = round(DEAD_SECONDS * 1000)
+
+
+def is_alive_after(owner: Owner, milliseconds: int = 0) -> bool:
+    """Whether an owner is alive so long after its last sign."""
+    return is_alive(owner, NOW, NOW + milliseconds)
+
+
+def changed(**fields: object) -> Owner:
+    return msgspec.structs.replace(owner_of("run"), **fields)
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process of this machine, which waits for its input to end."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process
+        if process.poll() is None:
+            process.kill()
+
+
+def owner_in(process: int) -> Owner:
+    started = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    return changed(process=process, started=started)
+
+
+def test_a_run_of_this_process_is_alive_while_it_is_at_work():
+    assert not is_alive_after(owner_of("run"))
+    with at_work("run"):
+        assert is_alive_after(owner_of("run"))
+        assert not is_alive_after(owner_of("another"))
+        with at_work("another"):
+            assert is_alive_after(owner_of("another"))
+        assert is_alive_after(owner_of("run"))
+    assert not is_alive_after(owner_of("run"))
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_run_that_an_error_has_ended_is_dead(error: type[BaseException]):
+    with pytest.raises(error), at_work("run"):
+        raise error
+    assert not is_alive_after(owner_of("run"))
+
+
+def test_another_process_of_this_machine_is_alive_until_it_ends(child: subprocess.Popen[bytes]):
+    owner = owner_in(child.pid)
+    assert is_alive_after(owner)
+    child.kill()
+    child.wait()
+    assert not is_alive_after(owner)
+
+
+def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it(
+    child: subprocess.Popen[bytes],
+):
+    owner = owner_in(child.pid)
+    assert not is_alive_after(msgspec.structs.replace(owner, started=owner.started - 1))
+    with at_work("run"):
+        assert not is_alive_after(changed(started=owner_of("run").started - 1))
+
+
+def test_a_process_of_this_number_never_was(child: subprocess.Popen[bytes]):
+    child.kill()
+    child.wait()
+    assert not is_alive_after(changed(process=child.pid, started=0))
+
+
+@pytest.mark.parametrize("fields", [{"host": "another"}, {"boot": "another"}])
+def test_what_cannot_be_asked_for_is_believed_for_a_while_after_its_last_sign(fields: dict[str, str]):
+    owner = changed(**fields, process=2**22 + 1)
+    assert is_alive_after(owner)
+    assert is_alive_after(owner, BOUND)
+    assert not is_alive_after(owner, BOUND + 1)
+
+
+def test_a_machine_whose_clock_is_ahead_is_believed():
+    assert is_alive_after(changed(host="another"), -3_600_000)
+
+
+def test_who_gives_no_sign_for_long_is_not_waited_for_wherever_it_is(child: subprocess.Popen[bytes]):
+    with at_work("run"):
+        for owner in (owner_of("run"), owner_in(child.pid), changed(host="another")):
+            assert is_alive_after(owner, BOUND)
+            assert not is_alive_after(owner, BOUND + 1)
+
+
+def test_several_signs_fit_into_the_time_for_which_one_is_believed():
+    assert DEAD_SECONDS >= 3 * BEAT_SECONDS
+
+
+def test_a_process_is_known_by_its_machine_its_number_and_its_start():
+    here = owner_of("run")
+    assert here == owner_of("run")
+    assert here.process == os.getpid()
+    assert here.started > 0
+    assert here.host
+    assert owner_of("another") == msgspec.structs.replace(here, run="another")

@@ -1,0 +1,567 @@
+"""A recorded commit is given up whole: nothing of it stays visible, and nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from msgspec import structs
+
+import ray_committer.stages.settle as settle_module
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    CommitterBusyError,
+    PreflightError,
+    RayCommitterError,
+    StoreUnavailableError,
+)
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.manifest import decode_manifest, digest, encode_manifest
+from ray_committer.protocol.paths import GONE_PREFIX, UNDONE, JobAttempt, join, new_job_attempt
+from ray_committer.protocol.record import ConflictMode, decode_record, encode
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.job_state import advance, read_state
+from ray_committer.stages.owners import at_work
+from ray_committer.stages.undo_job import undo_job
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from ray_committer.testing.harness import put_file, run_undo
+from tests.stages.support import JOB, KINDS, OTHER_JOB, WHEN, at, context, do_at, each_crash, source_path
+
+MINE = {"a": b"1", "p=1/b": b"2", "p=2/c": b"3"}
+OLD = {"old": b"0", "p=1/old": b"00"}
+TOTAL = len(MINE)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
+
+
+def written(kind: str, mode: ConflictMode = ConflictMode.APPEND) -> MemoryStore:
+    """A job beside old data and another job that runs."""
+    store = KINDS[kind]()
+    for name, data in OLD.items():
+        put_file(store, f"/table/{name}", data)
+    write_job(store, OTHER_JOB, {0: {"other": b"9"}})
+    write_job(store, JOB, {0: {"a": b"1", "p=1/b": b"2"}, 1: {"p=2/c": b"3"}}, mode=mode)
+    return store
+
+
+def others(store: MemoryStore) -> dict[str, bytes]:
+    """All but the job, and what of it was taken away and is not deleted yet."""
+    own = (JOB.job_directory + "/", join(JOB.temporary, GONE_PREFIX))
+    return {path: data for path, data in store.files().items() if not path.startswith(own)}
+
+
+def without_the_jobs(store: MemoryStore) -> dict[str, bytes]:
+    """What must be there once the job is undone."""
+    mine = {f"/table/{name}" for name in MINE}
+    return {path: data for path, data in others(store).items() if path not in mine}
+
+
+def commit(store: StoreOperations, options: CommitOptions | None = None) -> None:
+    """Commit long ago, so that who looks now takes the committer for dead wherever it is."""
+    commit_job(context(store, options), read_attempt_state(store, JOB))
+
+
+def is_visible(path: str) -> bool:
+    return path.startswith("/table/") and not path.startswith(("/table/_", "/table/."))
+
+
+def crash_before_rename(number: int) -> Callable[[StoreCall], None]:
+    """A hook: die before the file `number` (from 0) is moved, or before the job is committed."""
+    seen: list[StoreCall] = []
+
+    def hook(call: StoreCall) -> None:
+        is_move = call.operation == "rename" and is_visible(call.paths[-1])
+        is_end = call.operation == "advance" and call.paths[-1].startswith("committed")
+        if is_move or is_end:
+            seen.append(call)
+        if len(seen) == number + 1:
+            raise SimulatedCrash(call)
+
+    return hook
+
+
+def recorded(kind: str, moved: int = 0) -> MemoryStore:
+    """A job whose commit died when so many of its files were in place."""
+    store = written(kind)
+    with pytest.raises(SimulatedCrash):
+        commit(WrappedStore(store, before=crash_before_rename(moved)))
+    assert phase_of(store) is Phase.RECORDED
+    assert len(visible_files(store, "/table")) == len(OLD) + moved
+    return store
+
+
+def phase_of(store: StoreOperations) -> Phase | None:
+    seen = read_state(store, JOB)
+    return seen.phase if seen else None
+
+
+def calls_of(store: MemoryStore, run: Callable[[StoreOperations], object]) -> list[StoreCall]:
+    calls: list[StoreCall] = []
+    run(WrappedStore(store.copy(), before=calls.append))
+    return calls
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("moved", range(TOTAL + 1))
+def test_all_that_was_moved_is_taken_back_and_nothing_else_is_touched(kind: str, moved: int):
+    store = recorded(kind, moved)
+    before = without_the_jobs(store)
+    assert run_undo(store, JOB) is True
+    assert store.files() == before
+    assert phase_of(store) is None
+    assert store.get_status(JOB.job_directory) is None
+    assert run_undo(store, JOB) is False
+    assert store.files() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("moved", [0, 1, TOTAL])
+def test_after_a_crash_anywhere_the_same_undo_ends_with_nothing_of_the_job_visible(
+    kind: str, moved: int
+):
+    base = recorded(kind, moved)
+    before = without_the_jobs(base)
+    for left in each_crash(base.copy, lambda one: run_undo(one, JOB)):
+        run_undo(left, JOB)
+        assert others(left) == before
+        assert phase_of(left) is None
+        assert not read_attempt_state(left, JOB).has_tasks
+        with pytest.raises(RayCommitterError):
+            run_commit(left, JOB)
+        assert others(left) == before
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_after_a_failure_anywhere_the_same_undo_ends_it(when: str, error: type[OSError]):
+    base = recorded("directories", 1)
+    before = without_the_jobs(base)
+    for call in calls_of(base, lambda one: run_undo(one, JOB)):
+        store = base.copy()
+
+        def fail(now: StoreCall, number: int = call.number) -> None:
+            if now.number == number:
+                raise error(5, "failed", now.paths[0])
+
+        with suppress(RayCommitterError, OSError):
+            run_undo(WrappedStore(store, **{when: fail}), JOB)
+        run_undo(store, JOB)
+        assert others(store) == before
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("operation", ["rename", "advance", "move_directory"])
+@pytest.mark.parametrize("moved", [1, TOTAL])
+def test_a_lost_answer_is_settled_by_looking(when: str, operation: str, moved: int):
+    store = recorded("directories", moved)
+    before = without_the_jobs(store)
+    asked: set[tuple[str, ...]] = set()
+
+    def lose(call: StoreCall) -> None:
+        if call.operation == operation and call.paths not in asked:
+            asked.add(call.paths)
+            raise StoreUnavailableError(call.paths[0], "lost")
+
+    run_undo(WrappedStore(store, **{when: lose}), JOB)
+    assert asked
+    assert store.files() == before
+
+
+def test_a_change_of_the_state_that_cannot_be_read_back_is_unknown():
+    store = recorded("directories", 1)
+    with pytest.raises(CommitStateUnknownError, match="run the same command again"):
+        run_undo(WrappedStore(store, before=at("rename", PermissionError(13, "no", "/p"))), JOB)
+    assert phase_of(store) is Phase.UNDOING
+
+
+# A committer that is thought dead and is not
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("when", WHEN)
+def test_a_committer_that_goes_on_after_an_undo_moves_nothing(kind: str, when: str):
+    """At each request of a commit the whole undo runs, and then the commit goes on."""
+    base = written(kind)
+    before = others(base)
+    undone = 0
+    for call in calls_of(base, commit):
+        store, was_refused = base.copy(), list[bool]()
+
+        def undo(
+            now: StoreCall, number: int = call.number, store=store, was_refused=was_refused
+        ) -> None:
+            if now.number == number:
+                try:
+                    run_undo(store, JOB)
+                except CommitConflictError:
+                    was_refused.append(True)
+
+        with suppress(RayCommitterError):
+            commit(WrappedStore(store, **{when: undo}))
+        if was_refused or phase_before(base, call, when) is Phase.COMMITTED:
+            assert visible_files(store, "/table") == {**OLD, **MINE}
+        else:
+            undone += 1
+            assert others(store) == before
+    assert undone > 10
+
+
+def phase_before(base: MemoryStore, call: StoreCall, when: str) -> Phase:
+    """How far a commit is at one of its requests: committed or not."""
+    committed = False
+    for one in calls_of(base, commit):
+        if one.number == call.number and when == "before":
+            break
+        if one.operation == "advance" and one.paths[-1].startswith("committed"):
+            committed = True
+        if one.number == call.number:
+            break
+    return Phase.COMMITTED if committed else Phase.RECORDED
+
+
+class Paused:
+    """A commit in a thread of its own, stopped at one of its requests until it is let go."""
+
+    def __init__(self, store: MemoryStore, is_there: Callable[[StoreCall], bool], when: str) -> None:
+        self._is_there, self._stopped, self._released = is_there, Event(), Event()
+        self._wrapped = WrappedStore(store, **{when: self._stop})
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+        assert self._stopped.wait(20)
+
+    def _stop(self, call: StoreCall) -> None:
+        if self._is_there(call) and not self._stopped.is_set():
+            self._stopped.set()
+            assert self._released.wait(20)
+
+    def _run(self) -> None:
+        with suppress(RayCommitterError):
+            commit(self._wrapped)
+        self._stopped.set()
+
+    def go_on(self) -> None:
+        """Let the commit run to its end."""
+        self._released.set()
+        self._thread.join()
+
+
+@pytest.mark.parametrize("kind", ["directories", "generations"])
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("name", list(MINE))
+def test_a_committer_that_goes_on_in_the_middle_of_an_undo_moves_nothing_that_stays(
+    kind: str, when: str, name: str
+):
+    """Stopped at the move of one file; at each request of the undo it runs on to its end."""
+
+    def is_move(call: StoreCall) -> bool:
+        return call.operation == "rename" and call.paths[-1] == f"/table/{name}"
+
+    longest = len(calls_of(recorded(kind, TOTAL), lambda one: run_undo(one, JOB))) + 5
+    for number in range(1, longest + 1):
+        store = written(kind)
+        before = others(store)
+        zombie = Paused(store, is_move, when)
+        let_go = do_once_at(number, zombie.go_on)
+        was_refused = False
+        try:
+            run_undo(WrappedStore(store, before=let_go), JOB)
+        except CommitConflictError:
+            was_refused = True
+        zombie.go_on()
+        if was_refused:
+            assert visible_files(store, "/table") == {**OLD, **MINE}
+        elif phase_of(store) is None and visible_files(store, "/table") == {**OLD, **MINE}:
+            assert number < 4  # it was committed before the undo had begun
+        else:
+            assert others(store) == before
+
+
+def do_once_at(number: int, action: Callable[[], None]) -> Callable[[StoreCall], None]:
+    def hook(call: StoreCall) -> None:
+        if call.number == number:
+            action()
+
+    return hook
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_that_undo_at_once_end_as_one(kind: str):
+    base = recorded(kind, 1)
+    before = without_the_jobs(base)
+    for call in calls_of(base, lambda one: run_undo(one, JOB)):
+        store = base.copy()
+        again = do_once_at(call.number, lambda store=store: run_undo(store, JOB))
+        with suppress(RayCommitterError):
+            run_undo(WrappedStore(store, before=again), JOB)
+        assert others(store) == before
+
+
+# What is refused
+
+
+def sealed(kind: str) -> MemoryStore:
+    """An overwrite that died when the first old file was to go."""
+    store = written(kind, ConflictMode.OVERWRITE)
+    crash = at("advance", SimulatedCrash(), end="")
+
+    def hook(call: StoreCall) -> None:
+        if call.operation == "advance" and call.paths[-1].startswith("committed"):
+            crash(call)
+
+    with pytest.raises(SimulatedCrash):
+        commit(WrappedStore(store, before=hook), CommitOptions(mode=ConflictMode.OVERWRITE))
+    assert phase_of(store) is Phase.SEALED
+    return store
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_may_have_removed_old_files_is_not_undone(kind: str):
+    store = sealed(kind)
+    before = store.files()
+    with pytest.raises(CommitRecordExistsError, match="can no longer be undone; finish it with"):
+        run_undo(store, JOB)
+    assert store.files() == before
+    run_commit(store, JOB)
+    assert visible_files(store, "/table") == MINE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_committed_is_not_undone(kind: str):
+    store = recorded(kind, TOTAL)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    advance(store, JOB, seen, Phase.COMMITTED)
+    before = store.files()
+    with pytest.raises(CommitRecordExistsError, match="is committed"):
+        run_undo(store, JOB)
+    assert store.files() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_that_is_committed_just_then_is_not_undone(kind: str):
+    store = recorded(kind, 1)
+    finish = do_at("advance", lambda: run_commit(store, JOB))
+    with pytest.raises(CommitRecordExistsError):
+        run_undo(WrappedStore(store, before=finish), JOB)
+    assert visible_files(store, "/table") == {**OLD, **MINE}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_process_that_is_alive_commits_is_not_undone(kind: str):
+    store = recorded(kind, 1)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    path = JOB.content(seen.state.record or "")
+    run = decode_record(store.read(path), path).owner.run
+    before = store.files()
+    with at_work(run), pytest.raises(CommitterBusyError, match="is committing this job"):
+        undo_job(context(store), read_attempt_state(store, JOB))
+    assert store.files() == before
+    assert undo_job(context(store), read_attempt_state(store, JOB)) is True
+
+
+def test_an_undo_that_was_begun_is_finished_and_not_committed():
+    store = recorded("directories", 1)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    advance(store, JOB, seen, Phase.UNDOING)
+    with pytest.raises(CommitAbortedError, match="is being undone; finish that with"):
+        run_commit(store, JOB)
+    run_undo(store, JOB)
+    assert visible_files(store, "/table") == OLD
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_that_is_open_is_aborted_and_one_that_is_not_there_is_not_undone(kind: str):
+    store = written(kind)
+    assert run_undo(store, JOB) is True
+    assert store.get_status(JOB.job_directory) is None
+    assert run_undo(store, JOB) is False
+    assert visible_files(store, "/table") == OLD
+
+
+# What is not the job's
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("data", [b"1", b"other"])
+def test_a_file_of_another_job_that_took_a_name_meanwhile_stays(kind: str, data: bytes):
+    store = recorded(kind, 0)
+    put_file(store, "/table/a", data)
+    run_undo(store, JOB)
+    assert visible_files(store, "/table") == {**OLD, "a": data}
+
+
+@pytest.mark.parametrize("kind", ["directories", "etags"])
+def test_a_file_that_was_moved_and_replaced_since_stays(kind: str):
+    store = recorded(kind, TOTAL)
+    store.delete_file("/table/a")
+    store.write("/table/a", b"9")
+    store.delete_file("/table/p=1/b")
+    run_undo(store, JOB)
+    assert visible_files(store, "/table") == {**OLD, "a": b"9"}
+
+
+@pytest.mark.parametrize("directory", ["/table/a/deep"])
+def test_a_directory_in_the_place_of_a_file_stays(directory: str):
+    store = recorded("directories", TOTAL)
+    store.delete_file("/table/a")
+    put_file(store, directory, b"9")
+    run_undo(store, JOB)
+    assert visible_files(store, "/table") == {**OLD, "a/deep": b"9"}
+
+
+def test_a_file_that_may_be_anothers_is_left_and_named():
+    store = MemoryStore(identity=Identity.SIZE_ONLY)
+    write_job(store, JOB, {0: {"a": b"1"}})
+    with pytest.raises(SimulatedCrash):
+        commit(WrappedStore(store, before=crash_before_rename(1)))
+    with pytest.raises(CommitStateUnknownError, match="/table/a: has the size of the file"):
+        run_undo(store, JOB)
+    assert visible_files(store, "/table") == {"a": b"1"}
+    store.rename("/table/a", "/elsewhere")
+    run_undo(store, JOB)
+    assert store.files() == {"/elsewhere": b"1"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_that_a_late_task_writes_again_is_not_kept(kind: str):
+    store = recorded(kind, 0)
+    source = source_path(0, "a")
+    late = do_at("advance", lambda: put_file(store, source, b"1"), end=".state")
+    with suppress(RayCommitterError):
+        run_undo(WrappedStore(store, after=at("rename", SimulatedCrashError())), JOB)
+    run_undo(WrappedStore(store, before=late), JOB)
+    assert visible_files(store, "/table") == OLD
+    assert store.get_status(JOB.job_directory) is None
+
+
+class SimulatedCrashError(CommitStateUnknownError):
+    """An error that ends a run."""
+
+    def __init__(self) -> None:
+        super().__init__("ended")
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> tuple[LocalStore, JobAttempt]:
+    store = LocalStore(StoreSpec("file"))
+    job = new_job_attempt(str(tmp_path / "table"), "job_1", 0)
+    write_job(store, job, {0: {"a": b"1", "p=1/b": b"2"}})
+    return store, job
+
+
+def record_local(store: LocalStore, job: JobAttempt) -> None:
+    crash = at("rename", SimulatedCrash(), end="/table/a")
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=crash), job)
+
+
+def test_a_rename_that_was_cut_off_between_link_and_unlink_is_taken_back(
+    local: tuple[LocalStore, JobAttempt],
+):
+    store, job = local
+    record_local(store, job)
+    os.link(source_path(0, "a", job), join(job.destination, "a"))
+    assert run_undo(store, job) is True
+    assert visible_files(store, job.destination) == {}
+    assert store.get_status(job.temporary) is None
+
+
+def test_on_files_of_this_machine_a_namesake_with_other_content_stays(
+    local: tuple[LocalStore, JobAttempt],
+):
+    store, job = local
+    record_local(store, job)
+    Path(job.destination, "a").write_bytes(b"1")
+    assert run_undo(store, job) is True
+    assert visible_files(store, job.destination) == {"a": b"1"}
+
+
+# A record that somebody planted
+
+
+def forged(store: MemoryStore, *, source: str | None = None, dest: str | None = None) -> None:
+    """Let a recorded job name files that it may not touch."""
+    seen = read_state(store, JOB)
+    assert seen is not None
+    path = JOB.content(seen.state.record or "")
+    record = decode_record(store.read(path), path)
+    ref = record.manifests[0]
+    place = join(JOB.frozen, ref.name)
+    manifest = decode_manifest(store.read(place), place)
+    file = manifest.files[0]
+    changed_file = structs.replace(file, s=source or file.s, d=dest or file.d)
+    data = encode_manifest(structs.replace(manifest, files=[changed_file, *manifest.files[1:]]))
+    put_file(store, place, data)
+    changed = structs.replace(ref, size=len(data), digest=digest(data))
+    planted = structs.replace(record, manifests=[changed, *record.manifests[1:]])
+    put_file(store, path, encode(planted))
+
+
+@pytest.mark.parametrize("end", ["source", "dest"])
+def test_a_record_that_names_files_of_others_changes_nothing(end: str):
+    store = recorded("directories", 0)
+    put_file(store, "/archive/precious", b"1")
+    forged(store, **{end: "memory://test/archive/precious"})
+    if end == "dest":
+        store.delete_file(source_path(0, "a"))
+        store.delete_file(source_path(0, "p=1/b"))
+    before = store.files()
+    with pytest.raises(PreflightError, match="/archive/precious: is"):
+        run_undo(store, JOB)
+    assert store.files() == before
+    assert phase_of(store) is Phase.RECORDED
+
+
+def test_an_undo_that_is_refused_for_its_roots_leaves_the_commit_as_it_was():
+    store = written("directories")
+    options = CommitOptions(allowed_roots=("/elsewhere",))
+    with pytest.raises(SimulatedCrash):
+        commit_job(
+            context(WrappedStore(store, before=crash_before_rename(1)), options),
+            read_attempt_state(store, JOB),
+            allowed_roots=("/elsewhere",),
+        )
+    with pytest.raises(CommitStateUnknownError, match="the commit is as it was"):
+        run_undo(store, JOB)
+    assert phase_of(store) is Phase.RECORDED
+    state = read_attempt_state(store, JOB)
+    assert undo_job(context(store), state, allowed_roots=("/elsewhere",)) is True
+    assert visible_files(store, "/table") == OLD
+
+
+def test_what_is_taken_back_is_kept_below_the_job_until_it_is_aborted():
+    store = recorded("directories", 1)
+    kept: list[dict[str, bytes]] = []
+    watch = do_at("advance", lambda: kept.append(store.files(join(JOB.directory, UNDONE))), end="")
+
+    def at_the_end(call: StoreCall) -> None:
+        if call.paths[-1].startswith("aborted"):
+            watch(call)
+
+    run_undo(WrappedStore(store, before=at_the_end), JOB)
+    assert sorted(kept[0].values()) == sorted(MINE.values())
