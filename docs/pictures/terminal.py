@@ -1,8 +1,8 @@
 """Record a real run on the command line as ``terminal.svg``: a commit that stops, and its second run.
 
-A job of 2,000 files is committed by ``ray-committer``; a file of somebody else stands in one of their
-places, so the commit stops and says so, and the same command then finishes it. The text is what was
-printed, but for the scratch directory's name.
+A job of 2,000 files is committed by ``ray-committer``; once its files move, another program writes one
+in the place of one of them, so the commit stops and says so, and the same command then finishes it. The
+text is what was printed, but for the scratch directory's name.
 """
 
 from __future__ import annotations
@@ -20,6 +20,25 @@ import ray_committer
 PICTURE = Path(__file__).with_name("terminal.svg")
 TASKS, FILES_A_TASK, DAYS = 40, 50, 20
 SHOWN = "/shared/flights"
+BLOCKED = "day=07/part-03-07.csv"
+OTHER_PROGRAM = f"""
+import sys
+from pathlib import Path
+import ray_committer.open_job as open_job
+from ray_committer.cli.main import main
+from ray_committer.testing import WrappedStore
+
+blocked = Path(sys.argv[2]) / {BLOCKED!r}
+
+def write(call):
+    if call.operation == "rename" and call.paths[1] == str(blocked):
+        blocked.write_text("of another program")
+
+opened = open_job.open_store
+open_job.open_store = lambda spec: WrappedStore(opened(spec), before=write)
+main(sys.argv[1:], prog_name="ray-committer")
+"""
+"""``ray-committer``, and another program that writes a file just before one is moved to its place."""
 FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
 
 
@@ -33,17 +52,15 @@ def record() -> list[str]:
     with tempfile.TemporaryDirectory() as scratch:
         table = Path(scratch) / "flights"
         write_job(table)
-        blocked = table / "day=07" / "part-03-07.csv"
-        blocked.parent.mkdir()
-        blocked.write_text("left by another program")
+        commit = ("ray-committer", "commit", SHOWN, "--expect-tasks", str(TASKS))
         lines = run("ray-committer", "status", SHOWN, table=table)
-        lines += ["", *run("ray-committer", "commit", SHOWN, "--expect-tasks", str(TASKS), table=table)]
-        lines += ["", *run("rm", str(blocked).replace(str(table), SHOWN), table=table)]
+        lines += ["", *run(*commit, table=table, program=("-c", OTHER_PROGRAM))]
+        lines += ["", *run("rm", f"{SHOWN}/{BLOCKED}", table=table)]
         return [*lines, *run("ray-committer", "commit", SHOWN, table=table)]
 
 
 def write_job(table: Path) -> None:
-    """Forty tasks of fifty files each; one file's place is taken by a file of somebody else."""
+    """Forty tasks of fifty files each."""
     job = ray_committer.setup_job(str(table), "flights-2013")
     for task in range(TASKS):
         with ray_committer.task_attempt(str(table), job, task) as attempt:
@@ -52,11 +69,11 @@ def write_job(table: Path) -> None:
                 Path(attempt.path(name)).write_text("origin,dest\nEWR,IAH\n")
 
 
-def run(*command: str, table: Path) -> list[str]:
+def run(*command: str, table: Path, program: tuple[str, ...] = ("-m", "ray_committer.cli")) -> list[str]:
     """Run a command; its line, what it printed on both streams, and its exit code if that is not 0."""
     real = [word.replace(SHOWN, str(table)) for word in command]
     if real[0] == "ray-committer":
-        real = [sys.executable, "-m", "ray_committer.cli", *real[1:]]
+        real = [sys.executable, *program, *real[1:]]
     result = subprocess.run(
         real,
         stdout=subprocess.PIPE,
