@@ -1,11 +1,11 @@
 # The two commands are `make demo` and `make test`; `make quick` is for each save. Each sets up all that it
 # needs in this directory:
 # .venv (Spark 3.5 and RayDP), .venv-spark4 (Spark 4) and .cache (the servers that the tests start).
-# CONSTRAINTS pins the versions that were tested.
+# CONSTRAINTS pins the versions that were tested. WORKERS is for two cores: the tests wait a sixth of their time.
 
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
-WORKERS ?= 2
+WORKERS ?= 3
 PART ?= 1
 PARTS ?= 1
 N ?= 20

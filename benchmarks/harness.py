@@ -14,9 +14,10 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,64 +27,33 @@ import msgspec
 import ray_committer
 from ray_committer import CommitOptions, CommitReport
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
-from ray_committer.protocol.manifest import DirEntry, FileEntry, TaskManifest, encode_manifest
+from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreSpec
+from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import run_commit
+from ray_committer.testing import StoreCall, WrappedStore, run_commit
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5
 _NO_RESULTS = ":(exclude)benchmarks/results"
 
 
-class PricedStore(LocalStore):
-    """Local files, each request `seconds` long, as on a store behind a network."""
+class PricedStore(WrappedStore):
+    """Local files as behind a network: each request is `seconds` long, and is counted."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(StoreSpec("file"))
+        super().__init__(LocalStore(StoreSpec("file")), before=self._pay)
+        self.capabilities = replace(
+            self.capabilities, renames_are_local=False, has_links=False, spans_file_systems=False
+        )
+        self.requests: deque[str] = deque()
         self._seconds = seconds
 
-    def get_status(self, path: str) -> FileStatus | None:
-        time.sleep(self._seconds)
-        return super().get_status(path)
-
-    def list_status(self, path: str) -> list[FileStatus]:
-        time.sleep(self._seconds)
-        return super().list_status(path)
-
-    def read(self, path: str) -> bytes:
-        time.sleep(self._seconds)
-        return super().read(path)
-
-    def write(self, path: str, data: bytes) -> None:
-        time.sleep(2 * self._seconds)  # create and close
-        super().write(path, data)
-
-    def mkdirs(self, path: str) -> None:
-        time.sleep(self._seconds)
-        super().mkdirs(path)
-
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        time.sleep(self._seconds)
-        super().rename(source, dest, version)
-
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        time.sleep(self._seconds)
-        super().replace(source, dest, version)
-
-    def delete_file(self, path: str) -> bool:
-        time.sleep(self._seconds)
-        return super().delete_file(path)
-
-    def delete_directory(self, path: str) -> bool:
-        time.sleep(self._seconds)
-        return super().delete_directory(path)
-
-    def remove_empty_directory(self, path: str) -> bool:
-        time.sleep(self._seconds)
-        return super().remove_empty_directory(path)
+    def _pay(self, call: StoreCall) -> None:
+        self.requests.append(call.operation)
+        time.sleep(self._seconds * (2 if call.operation == "write" else 1))  # create and close
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +72,8 @@ def write_job(root: Path, *, tasks: int, files: int, directories: int) -> JobAtt
     """A fresh job of `tasks` tasks with `files` files each, every task in all of the `directories`."""
     shutil.rmtree(root, ignore_errors=True)
     job = new_job_attempt(str(root), "job_1", 0)
-    os.makedirs(job.manifests)
+    os.makedirs(root)
+    stamp, _ = setup_job(LocalStore(StoreSpec("file")), job)
     for task in range(tasks):
         attempt = job.task_attempt(f"attempt_1_m_{task:06d}_0")
         entries = []
@@ -116,12 +87,14 @@ def write_job(root: Path, *, tasks: int, files: int, directories: int) -> JobAtt
             entries.append(
                 FileEntry(f"file://{attempt}/{name}", f"file://{root}/{name}", 16, m=modified)
             )
-        write_manifest(job, task, entries, directories=directories)
+        write_manifest(job, task, entries, directories=directories, stamp=stamp)
     return job
 
 
-def write_manifest(job: JobAttempt, task: int, entries: list[FileEntry], *, directories: int) -> None:
-    """Save the manifest of one task."""
+def write_manifest(
+    job: JobAttempt, task: int, entries: list[FileEntry], *, directories: int, stamp: str | None = None
+) -> None:
+    """Save the manifest of one task; without a `stamp` it is one of a job that Hadoop set up."""
     manifest = TaskManifest(
         job_id=job.job_id,
         task_id=f"task_1_m_{task:06d}",
@@ -129,6 +102,7 @@ def write_manifest(job: JobAttempt, task: int, entries: list[FileEntry], *, dire
         task_attempt_dir=f"file://{job.task_attempt(f'attempt_1_m_{task:06d}_0')}",
         files=entries,
         directories=[DirEntry(f"file://{job.destination}/p={n}") for n in range(directories)],
+        extra_data={} if stamp is None else {STAMP: stamp},
     )
     Path(job.manifest(f"task_1_m_{task:06d}")).write_bytes(encode_manifest(manifest))
 
