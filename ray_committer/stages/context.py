@@ -105,10 +105,9 @@ class JobContext:
             return list(pool.map(function, items))
 
     def notice(self, text: str) -> None:
-        """Tell the listener and the report something that a person should read, and once is enough."""
-        if text not in self.journal.notices:
-            self.journal.notices.append(text)
-            self.emit(Notice(text))
+        """Tell the listener and the report something that a person should read."""
+        self.journal.notices.append(text)
+        self.emit(Notice(text))
 
 
 @dataclass(slots=True)

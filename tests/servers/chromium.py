@@ -24,18 +24,13 @@ import aiohttp
 
 PACKAGE = "@sparticuz/chromium@153.0.0"
 ANSWER_SECONDS = 30.0
+START_TRIES = 3  # one start in about 600 dies of SIGSEGV before it listens
 
 _CACHE = Path(__file__).parents[2] / ".cache/browsers/chromium"
 _FLAGS = (
     "--headless=shell",
     "--no-sandbox",
-    "--no-zygote",
-    "--single-process",
-    "--in-process-gpu",
-    "--use-gl=angle",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-    "--ignore-gpu-blocklist",
+    "--disable-gpu",
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--remote-debugging-port=0",
@@ -125,17 +120,9 @@ def browser() -> Iterator[str]:
     """The address of a browser that ends with the block."""
     program = install()
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
-        libraries = {"LD_LIBRARY_PATH": f"{program.parent}/lib:{program.parent}"}
-        log = Path(profile, "log")
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [str(program), *_FLAGS, f"--user-data-dir={profile}/data", "about:blank"],
-                env={**os.environ, **libraries, "FONTCONFIG_PATH": f"{program.parent}/fonts"},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        process, address = _start(program, Path(profile))
         try:
-            yield _address(process, log)
+            yield address
         finally:
             process.kill()
             process.wait(timeout=60)
@@ -173,15 +160,34 @@ def install() -> Path:
     return unpacked / "chromium"
 
 
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Where the browser listens, once it does."""
+def _start(program: Path, profile: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """A browser, and where it listens; one that dies as it starts is started again."""
+    libraries = {"LD_LIBRARY_PATH": f"{program.parent}/lib:{program.parent}"}
+    logs = [profile / f"log-{number}" for number in range(START_TRIES)]
+    for log in logs:
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [str(program), *_FLAGS, f"--user-data-dir={log}.data", "about:blank"],
+                env={**os.environ, **libraries, "FONTCONFIG_PATH": f"{program.parent}/fonts"},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        if (address := _address(process, log)) is not None:
+            return process, address
+        process.kill()
+        process.wait(timeout=60)
+    raise RuntimeError("Chromium does not start:\n" + "\n".join(log.read_text() for log in logs))
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str | None:
+    """Where the browser listens, once it does; None if it has ended, or takes too long."""
     for _ in range(round(ANSWER_SECONDS * 20)):
         if found := re.search(r"listening on (ws://\S+)", log.read_text()):
             return found[1]
         if process.poll() is not None:
             break
         time.sleep(0.05)
-    raise RuntimeError(f"Chromium does not start: {log.read_text()}")
+    return None
 
 
 def _run(command: list[str]) -> None:

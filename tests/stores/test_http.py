@@ -36,7 +36,8 @@ class Server:
     def __init__(self) -> None:
         self.answer: Handler = _echo
         self.requests = 0
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
@@ -59,7 +60,7 @@ class Server:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", int(self.url.rpartition(":")[2])).start()
+        await web.SockSite(self._runner, self._socket).start()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests += 1

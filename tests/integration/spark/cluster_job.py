@@ -20,6 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 sys.path.insert(0, str(Path(__file__).parents[3]))
 from ray_committer.spark import install
 
+SLOW_SECONDS = 200  # longer than a job with a speculative attempt takes on a busy machine
+
 
 def main(master: str, slow_dest: str, shuffled_dest: str, marker: str, *settings: str) -> None:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
@@ -53,14 +55,14 @@ def write(spark: SparkSession, frame: DataFrame, dest: str) -> None:
 
 
 def slow(spark: SparkSession, dest: str) -> DataFrame:
-    """Eight tasks, one of which sleeps for a minute in its first attempt."""
+    """Eight tasks, one of which sleeps in its first attempt."""
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         yield from batches
         if context.partitionId() == 7:
             Path(f"{dest}-attempt-{context.attemptNumber()}").touch()
-            time.sleep(0 if context.attemptNumber() else 60)
+            time.sleep(0 if context.attemptNumber() else SLOW_SECONDS)
 
     frame = numbers(spark)
     return frame.mapInArrow(rows, frame.schema)

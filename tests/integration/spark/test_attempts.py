@@ -15,6 +15,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from tests.integration.spark.cluster_job import SLOW_SECONDS
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.jvm import environment
 from tests.integration.spark.metered import compiled
@@ -88,7 +89,7 @@ def found(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Writt
 
 def test_a_speculative_attempt_wins_and_the_slow_one_leaves_nothing(found: tuple[Written, Written]):
     slow, _ = found
-    assert slow.told["seconds"] < 50, "nobody speculated"
+    assert slow.told["seconds"] < SLOW_SECONDS, "nobody speculated"
     assert {path.name for path in slow.dest.parent.glob("slow-attempt-*")} == {
         "slow-attempt-0",
         "slow-attempt-1",
