@@ -109,6 +109,11 @@ class JobContext:
         self.journal.notices.append(text)
         self.emit(Notice(text))
 
+    def notice_once(self, text: str) -> None:
+        """`notice`, unless it was told before: of what is looked at several times."""
+        if text not in self.journal.notices:
+            self.notice(text)
+
 
 @dataclass(slots=True)
 class Journal:

@@ -152,7 +152,7 @@ def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: 
     def denied(error: PermissionError) -> None:
         if must_see:
             raise error
-        context.notice(
+        context.notice_once(
             f"{error.filename or directory}: may not be read, so a job that was set up there was not "
             f"looked at; let none of them write to {context.job.destination} meanwhile"
         )
@@ -163,7 +163,7 @@ def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: 
     except LinkedPathError as e:
         if directory == context.job.destination:
             raise
-        context.notice(f"{e}; jobs that were set up there were not looked at")
+        context.notice_once(f"{e}; jobs that were set up there were not looked at")
         return []
     return [one for one in found if one.phase in IN_THE_WAY and claim.hinders(one.declaration.claim)]
 
