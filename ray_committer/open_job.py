@@ -15,7 +15,6 @@ from ray_committer.errors import (
     CommitAbortedError,
     JobGoneError,
     JobNotFoundError,
-    ManifestError,
     PathError,
 )
 from ray_committer.events import EventSink, ignore
@@ -194,12 +193,8 @@ def _find(
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
     """The destination's ``_SUCCESS``; one that cannot be read is an error only if it is to tell the
     job."""
-    try:
-        return find_job.read_success(store, destination)
-    except ManifestError:
-        if strict:
-            raise
-        return None
+    read = find_job.read_success if strict else find_job.success_if_told
+    return read(store, destination)
 
 
 def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None:

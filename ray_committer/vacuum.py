@@ -80,7 +80,10 @@ def _settle(
 ) -> VacuumedJob:
     reason, newest, decided = remains.kept, remains.newest_milliseconds, remains.decided
     if reason is None and not dry_run:
-        reason = _remove(store, remains, options)
+        try:
+            reason = _remove(store, remains, options)
+        except PermissionError as e:
+            reason = f"{e.filename or remains.directory}: may not be removed"
         decided = remains.attempt if reason is not None else None
     return VacuumedJob(
         job_id=remains.job_id,

@@ -12,7 +12,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commands import job_command
-from ray_committer.stages.find_job import list_job_directories
+from ray_committer.stages.find_job import list_job_directories, not_read
 from ray_committer.stages.survey_jobs import Survey, survey_exactly, survey_job
 
 _DEFAULTS = CommitOptions()
@@ -28,11 +28,13 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job attempt below ``$dest/_temporary``.
+    """A job attempt below ``$dest/_temporary``, or a job's directory that may not be read.
 
+    job_attempt: None of a job whose directory may not be read.
     state: "running" while nothing is decided, whether or not a task still runs; "recorded" once its
         commit has begun; "sealed" once old files go; "committed" if only clean-up is left; "undoing" if
-        its commit is being given up; "aborting" if its abort has begun.
+        its commit is being given up; "aborting" if its abort has begun; "unknown" if its directory may
+        not be read.
     committer: the process that is, or was, at work on its commit, since `begun_seconds` ago;
         `is_alive` tells whether it is at work still.
     manifests: the tasks that have committed; of a job with a record, those that count.
@@ -46,7 +48,7 @@ class JobSummary:
     """
 
     job_id: str
-    job_attempt: int
+    job_attempt: int | None
     directory: str
     state: str
     manifests: int
@@ -85,6 +87,9 @@ def list_jobs(
     milliseconds = round(now * 1000)
     found = []
     for job in list_job_directories(store, destination):
+        if job.closed is not None:
+            problem = not_read(job.closed, job.directory)
+            found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
         for attempt in job.attempts:
             survey = (
                 survey_exactly(store, attempt, milliseconds, threads=options.threads)

@@ -6,6 +6,7 @@ import shlex
 
 from ray_committer.commit_report import CommitReport
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.record import ConflictMode
 
 
 def repeat_command(report: CommitReport, url: str, options: CommitOptions) -> str:
@@ -17,6 +18,13 @@ def repeat_command(report: CommitReport, url: str, options: CommitOptions) -> st
         words += _completeness(options)
     if report.executor == "ray":
         words += ["--executor", "ray"]
+    if options.mode is not ConflictMode.APPEND:
+        words += ["--mode", options.mode.value]
+    for name, directories in (
+        ("--replace", options.replaced_roots),
+        ("--allowed-root", options.allowed_roots),
+    ):
+        words += [word for one in directories for word in (name, one)]
     if options.durable:
         words.append("--durable")
     return shlex.join(words)

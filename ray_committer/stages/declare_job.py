@@ -18,6 +18,7 @@ from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.find_job import not_read
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.other_jobs import (
     OtherJob,
@@ -121,8 +122,8 @@ def give_way(
     patience left.
     """
     for other in others:
-        if other.phase is Phase.DECLARED and not other.is_alive:
-            _withdraw_dead(context, other)
+        is_dead = other.phase is Phase.DECLARED and not other.is_alive
+        if is_dead and _withdraw_dead(context, other):
             return declared
     stopped = [other for other in others if not other.is_alive]
     if stopped or patience.is_over:
@@ -149,31 +150,30 @@ def busy(other: OtherJob) -> CommitterBusyError:
 
 
 def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: bool) -> list[OtherJob]:
-    def denied(error: PermissionError) -> None:
-        if must_see:
+    def unread(error: PermissionError | LinkedPathError) -> None:
+        is_link = isinstance(error, LinkedPathError)
+        if directory == context.job.destination or (must_see and not is_link):
             raise error
+        what = str(error) if isinstance(error, LinkedPathError) else not_read(error, directory)
         context.notice_once(
-            f"{error.filename or directory}: may not be read, so a job that was set up there was not "
-            f"looked at; let none of them write to {context.job.destination} meanwhile"
+            f"{what}; a job that was set up there was not looked at: let none of them write to "
+            f"{context.job.destination} meanwhile"
         )
 
-    now = context.now_milliseconds()
-    try:
-        found = other_jobs(context.store, context.job, directory, now, denied)
-    except LinkedPathError as e:
-        if directory == context.job.destination:
-            raise
-        context.notice_once(f"{e}; jobs that were set up there were not looked at")
-        return []
+    found = other_jobs(context.store, context.job, directory, context.now_milliseconds(), unread)
     return [one for one in found if one.phase in IN_THE_WAY and claim.hinders(one.declaration.claim)]
 
 
-def _withdraw_dead(context: JobContext, other: OtherJob) -> None:
-    """Withdraw the declaration of a job whose committer is dead, which decides nothing about it."""
+def _withdraw_dead(context: JobContext, other: OtherJob) -> bool:
+    """Withdraw the declaration of a job whose committer is dead, which decides nothing about it; False
+    if it is another user's."""
     try:
         advance(context.store, other.job, other.seen, Phase.OPEN)
     except StateChangedError:
-        return
+        return True
+    except PermissionError:
+        return False
+    return True
 
 
 def _rank(claim: Claim, nonce: str) -> tuple[bool, str]:

@@ -13,7 +13,7 @@ from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.cleanup_job import finish_cleanup
 from ray_committer.stages.commands import abort_command
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import is_noted, not_found, read_success
+from ray_committer.stages.find_job import is_noted, not_found, success_if_told
 from ray_committer.stages.gone_jobs import find_gone, is_gone_committed
 from ray_committer.stages.job_state import Seen
 from ray_committer.stages.save_commit_record import refuse_aborted
@@ -45,7 +45,7 @@ def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outco
     """
     job = context.job
     gone = find_gone(context.store, job, seen.state.stamp)
-    success = read_success(context.store, job.destination)
+    success = success_if_told(context.store, job.destination)
     is_told = success is not None and _is_of(success, job, seen, nonce)
     if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
         context.notice(f"{job.directory}: was committed by another process")
@@ -62,7 +62,7 @@ def refuse_committed(context: JobContext, seen: Seen) -> None:
     """
     job = context.job
     gone = find_gone(context.store, job, seen.state.stamp)
-    success = read_success(context.store, job.destination)
+    success = success_if_told(context.store, job.destination)
     if gone is not None and gone.phase is Phase.ABORTED:
         return
     is_told = success is not None and _is_of(success, job, seen, seen.state.record)

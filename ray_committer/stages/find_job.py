@@ -6,7 +6,7 @@ or two attempts are an error that lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -76,11 +76,21 @@ class AttemptState:
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A directory below ``_temporary`` and the job attempts in it."""
+    """A directory below ``_temporary`` and the job attempts in it.
+
+    `closed` is why it may not be read; nobody knows then which attempts are in it, and it has none here.
+    """
 
     job_id: str
     directory: str
     attempts: tuple[JobAttempt, ...]
+    closed: PermissionError | None = None
+
+    def opened(self) -> FoundJob:
+        """This job; the error of one that may not be read."""
+        if self.closed is not None:
+            raise self.closed
+        return self
 
 
 def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
@@ -205,13 +215,9 @@ def _manifests_in(listed: Iterable[FileStatus]) -> list[FileStatus]:
     return [status for status in listed if status.name.endswith(MANIFEST_SUFFIX)]
 
 
-Denied = Callable[[PermissionError], None]
-"""Is told of what may not be read; if it does not raise that error, the rest is read."""
-
-
-def stop_if_denied(error: PermissionError) -> None:
-    """Raise the error."""
-    raise error
+def not_read(error: PermissionError, path: str) -> str:
+    """What a person is told of a file or directory that may not be read; `path` if it names none."""
+    return f"{error.filename or path}: may not be read"
 
 
 def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:
@@ -230,17 +236,12 @@ def list_temporary(store: StoreOperations, destination: str) -> list[str]:
     return sorted(status.path for status in found if status.is_directory and not status.is_link)
 
 
-def jobs_in(
-    store: StoreOperations, destination: str, directories: Sequence[str], denied: Denied = stop_if_denied
-) -> list[FoundJob]:
-    """Those of these `directories` below ``$destination/_temporary`` that are jobs, and still there.
-
-    One that may not be read has no attempts, if `denied` does not raise the error that it is told.
-    """
+def jobs_in(store: StoreOperations, destination: str, directories: Sequence[str]) -> list[FoundJob]:
+    """Those of these `directories` below ``$destination/_temporary`` that are jobs, and still there."""
     own = [one for one in directories if not one.rpartition("/")[2].startswith(GONE_PREFIX)]
     names = {directory.rpartition("/")[2] for directory in own}
     found = (
-        _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names), denied)
+        _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names))
         for directory in own
     )
     return [job for job in found if job is not None]
@@ -266,13 +267,7 @@ def list_links(store: StoreOperations, destination: str) -> list[str]:
     return sorted(status.path for status in found if status.is_link)
 
 
-def _found_job(
-    store: StoreOperations,
-    destination: str,
-    directory: str,
-    job_id: str,
-    denied: Denied = stop_if_denied,
-) -> FoundJob | None:
+def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
     """The job in a directory; None if it is not there, or no more."""
     attempts = []
     try:
@@ -280,8 +275,7 @@ def _found_job(
     except FileNotFoundError:
         return None
     except PermissionError as e:
-        denied(e)
-        statuses = []
+        return FoundJob(job_id, directory, (), e)
     for status in statuses:
         number = attempt_number(status.name)
         if status.is_directory and not status.is_link and number is not None:
@@ -308,7 +302,7 @@ def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttem
     """The same attempt under the directory name of Hadoop's documentation, if it is there."""
     directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
     found = _found_job(store, job.destination, directory, job.job_id)
-    attempts = found.attempts if found else ()
+    attempts = found.opened().attempts if found else ()
     return next((attempt for attempt in attempts if attempt.number == job.number), None)
 
 
@@ -343,7 +337,7 @@ def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
 def list_attempts(store: StoreOperations, job: JobAttempt) -> tuple[JobAttempt, ...]:
     """All attempts of the job of `job`, this one included, by number."""
     found = _found_job(store, job.destination, job.job_directory, job.job_id)
-    return found.attempts if found else ()
+    return found.opened().attempts if found else ()
 
 
 def read_success(store: StoreOperations, destination: str) -> SuccessData | None:
@@ -355,13 +349,18 @@ def read_success(store: StoreOperations, destination: str) -> SuccessData | None
         return None
 
 
+def success_if_told(store: StoreOperations, destination: str) -> SuccessData | None:
+    """`read_success`, but None of one that cannot or may not be read, which is another's."""
+    try:
+        return read_success(store, destination)
+    except (ManifestError, PermissionError):
+        return None
+
+
 def is_noted(store: StoreOperations, job: JobAttempt, *, any_attempt: bool = False) -> bool:
     """Whether the destination's ``_SUCCESS`` is this attempt's, or `any_attempt`'s of its job; one that
-    cannot be read is another's, and one that tells no attempt may be of each."""
-    try:
-        success = read_success(store, job.destination)
-    except ManifestError:
-        return False
+    tells no attempt may be of each."""
+    success = success_if_told(store, job.destination)
     if success is None or success.job_id != job.job_id:
         return False
     return any_attempt or attempt_of(success, job.number) == job.number
@@ -402,8 +401,8 @@ def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> F
         named = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id)
         if named is None:
             raise not_found(store, destination, job_id)
-        return _called(named, job_id)
-    live = [job for job in jobs if job.attempts] or jobs
+        return _called(named.opened(), job_id)
+    live = [job for job in jobs if job.attempts or job.closed] or jobs
     if not live:
         raise not_found(store, destination, None)
     if len(live) > 1:
@@ -411,7 +410,7 @@ def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> F
             f"{temporary_directory(destination)}: holds {len(live)} jobs "
             f"({', '.join(job.job_id for job in live)}); name one with --job-id"
         )
-    return live[0]
+    return live[0].opened()
 
 
 def _called(job: FoundJob, job_id: str) -> FoundJob:

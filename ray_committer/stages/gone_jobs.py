@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
+from ray_committer.errors import LinkedPathError
 from ray_committer.protocol.paths import (
     CONTENT_SUFFIX,
     GONE_PREFIX,
@@ -19,7 +20,7 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.record import decode_claim
 from ray_committer.protocol.state import SUFFIX, JobState, Phase, new_nonce, parse_token
-from ray_committer.stages.find_job import list_temporary
+from ray_committer.stages.find_job import list_temporary, refuse_links
 from ray_committer.stages.job_state import Seen, delete_state, read_state
 from ray_committer.stages.settle import settle
 from ray_committer.stores.base import FileStatus, StoreOperations, move_directory
@@ -111,18 +112,18 @@ def gone_in(destination: str, directories: Iterable[str]) -> list[JobAttempt]:
 
 def find_gone(store: StoreOperations, job: JobAttempt, stamp: str) -> JobState | None:
     """The state in which the job with this `stamp` was taken away, if it is not deleted yet."""
-    found = (state_inside(store, gone) for gone in list_gone(store, job.destination))
+    found = (_state_if_told(store, gone) for gone in list_gone(store, job.destination))
     return next((state for state in found if state is not None and state.stamp == stamp), None)
 
 
 def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether a committed job of this id and attempt was taken away and is not deleted yet."""
     for gone in list_gone(store, job.destination):
-        state = state_inside(store, gone)
+        state = _state_if_told(store, gone)
         if state is None or state.phase is not Phase.COMMITTED:
             continue
         path = gone.content(state.record or "")
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, PermissionError):
             claim = decode_claim(store.read(path), path)
             if (claim.job_id, claim.job_attempt) == (job.job_id, job.number):
                 return True
@@ -135,7 +136,7 @@ def read_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bytes:
         return store.read(job.content(nonce))
     except FileNotFoundError:
         for gone in list_gone(store, job.destination):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, PermissionError):
                 return store.read(gone.content(nonce))
         raise
 
@@ -146,7 +147,8 @@ def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
 
 
 def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
-    """Delete a directory that was taken away; False if its job has not ended, and it is kept.
+    """Delete a directory that was taken away; False if its job has not ended, or nobody may see whether
+    it has, and it is kept.
 
     It is taken away once more first: whoever did so before, or does so now, may not have looked into it
     yet. It is never brought back under a name that another process may be about to delete.
@@ -156,7 +158,10 @@ def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
         move_directory(store, gone.directory, own.directory)
     except FileNotFoundError:  # another process has deleted it, or does
         return True
-    state = state_inside(store, own)
+    try:
+        state = state_inside(store, own)
+    except (PermissionError, LinkedPathError):
+        return False
     if state is not None and state.phase not in (Phase.COMMITTED, Phase.ABORTED):
         return False
     store.delete_directory(own.directory)  # nothing is there if another process has taken it further
@@ -165,9 +170,17 @@ def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
 
 def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
     """The state of what was taken away, which changes no more; None if it is deleted in part."""
+    refuse_links(store, (gone.directory, gone.state))
     try:
         listed = store.list_status(gone.state)
     except FileNotFoundError:
         return None
     tokens = [one.name for one in listed if one.name.endswith(SUFFIX)]
     return parse_token(tokens[0], gone.state) if tokens else None
+
+
+def _state_if_told(store: StoreOperations, gone: JobAttempt) -> JobState | None:
+    """`state_inside`; one that may not be read, or is behind a link, tells nothing."""
+    with suppress(PermissionError, LinkedPathError):
+        return state_inside(store, gone)
+    return None

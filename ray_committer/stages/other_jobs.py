@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ray_committer.errors import LinkedPathError
 from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stages.commands import abort_command, commit_command
-from ray_committer.stages.find_job import Denied, jobs_in, list_temporary, stop_if_denied
+from ray_committer.stages.find_job import jobs_in, list_temporary, refuse_links
 from ray_committer.stages.gone_jobs import gone_in, state_inside
 from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.owners import is_alive
@@ -22,7 +23,15 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 
 _TRIES = 5
 _LOOKS = 3  # a process that takes a job away by mistake, and puts it back, is seen in two at most
+Unread = Callable[[PermissionError | LinkedPathError], None]
+"""Is told of what may not be read, or is behind a link; if it does not raise that error, the rest is."""
+
 _BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
+
+
+def stop_if_unread(error: PermissionError | LinkedPathError) -> None:
+    """Raise the error."""
+    raise error
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,13 @@ def other_jobs(
     job: JobAttempt,
     destination: str,
     now_milliseconds: int,
-    denied: Denied = stop_if_denied,
+    unread: Unread = stop_if_unread,
 ) -> list[OtherJob]:
     """The attempts of other jobs than `job`, below the ``_temporary`` of `destination`, whose commit has
     begun; also one that a process that slept has taken away by mistake, or puts back meanwhile."""
     found: dict[tuple[str, int], OtherJob] = {}
     for _ in range(_LOOKS):
-        seen, is_whole = _look(store, job, destination, now_milliseconds, denied)
+        seen, is_whole = _look(store, job, destination, now_milliseconds, unread)
         found |= {(other.job.job_id, other.job.number): other for other in seen}
         if is_whole:
             break
@@ -58,34 +67,40 @@ def other_jobs(
 
 
 def _look(
-    store: StoreOperations, job: JobAttempt, destination: str, now_milliseconds: int, denied: Denied
+    store: StoreOperations, job: JobAttempt, destination: str, now_milliseconds: int, unread: Unread
 ) -> tuple[list[OtherJob], bool]:
     """What is there; and whether all of it stayed in its place until it was read."""
 
     def opened(read: Callable[[], _Read]) -> _Read:
         try:
             return read()
-        except PermissionError as e:
-            denied(e)
+        except (PermissionError, LinkedPathError) as e:
+            unread(e)
             return _Read()
 
-    try:
-        listed = [one for one in list_temporary(store, destination) if one != job.job_directory]
-    except PermissionError as e:
-        denied(e)
-        return [], True
+    def others() -> list[str]:
+        try:
+            return [one for one in list_temporary(store, destination) if one != job.job_directory]
+        except (PermissionError, LinkedPathError) as e:
+            unread(e)
+            return []
+
+    listed = others()
     gone = gone_in(destination, listed)
-    jobs = jobs_in(store, destination, listed, denied)
+    jobs = jobs_in(store, destination, listed)
+    for found in jobs:
+        if found.closed is not None:
+            unread(found.closed)
     read = [opened(partial(_read_gone, store, one, job, now_milliseconds)) for one in gone]
     read += [
         opened(partial(_read, store, one, now_milliseconds)) for found in jobs for one in found.attempts
     ]
     is_whole = len(gone) + len(jobs) == len(listed) and all(one.is_there for one in read)
-    empty = [found.directory for found in jobs if not found.attempts]
+    empty = [found.directory for found in jobs if not found.attempts and not found.closed]
     if empty and is_whole:
-        later = [one for one in list_temporary(store, destination) if one != job.job_directory]
-        again = jobs_in(store, destination, empty, denied)
-        is_whole = later == listed and not any(found.attempts for found in again)
+        later = others()
+        again = jobs_in(store, destination, empty)
+        is_whole = later == listed and not any(found.attempts or found.closed for found in again)
     return [one.other for one in read if one.other is not None], is_whole
 
 
@@ -101,6 +116,7 @@ class _Read:
 
 
 def _read(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> _Read:
+    refuse_links(store, (job.directory, job.state))
     for _ in range(_TRIES):
         seen = read_state(store, job)
         if seen is None:
@@ -147,7 +163,7 @@ def _is_alive(
         return True
     try:
         beat = decode_heartbeat(store.read(job.heartbeat), job.heartbeat)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # which is no sign of life
         return False
     return is_alive(beat.owner, beat.at_milliseconds, now_milliseconds)
 

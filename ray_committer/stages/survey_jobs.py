@@ -19,7 +19,7 @@ from ray_committer.protocol.record import Owner, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stages.crew import Crew
 from ray_committer.stages.entries import entries, store_path
-from ray_committer.stages.find_job import list_manifest_files
+from ray_committer.stages.find_job import list_manifest_files, not_read
 from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.other_jobs import read_other
 from ray_committer.stores.base import FileStatus, StoreOperations
@@ -59,7 +59,14 @@ class Survey:
 
 
 def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
-    """Look at a job attempt by a few listings and reads; a bad file is a `problem`."""
+    """Look at a job attempt by a few listings and reads; a bad file, or a closed one, is a `problem`."""
+    try:
+        return _survey(store, job, now_milliseconds)
+    except PermissionError as e:
+        return Survey(problem=not_read(e, job.directory))
+
+
+def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
     try:
         seen = read_state(store, job)
     except RayCommitterError as e:
@@ -98,6 +105,8 @@ def survey_exactly(
         return found
     except RayCommitterError as e:
         return replace(found, problem=str(e))
+    except PermissionError as e:
+        return replace(found, problem=not_read(e, job.directory))
     finally:
         crew.close()
     return replace(

@@ -19,6 +19,7 @@ from ray_committer.stages.find_job import (
     FoundJob,
     list_job_directories,
     list_links,
+    not_read,
     read_attempt_state,
 )
 from ray_committer.stages.gone_jobs import list_gone, state_inside
@@ -72,9 +73,12 @@ def find_remains(
         yield _gone_remains(store, gone, limit)
     for found in list_job_directories(store, destination):
         try:
-            phases = {one: read_attempt_state(store, one).phase for one in found.attempts}
+            phases = {one: read_attempt_state(store, one).phase for one in found.opened().attempts}
         except LinkedPathError as e:
             yield Remains(found.job_id, found.directory, kept=str(e))
+            continue
+        except PermissionError as e:
+            yield Remains(found.job_id, found.directory, kept=not_read(e, found.directory))
             continue
         decided = next((one for one, phase in phases.items() if phase in WITH_RECORD), None)
         for attempt, phase in phases.items():
@@ -90,6 +94,8 @@ def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remai
         state = state_inside(store, gone)
     except RayCommitterError as e:
         return replace(remains, kept=str(e))
+    except PermissionError as e:
+        return replace(remains, kept=not_read(e, gone.directory))
     if state is None:  # deleted already, or not: only its age tells
         return _looked_at(store, remains, limit)
     if state.phase in (Phase.COMMITTED, Phase.ABORTED):
@@ -124,10 +130,13 @@ def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remai
 
 def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
     """Count the files, and keep what has changed since `limit`, or may have."""
-    files = store.list_files(remains.directory)
+    try:
+        files, changed = store.list_files(remains.directory), _directory_times(store, remains)
+    except PermissionError as e:
+        return replace(remains, kept=not_read(e, remains.directory))
     size = sum(file.size for file in files)
     times = [file.modified_milliseconds for file in files]
-    newest = max((*_directory_times(store, remains), *(time for time in times if time)), default=None)
+    newest = max((*changed, *(time for time in times if time)), default=None)
     counted = replace(remains, files=len(files), bytes=size, newest_milliseconds=newest)
     if newest is None or None in times:
         return replace(counted, kept="the store does not tell how old it is")

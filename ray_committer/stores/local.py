@@ -265,6 +265,8 @@ def _listed(directory: str, entry: os.DirEntry[str]) -> FileStatus | None:
         return _status(os.path.join(directory, entry.name), entry.stat(follow_symlinks=False))
     except FileNotFoundError:
         return None
+    except PermissionError as e:  # the error knows the name alone
+        raise PermissionError(e.errno, e.strerror, os.path.join(directory, entry.name)) from e
 
 
 def _status(path: str, found: os.stat_result) -> FileStatus:

@@ -17,6 +17,7 @@ from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
+from tests.stages.support import closed
 
 
 @pytest.fixture
@@ -47,6 +48,21 @@ def test_a_job_costs_few_requests_however_many_tasks_it_has(
     calls.clear()
     assert one(dest).manifests == number
     assert sorted(calls) == ["get_status", *["list_status"] * 5, "read", "read_state"]
+
+
+def test_a_job_that_may_not_be_read_is_named_and_the_others_are_listed_and_vacuumed(
+    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_job(tasks(1))
+    theirs = write_job(tasks(1), job_id="job_2").job_directory
+    opened = open_job.open_store
+    monkeypatch.setattr(open_job, "open_store", lambda spec: closed(opened(spec), theirs))
+    own, other = ray_committer.list_jobs(str(dest))
+    assert (own.state, own.manifests, own.problem) == ("running", 1, None)
+    assert (other.job_id, other.job_attempt, other.state) == ("job_2", None, "unknown")
+    assert other.problem == f"{theirs}: may not be read"
+    found = {job.job_id: job.reason for job in ray_committer.vacuum_jobs(str(dest))}
+    assert found == {"job_1": "it has changed since", "job_2": f"{theirs}: may not be read"}
 
 
 def test_files_and_bytes_are_estimated_by_the_largest_manifest(write_job, dest: Path):

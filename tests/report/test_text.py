@@ -8,6 +8,7 @@ import msgspec
 
 from ray_committer import CommitOptions, CommitReport, Outcome
 from ray_committer.options import CommittedTask
+from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.command import repeat_command
 from ray_committer.report.numbers import short_seconds, six_numbers
 from ray_committer.report.text import WIDTH, report_json, report_lines
@@ -111,6 +112,15 @@ def test_the_command_can_be_pasted_into_a_shell():
     assert repeat_command(done, url, CommitOptions(durable=True)) == (
         "ray-committer commit 'gs://bucket/it'\"'\"'s a table' --job-id 'a b' --attempt 2 "
         "--executor ray --durable"
+    )
+
+
+def test_the_command_says_again_what_becomes_of_old_data():
+    options = CommitOptions(
+        mode=ConflictMode.OVERWRITE, replaced_roots=("p=1", "p=2"), allowed_roots=("/other",)
+    )
+    assert repeat_command(quiet(), "/t", options).endswith(
+        " --mode overwrite --replace p=1 --replace p=2 --allowed-root /other"
     )
 
 

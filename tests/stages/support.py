@@ -16,7 +16,7 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt
 from ray_committer.protocol.record import (
     Claim,
     CommitRecord,
@@ -249,6 +249,17 @@ def _is_at(call: StoreCall, operation: str, end: str) -> bool:
     last = call.paths[-1]
     is_there = last.startswith(end) if operation == "advance" else last.endswith(end)
     return call.operation == operation and is_there
+
+
+def closed(store: StoreOperations, *paths: str) -> WrappedStore:
+    """A store on which these paths, and what is below them, are another user's and may not be read."""
+
+    def deny(call: StoreCall) -> None:
+        for path in call.paths:
+            if any(path == one or is_inside(path, one) for one in paths):
+                raise PermissionError(errno.EACCES, "denied", path)
+
+    return WrappedStore(store, before=deny)
 
 
 def do_at(operation: str, action: Callable[[], Any], end: str = "") -> Callable[[StoreCall], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
     CommitterBusyError,
+    LinkedPathError,
 )
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -34,6 +36,8 @@ from ray_committer.stages.job_state import Seen, StateChangedError, advance, rea
 from ray_committer.stages.other_jobs import OtherJob
 from ray_committer.stages.owners import owner_of
 from ray_committer.stages.setup_job import setup_job
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
@@ -52,6 +56,7 @@ from tests.stages.support import (
     OTHER_JOB,
     at,
     bring_to,
+    closed,
     context,
     do_at,
     freeze,
@@ -261,6 +266,36 @@ def test_what_is_denied_at_the_own_destination_hides_no_other_job(listed: str):
         around(WrappedStore(store, before=denied), REPLACE)
 
 
+def test_what_is_denied_at_the_second_look_hides_no_job_of_the_first():
+    job = new_job_attempt("/", "job_2", 0)
+    store = beside(Phase.RECORDED, Claim(["/table"]), job=job)
+    store.mkdirs("/_temporary/job_3")  # perhaps a job that is put back just now: it is looked at again
+    times = Counter[str]()
+
+    def deny(call: StoreCall) -> None:
+        times[call.paths[0]] += call.operation == "list_status"
+        if call == StoreCall("list_status", ("/_temporary",)) and times["/_temporary"] > 1:
+            raise PermissionError(13, "denied", "/_temporary")
+
+    found = context(WrappedStore(store, before=deny))
+    assert [other.job for other in look_around(found, REPLACE)] == [job]
+    assert times["/_temporary"] > 1
+    (notice,) = found.journal.notices
+    assert notice.startswith("/_temporary: may not be read")
+
+
+def test_the_state_of_another_job_behind_a_link_is_not_read(tmp_path: Path):
+    store = LocalStore(StoreSpec("file"))
+    destination = str(tmp_path / "t")
+    own, other = (new_job_attempt(destination, name, 0) for name in ("job_1", "job_2"))
+    for job in (own, other):
+        setup_job(store, job)
+    Path(other.state).rename(tmp_path / "outside")
+    Path(other.state).symlink_to(tmp_path / "outside")
+    with pytest.raises(LinkedPathError, match=other.state):
+        look_around(context(store, job=own), Claim([destination]))
+
+
 @pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError])
 def test_a_look_that_fails_is_an_error_and_not_a_free_way(error: type[OSError]):
     store = beside(Phase.RECORDED, APPEND)
@@ -345,6 +380,29 @@ def test_a_declaration_of_the_dead_is_withdrawn_and_the_own_stays():
     assert wait_a_little(store, APPEND).phase is Phase.DECLARED
     assert state_of(store, OTHER_JOB).phase is Phase.OPEN
     assert around(store, APPEND) == []
+
+
+def test_a_dead_declaration_of_another_user_is_a_conflict_that_names_it():
+    store = beside(Phase.DECLARED, REPLACE, owner=DEAD)
+    found, declared, others = meet(store, APPEND)
+
+    def deny(call: StoreCall) -> None:
+        if call.operation == "advance" and call.paths[0].startswith(OTHER_JOB.directory):
+            raise PermissionError(13, "denied", call.paths[0])
+
+    mine = replace(found, store=WrappedStore(store, before=deny))
+    with pytest.raises(CommitConflictError, match=r"ray-committer commit .* --job-id job_2") as caught:
+        give_way(mine, declared, APPEND, others, Patience.of(found))
+    assert caught.value.exit_code == 4
+    assert state_of(store).phase is Phase.OPEN
+    assert state_of(store, OTHER_JOB).phase is Phase.DECLARED
+
+
+def test_a_heartbeat_that_may_not_be_read_is_no_sign_of_life():
+    store = beside(Phase.RECORDED, REPLACE, owner=DEAD)
+    store.write(OTHER_JOB.heartbeat, b"another user's")
+    (other,) = look_around(context(closed(store, OTHER_JOB.heartbeat)), APPEND)
+    assert not other.is_alive
 
 
 def test_a_dead_declaration_that_is_recorded_just_then_is_not_withdrawn():

@@ -20,7 +20,7 @@ from ray_committer.errors import (
     JobNotFoundError,
     PathError,
 )
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import DOCUMENTED_PREFIX, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.find_job import (
@@ -29,7 +29,9 @@ from ray_committer.stages.find_job import (
     find_documented_attempt,
     find_job_attempt,
     is_noted,
+    list_attempts,
     list_job_directories,
+    list_temporary,
     read_attempt_state,
     read_success,
 )
@@ -44,7 +46,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, OTHER_JOB, at, bring_to, context, record_of, requests
+from tests.stages.support import JOB, OTHER_JOB, at, bring_to, closed, context, record_of, requests
 
 
 @pytest.fixture
@@ -240,11 +242,46 @@ def test_an_attempt_that_cannot_be_listed_is_not_taken_for_none():
     denied = WrappedStore(store, before=at("list_status", PermissionError("denied")))
     for look in (
         lambda: read_attempt_state(denied, JOB),
-        lambda: list_job_directories(denied, "/table"),
+        lambda: list_temporary(denied, "/table"),
         lambda: estimate_files(denied, JOB),
     ):
         with pytest.raises(PermissionError):
             look()
+
+
+def test_a_job_that_is_named_is_found_beside_one_that_may_not_be_read():
+    store = set_up(JOB)
+    store.mkdirs(OTHER_JOB.manifests)
+    beside = closed(store, OTHER_JOB.job_directory)
+    assert find_job_attempt(beside, "/table", JOB.job_id, None) == JOB
+    with pytest.raises(PermissionError, match=OTHER_JOB.job_directory):
+        find_job_attempt(beside, "/table", OTHER_JOB.job_id, None)
+
+
+def test_which_of_two_jobs_is_meant_is_not_guessed_where_one_may_not_be_read():
+    store = set_up(JOB)
+    store.mkdirs(OTHER_JOB.manifests)
+    with pytest.raises(AmbiguousJobError, match=r"job_1, job_2\); name one with --job-id"):
+        find_job_attempt(closed(store, OTHER_JOB.job_directory), "/table", None, None)
+    store.delete_directory(JOB.job_directory)
+    with pytest.raises(PermissionError, match=OTHER_JOB.job_directory):
+        find_job_attempt(closed(store, OTHER_JOB.job_directory), "/table", None, None)
+
+
+def test_attempts_that_may_not_be_read_are_not_taken_for_none():
+    store = set_up(JOB)
+    with pytest.raises(PermissionError, match=JOB.job_directory):
+        list_attempts(closed(store, JOB.job_directory), JOB)
+    documented = join(JOB.temporary, DOCUMENTED_PREFIX + JOB.job_id)
+    store.mkdirs(join(documented, "00"))
+    with pytest.raises(PermissionError, match=documented):
+        find_documented_attempt(closed(store, documented), JOB)
+
+
+def test_a_success_file_that_may_not_be_read_tells_of_no_job():
+    store = set_up(JOB)
+    store.write(JOB.success, b"another user's")
+    assert not is_noted(closed(store, JOB.success), JOB)
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 5])

@@ -19,13 +19,24 @@ from ray_committer.errors import (
 from ray_committer.protocol.paths import (
     CURRENT,
     GONE_PREFIX,
+    STATE,
     UNDONE,
     JobAttempt,
     join,
+    new_job_attempt,
 )
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.find_job import list_job_directories, read_attempt_state
-from ray_committer.stages.gone_jobs import delete_gone, find_gone, list_gone, sweep_gone, take_away
+from ray_committer.stages.gone_jobs import (
+    delete_gone,
+    find_gone,
+    is_gone_committed,
+    list_gone,
+    read_content,
+    sweep_all_gone,
+    sweep_gone,
+    take_away,
+)
 from ray_committer.stages.job_state import Seen, advance, begin_state, read_state
 from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
@@ -38,6 +49,7 @@ from tests.stages.support import (
     MakesParentsOfWrites,
     at,
     bring_to,
+    closed,
     do_at,
     each_crash,
     requests,
@@ -71,6 +83,13 @@ def set_up_again(store: StoreOperations, job: JobAttempt = JOB) -> None:
     """Remove the job, and write another of its id."""
     store.delete_directory(job.job_directory)
     write_job(store, job, {0: {"new": b"z"}})
+
+
+def taken(store: StoreOperations, seen: Seen, job: JobAttempt = JOB) -> JobAttempt:
+    """Where a job's directory was taken away to."""
+    gone = take_away(store, job, seen)
+    assert gone is not None
+    return gone
 
 
 def remove(store: StoreOperations, seen: Seen) -> bool:
@@ -329,6 +348,39 @@ def test_a_link_is_not_taken_for_what_was_taken_away(tmp_path: Path):
     (temporary / f"{GONE_PREFIX}x").symlink_to(archive)
     local = LocalStore(StoreSpec("file"))
     assert list_gone(local, str(tmp_path / "table")) == []
+
+
+def test_what_was_taken_away_and_may_not_be_read_tells_nothing_and_is_kept():
+    store = MemoryStore()
+    seen = ended(store)
+    gone = taken(store, seen)
+    denied = closed(store, join(gone.directory, STATE))
+    assert find_gone(denied, JOB, seen.state.stamp) is None
+    assert not is_gone_committed(denied, JOB)
+    with pytest.raises(FileNotFoundError):
+        read_content(denied, JOB, seen.state.nonce)
+
+    def deny(call: StoreCall) -> None:
+        if GONE_PREFIX in call.paths[0] and call.paths[0].endswith(STATE):
+            raise PermissionError(13, "denied", call.paths[0])
+
+    before = sorted(store.files().values())
+    assert not sweep_all_gone(WrappedStore(store, before=deny), JOB)
+    assert sorted(store.files().values()) == before
+
+
+def test_what_is_behind_a_link_tells_nothing_and_is_not_deleted(tmp_path: Path):
+    store = LocalStore(StoreSpec("file"))
+    job = new_job_attempt(str(tmp_path / "t"), "job_1", 0)
+    seen = ended(store, job)
+    outside = tmp_path / "outside"
+    gone = taken(store, seen, job)
+    Path(gone.state).rename(outside)
+    Path(gone.state).symlink_to(outside)
+    assert find_gone(store, job, seen.state.stamp) is None
+    assert not sweep_all_gone(store, job)
+    assert len(list_gone(store, job.destination)) == 1
+    assert any(outside.iterdir())
 
 
 def test_the_sweep_deletes_what_ended_and_keeps_what_did_not():

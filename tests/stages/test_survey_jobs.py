@@ -25,6 +25,7 @@ from tests.stages.support import (
     NOW,
     at,
     bring_to,
+    closed,
     do_at,
     manifest_path,
     record_of,
@@ -142,8 +143,14 @@ def test_a_bad_file_is_a_problem_of_its_job_and_no_error(look, is_recorded: bool
 @pytest.mark.parametrize("operation", ["list_status", "read"])
 @pytest.mark.parametrize("new", [running, recorded])
 def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operation: str, new):
-    with pytest.raises(PermissionError):
-        look(WrappedStore(new(), before=at(operation, PermissionError("denied"))))
+    with pytest.raises(TimeoutError):
+        look(WrappedStore(new(), before=at(operation, TimeoutError("no answer"))))
+
+
+@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
+@pytest.mark.parametrize("path", [JOB.state, JOB.manifests])
+def test_what_may_not_be_read_is_a_problem_of_its_job_and_no_error(look, path: str):
+    assert look(closed(running(), path)).problem == f"{path}: may not be read"
 
 
 @pytest.mark.parametrize(

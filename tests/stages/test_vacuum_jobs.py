@@ -10,9 +10,10 @@ import pytest
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.vacuum_jobs import Remains, find_remains
+from ray_committer.stores.base import move_directory
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, write_job
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, OTHER_JOB, WHEN, bring_to, requests, source_path
+from tests.stages.support import JOB, OTHER_JOB, WHEN, bring_to, closed, requests, source_path
 
 HOUR = 3_600_000
 WRITTEN = 1_700_000_000_000
@@ -143,7 +144,7 @@ def test_a_job_with_a_record_costs_one_look_beside_the_search():
 
 
 @pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+@pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError])
 def test_what_cannot_be_looked_at_is_an_error_and_nothing_is_changed(when: str, error: type[OSError]):
     calls: list[StoreCall] = []
     look(WrappedStore(abandoned(), before=calls.append))
@@ -153,6 +154,22 @@ def test_what_cannot_be_looked_at_is_an_error_and_nothing_is_changed(when: str, 
         with pytest.raises(error):
             look(WrappedStore(store, **{when: fail_at(call.number, error)}))
         assert store.files() == before
+
+
+@pytest.mark.parametrize("path", [OTHER_JOB.job_directory, OTHER_JOB.state, OTHER_JOB.tasks])
+def test_what_may_not_be_read_is_kept_and_the_others_are_looked_at(path: str):
+    store = abandoned()
+    write_job(store, OTHER_JOB, {0: {"b": b"y"}})
+    found = {remains.job_id: remains.kept for remains in look(closed(store, path))}
+    assert found == {JOB.job_id: None, OTHER_JOB.job_id: f"{path}: may not be read"}
+
+
+def test_what_was_taken_away_and_may_not_be_read_is_kept():
+    store = abandoned()
+    gone = JOB.gone("nonce")
+    move_directory(store, JOB.directory, gone.directory)
+    (remains,) = (one for one in look(closed(store, gone.directory)) if one.is_gone)
+    assert remains.kept == f"{gone.state}: may not be read"
 
 
 def test_a_job_that_ends_during_the_look_is_kept_since_its_age_is_not_known():

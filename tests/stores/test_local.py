@@ -200,6 +200,32 @@ def test_status_of_nothing_is_none_even_below_a_file(store: LocalStore, tmp_path
     assert store.get_status(str(tmp_path / "f" / "below")) is None
 
 
+_LISTED = """
+import os, sys
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+os.setuid(65534)
+try:
+    LocalStore(StoreSpec("file")).list_status(sys.argv[1])
+except PermissionError as e:
+    print("denied", e.filename)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+def test_an_error_of_a_listed_name_says_the_whole_path():
+    """A directory that may be listed, but not entered, tells names and nothing else."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        (directory / "a").write_text("of root")
+        directory.chmod(0o744)
+        command = [sys.executable, "-c", _LISTED, str(directory)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert result.stdout == f"denied {directory}/a\n", result.stderr
+    finally:
+        shutil.rmtree(directory)
+
+
 _IN_STICKY = """
 import os, sys
 from ray_committer.stores.local import rename_without_replacing
