@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ray_committer.errors import LeaseLostError
 from ray_committer.permits import RENEW_SECONDS, Permits
 from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
+from tests.threads import running_threads
 
 LEASE = 10.0
 PATIENCE = 10.0
@@ -337,15 +338,15 @@ def test_permits_are_asked_for_ahead_by_a_thread_of_its_own():
 
 
 def test_an_authority_that_is_here_needs_no_thread():
-    before = set(threading.enumerate())
+    before = running_threads()
     permits = Permits(RateLimit(1e6), "h", is_here=True)
     acquire(permits, 1000)
-    assert set(threading.enumerate()) == before
+    assert running_threads() - before == set()
     permits.close()
 
 
 def test_close_ends_the_thread_and_fails_who_waits():
-    before = set(threading.enumerate())
+    before = running_threads()
     permits = Permits(Authority(batch(10, wait=1000)), "h")
     with ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(permits.acquire) for _ in range(3)]
@@ -354,8 +355,8 @@ def test_close_ends_the_thread_and_fails_who_waits():
         for future in waiting:
             with pytest.raises(LeaseLostError, match="given its lease back"):
                 future.result(timeout=10)
-    assert set(threading.enumerate()) == before
+    assert running_threads() - before == set()
     with pytest.raises(LeaseLostError):
         permits.acquire()
-    assert set(threading.enumerate()) == before
+    assert running_threads() - before == set()
     permits.close()

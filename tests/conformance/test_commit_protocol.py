@@ -5,7 +5,6 @@ Source: Hadoop TestManifestCommitProtocol, by scenario.
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -37,6 +36,7 @@ from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore
 from tests.conftest import visible_files
+from tests.threads import running_threads
 
 ATTEMPT = "attempt_1_m_000005_0"
 
@@ -188,14 +188,14 @@ def test_the_report_has_the_numbers_of_the_marker(write_job, dest: Path, tmp_pat
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_no_thread_outlives_a_commit(write_job, dest: Path, fails: bool):
-    before = set(threading.enumerate())
+    before = running_threads()
     write_job({0: {"p=1/a": "x"}, 1: {"p=1/b": "y"}})
     if fails:
         (dest / "p=1").write_text("in the way")
     outcome = pytest.raises(CommitConflictError) if fails else nullcontext()
     with outcome:
         ray_committer.commit_job(str(dest), executor="threads")
-    assert set(threading.enumerate()) - before == set()
+    assert running_threads() - before == set()
 
 
 def test_a_directory_as_output_arrives_whole_with_its_hidden_files(write_job, dest: Path, tree):

@@ -10,6 +10,7 @@ import pytest
 
 from ray_committer.stages.crew import Crew
 from ray_committer.testing import SimulatedCrash
+from tests.threads import running_threads
 
 
 @pytest.mark.parametrize("size", [1, 2, 16])
@@ -33,9 +34,9 @@ def test_results_that_are_none_are_results():
 
 
 def test_no_items_need_no_thread():
-    before = set(threading.enumerate())
+    before = running_threads()
     assert list(Crew(4).map(str, [])) == []
-    assert set(threading.enumerate()) == before
+    assert running_threads() - before == set()
 
 
 def test_as_many_are_worked_on_at_once_as_there_are_threads():
@@ -130,10 +131,10 @@ def test_the_failure_of_one_caller_is_not_that_of_another():
 
 
 def test_close_ends_every_thread_once_its_work_is_done():
-    before = set(threading.enumerate())
+    before = running_threads()
     crew = Crew(5)
     list(crew.map(str, range(3)))
-    assert len(set(threading.enumerate()) - before) == 5
+    assert len(running_threads() - before) == 5
     crew.close()
     crew.close()
-    assert set(threading.enumerate()) == before
+    assert running_threads() - before == set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 
 import pytest
@@ -18,6 +17,7 @@ from ray_committer.ratelimit import RateLimit
 from ray_committer.stages.worker import Worker, _Cache
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
 from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded
+from tests.threads import running_threads
 
 
 @pytest.fixture
@@ -146,11 +146,11 @@ def test_every_item_is_worked_on_whatever_the_concurrency(concurrency: int):
 
 
 def test_closing_ends_its_threads_and_its_requests():
-    before = set(threading.enumerate())
+    before = running_threads()
     own = worker(MemoryStore(), 4)
     own.guard(Permits(RateLimit(), "worker", is_here=True))
     list(own.map(str, range(4)))
-    started = set(threading.enumerate()) - before
+    started = running_threads() - before
     assert len(started) == 4
     own.close()
     own.close()

@@ -9,19 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ray_committer.stores.deadline import DeadlineThreads
+from tests.threads import running_threads
 
 
 @pytest.fixture
 def others() -> set[threading.Thread]:
     """The threads of other tests."""
-    return set(threading.enumerate())
+    return running_threads()
 
 
 def wait_until_left(others: set[threading.Thread], number: int) -> None:
     deadline = time.monotonic() + 5.0
-    while len(set(threading.enumerate()) - others) > number and time.monotonic() < deadline:
+    while len(running_threads() - others) > number and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(set(threading.enumerate()) - others) == number
+    assert len(running_threads() - others) == number
 
 
 def test_a_call_has_its_arguments_and_gives_its_result():
