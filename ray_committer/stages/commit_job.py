@@ -35,7 +35,7 @@ from ray_committer.stages.commit_progress import CommitProgress, commit_report
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
-from ray_committer.stages.ended_jobs import finish_remnant, say_what_became
+from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
 from ray_committer.stages.find_job import AttemptState
 from ray_committer.stages.heartbeat import heartbeat
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state, require_state
@@ -150,6 +150,7 @@ def _commit(run: _Run, state: AttemptState) -> None:
         progress.outcome = finish_remnant(context)
         return
     progress.resumed = seen.phase not in UNDECIDED
+    is_committed = seen.phase is Phase.COMMITTED
     patience = Patience.of(context)
     while True:
         try:
@@ -159,7 +160,8 @@ def _commit(run: _Run, state: AttemptState) -> None:
                     _end_recorded(run, seen)
                     return
                 seen = _step(run, seen, patience)
-            _conclude(run, seen)
+            is_own = is_committed or progress.record is not None
+            _conclude(run, seen, Outcome.COMMITTED if is_own else by_another_process(context))
             return
         except StateChangedError as e:
             if e.now is None:
@@ -340,10 +342,10 @@ def _tell_loaded(run: _Run, record: CommitRecord) -> None:
     run.context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, run.progress.resumed))
 
 
-def _conclude(run: _Run, seen: Seen) -> None:
+def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
     """What is left once the job is committed; a failure here loses nothing."""
     progress = run.progress
-    progress.outcome = Outcome.COMMITTED
+    progress.outcome = outcome
     try:
         record = progress.record or load_commit_record(run.context, seen.state)
     except FileNotFoundError:  # the clean-up, which comes last, has begun

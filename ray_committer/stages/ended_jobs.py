@@ -48,11 +48,16 @@ def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outco
     success = success_if_told(context.store, job.destination)
     is_told = success is not None and _is_of(success, job, seen, nonce)
     if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
-        context.notice(f"{job.directory}: was committed by another process")
-        return Outcome.ALREADY_COMMITTED
+        return by_another_process(context)
     if gone is not None:
         refuse_aborted(context, gone.phase)
     raise unknown_end(job)
+
+
+def by_another_process(context: JobContext) -> Outcome:
+    """What a commit says, with a notice, of a job that another process has committed meanwhile."""
+    context.notice(f"{context.job.directory}: was committed by another process")
+    return Outcome.ALREADY_COMMITTED
 
 
 def refuse_committed(context: JobContext, seen: Seen) -> None:

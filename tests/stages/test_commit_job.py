@@ -170,7 +170,8 @@ def test_a_second_committer_waits_for_one_that_is_at_work_and_then_gives_up(
     assert tree() == {"a": "x"}
 
 
-def test_a_second_committer_finishes_once_the_first_has_ended(store, write_job, tree):
+@pytest.mark.parametrize("sees", ["the clean-up's end", "the decision"])
+def test_a_second_committer_that_waited_says_who_has_committed(store, write_job, tree, sees: str):
     job = write_job({0: {"a": "x"}})
     reports: list[CommitReport] = []
     second = Thread(target=lambda: reports.append(run_commit(store, job)))
@@ -180,10 +181,20 @@ def test_a_second_committer_finishes_once_the_first_has_ended(store, write_job, 
         second.join(0.2)
         assert second.is_alive()
 
-    first = run_commit(WrappedStore(store, after=do_at("advance", begin, "recorded")), job)
+    def hold_up(call: StoreCall) -> None:
+        if (
+            sees == "the decision"
+            and call.paths[0] == job.directory
+            and call.operation == "move_directory"
+        ):
+            second.join()
+
+    wrapped = WrappedStore(store, before=hold_up, after=do_at("advance", begin, "recorded"))
+    first = run_commit(wrapped, job)
     second.join()
     assert (first.outcome, first.moved) == (Outcome.COMMITTED, 1)
-    assert reports[0].outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
+    assert [(report.outcome, report.moved) for report in reports] == [(Outcome.ALREADY_COMMITTED, 0)]
+    assert any("committed by another process" in notice for notice in reports[0].notices)
     assert tree() == {"a": "x"}
 
 
