@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
     CommitAbortedError,
+    CommitStateUnknownError,
     JobGoneError,
     JobNotFoundError,
     PathError,
@@ -23,13 +25,14 @@ from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.success import SuccessData
 from ray_committer.ratelimit import RateLimit
 from ray_committer.report.command import repeat_command
 from ray_committer.stages import find_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_attempts import refuse_other_attempts
+from ray_committer.stages.other_jobs import finish_first, other_jobs
 from ray_committer.stages.worker import Worker, WorkerSpec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
@@ -172,6 +175,8 @@ def _find(
     try:
         job = find_job.find_job_attempt(store, destination, job_id, number)
     except JobNotFoundError:
+        if job_id is None:
+            _refuse_mislaid(store, destination)
         success = _success(store, destination, strict=job_id is None)
         if success is None or success.job_id is None or job_id not in (None, success.job_id):
             raise
@@ -188,6 +193,14 @@ def _find(
     if number is not None and not is_known:
         refuse_other_attempts(store, job)
     return job, state
+
+
+def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
+    """`CommitStateUnknownError` if a job has been recorded whose directory a process that slept took
+    away: whatever ``_SUCCESS`` tells is of another one."""
+    none = new_job_attempt(destination, GONE_PREFIX, 0)  # so that no job is left out
+    for other in other_jobs(store, none, destination, time.time_ns() // 1_000_000):
+        raise CommitStateUnknownError(finish_first(store.spec, other))
 
 
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:

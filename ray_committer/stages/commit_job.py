@@ -176,7 +176,7 @@ def _step(run: _Run, seen: Seen, patience: Patience) -> Seen:
     try:
         match seen.phase:
             case Phase.OPEN:
-                return _decide(run, seen)
+                return _decide(run, seen, patience)
             case Phase.DECLARED:
                 return wait_for_declaration(run.context, seen, patience)
             case Phase.RECORDED | Phase.SEALED:
@@ -214,7 +214,7 @@ def _look_again(run: _Run, error: Exception) -> None:
         raise StateChangedError(now, run.known) from error
 
 
-def _decide(run: _Run, seen: Seen) -> Seen:
+def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
     """From open to recorded."""
     context, progress = run.context, run.progress
     _check_intent(context, seen)
@@ -232,6 +232,7 @@ def _decide(run: _Run, seen: Seen) -> Seen:
                     load=partial(_load, run, None, seen.state.stamp),
                     replaced_roots=run.replaced_roots,
                     allowed_roots=run.allowed_roots,
+                    patience=patience,
                     goes_on=not run.record_only,
                 )
         except ManifestsChangedError:

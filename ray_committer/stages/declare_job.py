@@ -28,6 +28,7 @@ from ray_committer.stages.other_jobs import (
     read_other,
 )
 from ray_committer.stages.owners import owner_of
+from ray_committer.stores.base import real_path
 
 SHORTEST_SECONDS = 0.01
 LONGEST_SECONDS = 2.0
@@ -102,11 +103,13 @@ def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) ->
     above or elsewhere may be closed to the job's user: a notice then says that nobody looked there.
     """
     destination = context.job.destination
+    real = real_path(context.store, destination)
     roots = {destination, *claim.excludes}
-    directories = sorted({*roots, *destinations_above((*roots, *claim.writes)), *below})
+    above = destinations_above((*roots, *claim.writes))
+    directories = sorted({*roots, *above, *below} - {real} | {destination})
 
     def look(directory: str) -> list[OtherJob]:
-        must_see = directory in {*roots, *below} or is_inside(directory, destination)
+        must_see = directory in {*roots, *below} or is_inside(directory, real)
         return _hindrances(context, claim, directory, must_see=must_see)
 
     found = context.at_once(look, directories)

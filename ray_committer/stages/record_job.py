@@ -29,6 +29,7 @@ from ray_committer.stages.owners import nobody, owner_of
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
+from ray_committer.stores.base import real_path
 
 MOST_WRITES = 100
 """So many directories a declaration names; of more it says the destination."""
@@ -47,19 +48,20 @@ def record_job(
     load: Callable[[], object],
     replaced_roots: tuple[str, ...],
     allowed_roots: tuple[str, ...],
+    patience: Patience,
     goes_on: bool = True,
 ) -> tuple[Seen, CommitRecord]:
     """Decide an open job: the recorded state, and its record.
 
     `load` tells a coordinator everything again; this run `goes_on` with the commit, or leaves that to
-    others, who then need not wait for it.
+    others, who then need not wait for it. The `patience` with other jobs is that of the whole run.
 
     `CommitConflictError` if another job is in the way for too long, or data is; `StateChangedError` if
     somebody else decides it; `ManifestsChangedError` if what was loaded is not what counts any more.
     """
     owner = owner_of(run) if goes_on else nobody(run)
     try:
-        return _decide(context, seen, loaded, run, owner, load, replaced_roots, allowed_roots)
+        return _decide(context, seen, loaded, run, owner, load, replaced_roots, allowed_roots, patience)
     except StateChangedError:
         raise
     except Exception:
@@ -76,13 +78,13 @@ def _decide(
     load: Callable[[], object],
     replaced_roots: tuple[str, ...],
     allowed_roots: tuple[str, ...],
+    patience: Patience,
 ) -> tuple[Seen, CommitRecord]:
     claim = with_coordinator(
         context, lambda: claim_of(context, loaded, replaced_roots, allowed_roots), load
     )
     record = _record(context, seen, loaded, claim, OldFiles(), owner, allowed_roots)
     seen = _freeze_and_declare(context, seen, loaded, claim, run, record)
-    patience = Patience.of(context)
     is_written = not claim.excludes
     below: tuple[str, ...] = ()
     while True:
@@ -131,6 +133,8 @@ def claim_of(
     else:
         writes.update(context.executor.directories.share(0, 1))
         writes.update((destination,) if loaded.fills_destination else ())
+    real = partial(real_path, context.store)  # by which name others reach a directory does not matter
+    writes, excludes = set(map(real, writes)), tuple(map(real, excludes))
     outermost = [path for path in writes if not any(is_inside(path, other) for other in writes)]
     return Claim(sorted(outermost), sorted(excludes))
 

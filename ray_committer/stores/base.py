@@ -204,10 +204,18 @@ class SeesLinks(Protocol):
     def first_link(self, paths: Iterable[str]) -> str | None:
         """The first of `paths` that is a link itself; the kernel answers, so it counts as no request."""
 
+    def real_path(self, path: str) -> str:
+        """`path` with every link in it resolved, also if nothing is there yet; likewise."""
+
 
 def first_link(store: StoreOperations, paths: Iterable[str]) -> str | None:
     """The first of `paths` that is a symbolic link; None where a store has none."""
     return cast("SeesLinks", store).first_link(paths) if store.capabilities.has_links else None
+
+
+def real_path(store: StoreOperations, path: str) -> str:
+    """`path` with every symbolic link in it resolved: two names of one directory give one."""
+    return cast("SeesLinks", store).real_path(path) if store.capabilities.has_links else path
 
 
 class SeesFileSystems(Protocol):

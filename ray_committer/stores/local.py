@@ -156,6 +156,10 @@ class LocalStore:
         """The first of `paths` that is a symbolic link."""
         return next(filter(os.path.islink, paths), None)
 
+    def real_path(self, path: str) -> str:
+        """Where `path` is, or would be, with no symbolic link in it."""
+        return os.path.realpath(path)
+
     def file_system(self, path: str) -> str:
         """Device and mount (a bind mount keeps the device) of the nearest directory that is there."""
         while not os.path.isdir(path):

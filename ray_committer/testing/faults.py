@@ -24,6 +24,7 @@ from ray_committer.stores.base import (
     file_system,
     first_link,
     move_directory,
+    real_path,
     sync,
 )
 
@@ -155,6 +156,10 @@ class WrappedStore:
     def first_link(self, paths: Iterable[str]) -> str | None:
         """The first of `paths` that is a symbolic link; no request."""
         return first_link(self._store, paths)
+
+    def real_path(self, path: str) -> str:
+        """`path` with every symbolic link in it resolved; no request."""
+        return real_path(self._store, path)
 
     def file_system(self, path: str) -> str:
         """Which file system `path` is on; no request."""

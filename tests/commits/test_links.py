@@ -12,7 +12,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
-from ray_committer.errors import LinkedPathError
+from ray_committer.errors import CommitConflictError, LinkedPathError
 from ray_committer.protocol.paths import JobAttempt
 from tests.conftest import visible_files
 
@@ -146,3 +146,31 @@ def test_a_partition_that_is_a_link_is_not_replaced(
         ray_committer.commit_job(str(dest), "job_1", options=options)
     assert (elsewhere / "q=1" / "old").read_text() == "of others"
     assert ray_committer.list_jobs(str(dest))[0].state == "running"
+
+
+REPLACE = CommitOptions(mode=ConflictMode.OVERWRITE)
+
+
+@pytest.mark.parametrize("is_linked", [(False, True), (True, False)], ids=["the second", "the first"])
+@pytest.mark.parametrize("options", [CommitOptions(), REPLACE], ids=["append", "overwrite"])
+def test_jobs_that_reach_one_directory_by_two_names_are_in_each_others_way(
+    dest: Path, tmp_path: Path, is_linked: tuple[bool, bool], options: CommitOptions
+):
+    """The first is recorded, and the other is to replace what is there."""
+    elsewhere = tmp_path / "names"
+    elsewhere.mkdir()
+    dest.mkdir()
+    (elsewhere / "table").symlink_to(dest)
+    first, second = (str(elsewhere / "table" if linked else dest) for linked in is_linked)
+    for path, job_id, own in ((first, "job_1", options), (second, "job_2", REPLACE)):
+        ray_committer.setup_job(path, job_id, options=own)
+        with ray_committer.task_attempt(path, job_id, 0) as attempt:
+            Path(attempt.path(f"p=1/{job_id}")).write_text("x")
+    ray_committer.record_job(first, "job_1", options=options)
+    with pytest.raises(CommitConflictError, match="job_1"):
+        ray_committer.commit_job(second, "job_2", options=REPLACE)
+    ray_committer.commit_job(first, "job_1", options=options)
+    assert visible_files(dest) == {"p=1/job_1": "x"}
+    ray_committer.commit_job(second, "job_2", options=REPLACE)
+    assert visible_files(dest) == {"p=1/job_2": "x"}
+    assert not (dest / "_temporary").exists()

@@ -16,6 +16,7 @@ from ray_committer import CommitOptions
 from ray_committer.errors import (
     AmbiguousJobError,
     CommitRecordExistsError,
+    CommitStateUnknownError,
     JobGoneError,
     JobNotFoundError,
     PathError,
@@ -111,6 +112,29 @@ def test_a_marker_of_another_job_proves_nothing(store, write_job, dest: Path):
     with pytest.raises(JobGoneError, match="holds nothing of job job_2") as caught:
         ray_committer.commit_job(str(dest), "job_2")
     assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_no_other_job_answers_for_one_that_is_recorded_and_taken_away(
+    store, write_job, dest: Path, tree, is_marked: bool
+):
+    first = write_job({0: {"a": "x"}})
+    job = write_job({0: {"b": "y"}}, job_id="job_2")
+    ray_committer.record_job(str(dest), "job_2")
+    run_commit(store, first, CommitOptions(mark_success=is_marked))
+    assert Path(job.success).exists() is is_marked
+    gone = Path(job.gone("0123").directory)
+    os.rename(job.directory, gone)
+    Path(job.job_directory).rmdir()
+    with pytest.raises(
+        CommitStateUnknownError, match=f"job_2.*move it back to {job.directory}"
+    ) as caught:
+        ray_committer.commit_job(str(dest))
+    assert caught.value.exit_code == 3
+    Path(job.job_directory).mkdir()
+    os.rename(gone, job.directory)
+    assert ray_committer.commit_job(str(dest)).moved == 1
+    assert tree() == {"a": "x", "b": "y"}
 
 
 def test_two_jobs_or_two_attempts_must_be_told_apart(write_job, dest: Path, store, tree):

@@ -20,7 +20,9 @@ from ray_committer.protocol.record import (
     decode_record,
 )
 from ray_committer.protocol.state import UNDECIDED, Phase
-from ray_committer.stages.declare_job import declare_job
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.declare_job import Patience, declare_job
+from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.owners import at_work
@@ -84,7 +86,14 @@ def decide(
     preflight(found, loaded)
     with at_work(run):
         return record_job(
-            found, seen, loaded, run, load=load, replaced_roots=replaced_roots, allowed_roots=()
+            found,
+            seen,
+            loaded,
+            run,
+            load=load,
+            replaced_roots=replaced_roots,
+            allowed_roots=(),
+            patience=Patience.of(found),
         )
 
 
@@ -244,6 +253,29 @@ def test_who_is_alive_is_waited_for_and_then_named_with_what_it_writes(store: Me
     ):
         decide(store, OVERWRITE)
     assert phase_of(store) is Phase.OPEN
+
+
+def test_a_declaration_that_others_withdraw_does_not_make_the_wait_longer(store: MemoryStore):
+    write(store, mode=OVERWRITE)
+    recorded(store)
+    looks: list[int] = []
+
+    def note(call: StoreCall) -> None:
+        if call.operation == "advance" and call.paths[-1].startswith(Phase.DECLARED):
+            looks.append(0)
+        elif call.operation == "read" and call.paths[0].startswith(OTHER_JOB.state):
+            looks[-1] += 1
+        elif call.operation == "advance" and len(looks) < 4:
+            seen = read_state(store, JOB)
+            assert seen is not None
+            advance(store, JOB, seen, Phase.OPEN)
+
+    found = context(WrappedStore(store, before=note), options(OVERWRITE))
+    there = read_attempt_state(store, JOB)
+    with at_work(OTHER_RUN), pytest.raises(CommitConflictError, match=rf"waited {WAIT:g} s"):
+        commit_job(found, there)
+    assert len(looks) == 4
+    assert looks[1:] == [1, 1, 1]
 
 
 def test_once_who_was_in_the_way_has_ended_the_job_is_recorded_with_what_that_one_wrote(
