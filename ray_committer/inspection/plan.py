@@ -120,7 +120,7 @@ def _requests(context: JobContext, loaded: LoadedManifests, directories: int, re
     if validates is None:
         validates = store.listing_is_cheap
     a_task = 2 + (not store.moves_directories)  # its manifest, its files, and a copy
-    a_directory = store.has_directories + store.listing_is_cheap + validates
+    a_directory = store.has_directories + 1 + validates  # made, looked at, and listed once more
     above = context.job.destination.count("/")
     moved = loaded.files + replaced
     return moved + a_task * len(loaded.manifests) + a_directory * directories + above + _FIXED_REQUESTS
