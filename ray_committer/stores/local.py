@@ -97,8 +97,8 @@ class LocalStore:
             raise FileExistsError(errno.EEXIST, "a file stands in the way", e.filename) from e
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+        _remove_stale_checksum(dest)  # before: after a crash nobody would come back for it
         self._rename(source, dest)
-        _remove_checksum(dest)  # of a file that was deleted without it
 
     def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         _remove_checksum(dest)
@@ -290,14 +290,31 @@ def _checksum_of(name: str) -> str:
     return f".{name}.crc"
 
 
+def _checksum_path(path: str) -> str:
+    head, _, name = path.rpartition("/")
+    return f"{head}/{_checksum_of(name)}"
+
+
 def _remove_checksum(path: str) -> None:
     """Remove Hadoop's checksum of a file; a name that has no room for one has none."""
-    head, _, name = path.rpartition("/")
     try:
-        _unlink(f"{head}/{_checksum_of(name)}")
+        _unlink(_checksum_path(path))
     except OSError as e:
         if e.errno != errno.ENAMETOOLONG:
             raise
+
+
+def _remove_stale_checksum(dest: str) -> None:
+    """Remove the checksum of a file that was deleted without it; one that is there keeps its own."""
+    checksum = _checksum_path(dest)
+    if not os.path.isfile(checksum) or os.path.lexists(dest):
+        return
+    try:
+        _unlink(checksum)
+    except OSError as e:
+        name = os.path.basename(checksum)
+        what = f"the stale checksum {name} cannot be removed: {e.strerror}"
+        raise OSError(e.errno, what, dest) from e
 
 
 def _unless_gone(_: object, __: str, error: tuple[object, BaseException, object]) -> None:

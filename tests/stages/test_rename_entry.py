@@ -16,7 +16,9 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.rename_files import rename_entry
-from ray_committer.testing import StoreCall, WrappedStore
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore, Rename
+from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
 from tests.stages.support import WHEN, at
 
 
@@ -62,6 +64,25 @@ def test_one_file_under_both_names_is_finished(store, entry: Entry):
     os.link(entry.source, entry.dest)
     assert rename_entry(store, entry, 1) is Proof.SAME_FILE
     assert not Path(entry.source).exists()
+
+
+@pytest.mark.parametrize("rename", [os.rename, os.link])
+def test_after_a_crash_a_file_that_is_proved_has_no_stale_checksum_beside_it(
+    store, entry: Entry, rename: Rename
+):
+    """The process dies right after the system call that moves the file, or gives it its second name."""
+
+    def die(source: str, dest: str) -> None:
+        rename(source, dest)
+        raise SimulatedCrash
+
+    checksum = Path(entry.dest).with_name(".a.crc")
+    checksum.write_text("of a file that was deleted without it")
+    with pytest.raises(SimulatedCrash):
+        rename_entry(LocalStore(StoreSpec("file"), rename=die), entry, 1)
+    assert rename_entry(store, entry, 1) in (Proof.MODIFICATION_TIME, Proof.SAME_FILE)
+    assert Path(entry.dest).read_text() == "text"
+    assert not checksum.exists()
 
 
 def test_neither_end_is_a_loss_that_stops_the_commit(store, entry: Entry):

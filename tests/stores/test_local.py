@@ -134,6 +134,43 @@ def test_replace_removes_the_stale_checksum_of_hadoop(store: LocalStore, tmp_pat
     assert not (tmp_path / ".b.crc").exists()
 
 
+def test_rename_removes_the_stale_checksum_of_hadoop(local: LocalStore, tmp_path: Path):
+    (tmp_path / "a").write_text("new")
+    (tmp_path / ".b.crc").write_text("checksum of a file that is gone")
+    local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_rename_that_is_refused_leaves_the_other_files_checksum(local: LocalStore, tmp_path: Path):
+    for name in ("a", "b", ".b.crc"):
+        (tmp_path / name).write_text(name)
+    with pytest.raises(FileExistsError):
+        local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.crc", "a", "b"]
+
+
+def test_a_directory_that_is_named_like_a_checksum_is_in_nobodys_way(local: LocalStore, tmp_path: Path):
+    (tmp_path / "a").write_text("new")
+    (tmp_path / ".b.crc").mkdir()
+    local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.crc", "b"]
+
+
+def test_a_file_whose_stale_checksum_cannot_be_removed_is_not_moved(
+    monkeypatch, local: LocalStore, tmp_path: Path
+):
+    def denied(path: str) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    (tmp_path / "a").write_text("new")
+    (tmp_path / ".b.crc").write_text("checksum of a file that is gone")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", denied)
+        with pytest.raises(PermissionError, match=r"stale checksum \.b\.crc cannot be removed"):
+            local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.crc", "a"]
+
+
 def test_deleting_a_file_deletes_its_checksum(store: LocalStore, tmp_path: Path):
     (tmp_path / "b").write_text("old")
     (tmp_path / ".b.crc").write_text("checksum")
