@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
+from ray_committer.errors import RayCommitterError
 from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.coordinator_loss import load_with_coordinator
 from ray_committer.stages.entries import entries
-from ray_committer.stages.job_state import Seen
-from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.find_job import read_state_and_manifests
+from ray_committer.stages.job_state import Seen, StateChangedError, read_state
+from ray_committer.stages.load_manifests import (
+    LOADS,
+    LoadedManifests,
+    ManifestsChangedError,
+    changed_too_often,
+    load_manifests,
+    load_unchanged,
+)
 from ray_committer.stages.preflight import look_at_data, preflight
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_aborted
 from ray_committer.stages.worker import Worker
@@ -72,7 +83,8 @@ def plan_job(
 ) -> JobPlan:
     """Load and check a job as its commit would, without changing anything.
 
-    `first` is how many directories and renames are named.
+    `first` is how many directories and renames are named. A job that another process changes meanwhile,
+    perhaps a commit at work on it, is looked at again.
 
     >>> plan = plan_job(dest, "job_1")
     >>> plan.files, plan.directories, plan.first_renames[0].size
@@ -81,12 +93,29 @@ def plan_job(
     with open_job(
         dest, job_id, executor="threads", options=options, storage_options=storage_options
     ) as job:
-        state = existing_state(job)
-        seen = state.seen
+        now = job
+        for _ in range(LOADS):
+            with suppress(ManifestsChangedError, StateChangedError):
+                return _plan_as_found(now, first)
+            now = replace(job, state=read_state_and_manifests(job.context.store, job.context.job))
+        raise changed_too_often(job.context)
+
+
+def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
+    """The plan of a job in the state that it was found in; `StateChangedError` for what only seems
+    wrong, since another process has gone on with the job."""
+    state = existing_state(job)
+    seen = state.seen
+    try:
         record = load_commit_record(job.context, seen.state) if seen and seen.state.record else None
         if record is not None and state.phase is Phase.COMMITTED:
             return _plan(job.context, "committed", record.manifests, requests=_FIXED_REQUESTS)
         return _plan_renames(job, seen, record, first)
+    except (RayCommitterError, OSError):
+        now = read_state(job.context.store, job.context.job)
+        if now == seen:
+            raise
+        raise StateChangedError(now, seen) from None
 
 
 def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, first: int) -> JobPlan:
@@ -96,7 +125,9 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
     allowed = tuple(record.allowed_roots) if record else job.allowed_roots
     roots = (context.job.destination, *allowed)
     stamp = seen.state.stamp if seen else UNSTAMPED
-    loaded = load_manifests(context, record, roots, stamp=stamp, changes_nothing=True)
+    look = partial(load_manifests, context, record, roots, stamp=stamp, changes_nothing=True)
+    load = partial(load_with_coordinator, context, look)
+    loaded = load() if record else load_unchanged(context, load)
     if record is None:
         preflight(context, loaded)
     old = record or look_at_data(context, loaded, job.replaced_roots)

@@ -21,8 +21,6 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
     IncompleteJobError,
-    ManifestReplacedError,
-    MissingManifestsError,
     RayCommitterError,
 )
 from ray_committer.events import CommitStarted, JobLoaded
@@ -39,12 +37,19 @@ from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, 
 from ray_committer.stages.find_job import AttemptState
 from ray_committer.stages.heartbeat import heartbeat
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state, require_state
-from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.load_manifests import (
+    LOADS,
+    LoadedManifests,
+    ManifestsChangedError,
+    changed_too_often,
+    load_manifests,
+    load_unchanged,
+)
 from ray_committer.stages.other_jobs import read_other
 from ray_committer.stages.owners import at_work
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files
-from ray_committer.stages.record_job import ManifestsChangedError, record_job
+from ray_committer.stages.record_job import record_job
 from ray_committer.stages.rename_files import Pass, Renamed
 from ray_committer.stages.save_commit_record import (
     load_commit_record,
@@ -60,9 +65,6 @@ from ray_committer.stages.save_success_file import (
 )
 from ray_committer.stages.throttling import note_limit
 from ray_committer.stores.base import FileStatus
-
-_LOADS = 20
-"""How often manifests are loaded that tasks change while they are loaded."""
 
 
 @dataclass(slots=True)
@@ -218,7 +220,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
     """From open to recorded."""
     context, progress = run.context, run.progress
     _check_intent(context, seen)
-    for _ in range(_LOADS):
+    for _ in range(LOADS):
         try:
             loaded = _load_checked(run, seen)
             if not run.record_only:
@@ -244,10 +246,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
         run.loaded, progress.record = loaded, record
         _tell_loaded(run, record)
         return recorded
-    raise IncompleteJobError(
-        f"{context.job.manifests}: tasks commit all the time, so what the job is cannot be said; commit "
-        f"it once they have ended"
-    )
+    raise changed_too_often(context)
 
 
 def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
@@ -255,14 +254,7 @@ def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
     context = run.context
     load = partial(_load, run, None, seen.state.stamp)
     with context.stage(names.LOAD_MANIFESTS):
-        try:
-            loaded = load_with_coordinator(context, load)
-        except ManifestReplacedError:
-            raise ManifestsChangedError from None
-        except MissingManifestsError:
-            if not _is_frozen_meanwhile(context):
-                raise
-            raise ManifestsChangedError from None
+        loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
     with context.stage(names.PREFLIGHT):
         with_coordinator(context, lambda: preflight(context, loaded), load)
     context.journal.add(loaded.statistics)
@@ -272,12 +264,6 @@ def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
 def _load(run: _Run, record: CommitRecord | None, stamp: str) -> LoadedManifests:
     statuses, run.listed = run.listed, None
     return load_manifests(run.context, record, run.roots(record), stamp=stamp, statuses=statuses)
-
-
-def _is_frozen_meanwhile(context: JobContext) -> bool:
-    """Whether manifests that are gone were frozen by another committer."""
-    job, store = context.job, context.store
-    return store.get_status(job.manifests) is None and store.get_status(job.frozen) is not None
 
 
 def _end_recorded(run: _Run, seen: Seen) -> None:

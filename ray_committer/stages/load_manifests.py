@@ -16,7 +16,9 @@ from msgspec import structs
 
 from ray_committer.directories import Directories
 from ray_committer.errors import (
+    IncompleteJobError,
     ManifestError,
+    ManifestReplacedError,
     MissingManifestsError,
     PathError,
     PreflightError,
@@ -36,6 +38,9 @@ from ray_committer.stages.find_job import list_manifest_files, refuse_links
 from ray_committer.stages.sidecars import new_sidecar, save_sidecar
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
+
+LOADS = 20
+"""How often manifests are loaded that tasks change while they are loaded."""
 
 PACKED_FILES = 10
 """Manifests of at most as many files travel packed: to read them again would cost a request for few."""
@@ -90,6 +95,10 @@ class LoadedBatch:
     fills_destination: bool
 
 
+class ManifestsChangedError(Exception):
+    """What was loaded, or was to be, is not what counts any more: it is to be loaded again."""
+
+
 Batch = tuple[int, tuple[Listed | ManifestRef, ...]]
 
 
@@ -140,6 +149,33 @@ def load_manifests(
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
     return LoadedManifests(manifests, statistics, size, packs, listed, fills, not can_wait)
+
+
+def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:
+    """What `load` returns of an open job; `ManifestsChangedError` if a task has replaced a manifest that
+    was listed, or another committer has frozen them all."""
+    try:
+        return load()
+    except ManifestReplacedError:
+        raise ManifestsChangedError from None
+    except MissingManifestsError:
+        if not _is_frozen_meanwhile(context):
+            raise
+        raise ManifestsChangedError from None
+
+
+def _is_frozen_meanwhile(context: JobContext) -> bool:
+    """Whether manifests that are gone were frozen by another committer."""
+    job, store = context.job, context.store
+    return store.get_status(job.manifests) is None and store.get_status(job.frozen) is not None
+
+
+def changed_too_often(context: JobContext) -> IncompleteJobError:
+    """What is said of manifests that have changed during each of `LOADS`."""
+    return IncompleteJobError(
+        f"{context.job.manifests}: tasks commit all the time, so what the job is cannot be said; commit "
+        f"it once they have ended"
+    )
 
 
 def _waits_in_freeze(context: JobContext) -> bool:

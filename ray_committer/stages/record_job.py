@@ -22,7 +22,7 @@ from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
 from ray_committer.stages.job_state import Seen, StateChangedError
-from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.other_jobs import read_other
 from ray_committer.stages.owners import nobody, owner_of
@@ -33,10 +33,6 @@ from ray_committer.stores.base import real_path
 
 MOST_WRITES = 100
 """So many directories a declaration names; of more it says the destination."""
-
-
-class ManifestsChangedError(Exception):
-    """A task has committed since the manifests were loaded; the job is open again."""
 
 
 def record_job(
@@ -57,7 +53,8 @@ def record_job(
     others, who then need not wait for it. The `patience` with other jobs is that of the whole run.
 
     `CommitConflictError` if another job is in the way for too long, or data is; `StateChangedError` if
-    somebody else decides it; `ManifestsChangedError` if what was loaded is not what counts any more.
+    somebody else decides it; `ManifestsChangedError` if a task has committed since the manifests were
+    loaded, and the job is open again.
     """
     owner = owner_of(run) if goes_on else nobody(run)
     try:

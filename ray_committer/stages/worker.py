@@ -175,8 +175,9 @@ class Worker:
         return own
 
     def _read_frozen(self, name: str) -> bytes:
-        """A manifest or sidecar where it is once it is frozen or, before that, where tasks put it."""
-        for directory in (self.job.frozen, self.job.manifests):
+        """A manifest or sidecar where it is once it is frozen or, before that, where tasks put it; it
+        may be frozen between the two looks."""
+        for directory in (self.job.frozen, self.job.manifests, self.job.frozen):
             with suppress(FileNotFoundError, NotADirectoryError):
                 return self.store.read(join(directory, name))
         raise ManifestChangedError(

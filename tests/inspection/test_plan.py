@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, open_job
-from ray_committer.errors import CommitAbortedError, CommitRecordExistsError, CommitterBusyError
+from ray_committer import CommitOptions, ConflictMode, JobPlan, open_job
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    CommitRecordExistsError,
+    CommitterBusyError,
+    IncompleteJobError,
+    JobNotFoundError,
+    RayCommitterError,
+)
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
@@ -19,9 +28,16 @@ from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec, Versions
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import Identity, MemoryStore, SimulatedCrash, StoreCall, WrappedStore
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+)
 from ray_committer.testing import write_job as write_to
-from ray_committer.testing.harness import all_files
+from ray_committer.testing.harness import all_files, put_file
+from tests.stages.support import JOB, KINDS
 
 FILES = {0: {"p=2/b": "yy", "p=1/a": "x"}, 1: {"p=1/c": "zzz"}, 2: {}}
 
@@ -126,6 +142,90 @@ def test_an_undo_beside_a_commit_at_work_has_no_plan(write_job, dest: Path, monk
     monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=look))
     ray_committer.commit_job(str(dest), executor="inline")
     assert len(refused) == 3
+
+
+TABLE, OPTIONS = "memory://test/table", {"allow_generic": "true"}
+
+
+def plan_beside(store: MemoryStore, hook: Callable[[StoreCall], None], monkeypatch) -> JobPlan:
+    """A plan whose requests `hook` is told of before they are made."""
+    with monkeypatch.context() as patch:
+        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(store, before=hook))
+        return ray_committer.plan_job(TABLE, "job_1", storage_options=OPTIONS)
+
+
+def with_job(store: MemoryStore) -> MemoryStore:
+    write_to(store, JOB, {0: {"p=1/a": b"x"}, 1: {"p=2/b": b"y"}})
+    return store
+
+
+def at_each_request(
+    base: MemoryStore, act: Callable[[], object], monkeypatch
+) -> Iterator[JobPlan | RayCommitterError]:
+    """The plans, or what they say instead, of which each has something done at another request."""
+    calls: list[StoreCall] = []
+    plan_beside(base.copy(), calls.append, monkeypatch)
+    for number in range(1, len(calls) + 1):
+        left = [number]
+
+        def hook(_: StoreCall, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                act()
+
+        try:
+            yield plan_beside(base.copy(), hook, monkeypatch)
+        except RayCommitterError as e:
+            yield e
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plan_beside_a_commit_that_freezes_and_records_starts_again(kind: str, monkeypatch):
+    def record() -> None:
+        ray_committer.record_job(TABLE, "job_1", executor="inline", storage_options=OPTIONS)
+
+    for plan in at_each_request(with_job(KINDS[kind]()), record, monkeypatch):
+        assert isinstance(plan, JobPlan), plan
+        assert (plan.files, plan.directories, len(plan.first_renames)) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("cleanup", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_commit_beside_it_has_moved_is_neither_missing_nor_in_the_way(
+    kind: str, cleanup: bool, monkeypatch
+):
+    def commit() -> None:
+        options = CommitOptions(cleanup=cleanup)
+        ray_committer.commit_job(
+            TABLE, "job_1", executor="inline", options=options, storage_options=OPTIONS
+        )
+
+    for plan in at_each_request(with_job(KINDS[kind]()), commit, monkeypatch):
+        if isinstance(plan, JobPlan):
+            assert (plan.state, plan.files) in (("running", 2), ("committed", 2))
+        else:
+            assert isinstance(plan, JobNotFoundError), plan
+            assert "is gone, since job job_1 is committed" in str(plan)
+
+
+def test_a_plan_beside_tasks_that_commit_all_the_time_says_so(monkeypatch):
+    store = with_job(MemoryStore())
+
+    def save_again(call: StoreCall) -> None:
+        if call.operation == "read" and call.paths[0].startswith(JOB.manifests):
+            store.write(call.paths[0], store.read(call.paths[0]) + b" ")
+
+    with pytest.raises(IncompleteJobError, match="tasks commit all the time"):
+        plan_beside(store, save_again, monkeypatch)
+
+
+def test_what_is_in_the_way_of_a_job_that_nobody_changes_is_said_at_once(monkeypatch):
+    store = with_job(MemoryStore())
+    put_file(store, "/table/p=1/a", b"of somebody else")
+    calls: list[StoreCall] = []
+    with pytest.raises(CommitConflictError, match="/table/p=1/a: is there already"):
+        plan_beside(store, calls.append, monkeypatch)
+    assert [call.paths for call in calls].count(("/table/p=1",)) == 1
 
 
 VERSIONED = [

@@ -24,10 +24,10 @@ from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.declare_job import Patience, declare_job
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.load_manifests import ManifestsChangedError, load_manifests
 from ray_committer.stages.owners import at_work
 from ray_committer.stages.preflight import preflight
-from ray_committer.stages.record_job import MOST_WRITES, ManifestsChangedError, record_job
+from ray_committer.stages.record_job import MOST_WRITES, record_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,

@@ -69,6 +69,17 @@ def test_a_manifest_is_read_where_it_is_until_it_is_frozen(memory: MemoryStore, 
     assert worker(memory).recorded(refs[0]).manifest.files[0].z == 1
 
 
+def test_a_manifest_that_is_frozen_between_two_looks_for_it_is_found(memory: MemoryStore, refs):
+    memory.move_directory(JOB.frozen, JOB.manifests)
+
+    def freeze_now(call: StoreCall) -> None:
+        if call.paths[0].startswith(JOB.manifests):
+            memory.move_directory(JOB.manifests, JOB.frozen)
+
+    own = worker(WrappedStore(memory, before=freeze_now))
+    assert own.recorded(refs[0]).manifest.files[0].z == 1
+
+
 def with_sidecar(memory: MemoryStore, ref: ManifestRef, identities: list[FileIdentity]) -> ManifestRef:
     sidecar = encode_sidecar(identities, memory.read(frozen_path(0)))
     own = digest(sidecar)
