@@ -44,10 +44,10 @@ def status(
 ) -> None:
     """List the jobs in DEST/_temporary: tasks, files, bytes, age, and how far each commit got.
 
-    Of a commit that has begun it says which process began it, when, whether that process is at work
-    still, and which command goes on. That costs a few requests a job. Files and bytes of a job without
-    a commit record are estimated by its largest manifest then, and which files a commit has moved is
-    not known: for that see --exact.
+    Of a commit that has begun it says when, which process is at work on it, or that the one that began
+    it has stopped, how many files were moved at the last sign of life, and which command goes on. That
+    costs a few requests a job. Files and bytes of a job without a commit record are estimated by its
+    largest manifest then, and how many files are left is not known: for that see --exact.
     """
     jobs = api.list_jobs(
         destination,
@@ -71,6 +71,8 @@ def _lines(destination: str, jobs: list[api.JobSummary]) -> Iterator[Text | str]
             yield f"  {count_text(job.left, 'file')} still to be moved"
         if job.committer is not None and job.state != "undoing":
             yield f"  {_committer(job)}"
+        if job.moved is not None and job.left is None:
+            yield f"  {_moved(job)}"
         if job.problem is not None:
             yield Text(f"  {job.problem}", style="red")
         yield from _commands(job)
@@ -78,9 +80,17 @@ def _lines(destination: str, jobs: list[api.JobSummary]) -> Iterator[Text | str]
 
 
 def _committer(job: api.JobSummary) -> str:
-    """Who began the commit, and whether to wait for it."""
-    begun = f"begun {ago_text(job.begun_seconds)} by {job.committer}"
-    return f"{begun}, which is at work: wait for it" if job.is_alive else f"{begun}, which has stopped"
+    """Who began the commit, or whom to wait for."""
+    begun = f"begun {ago_text(job.begun_seconds)}"
+    if job.is_alive:
+        return f"{begun}; {job.committer} is at work: wait for it"
+    return f"{begun} by {job.committer}, which has stopped"
+
+
+def _moved(job: api.JobSummary) -> str:
+    """How far it was at its last sign of life, which does not count what an earlier process moved."""
+    files, ago = count_text(job.files, "file"), ago_text(job.moved_seconds)
+    return f"at least {job.moved:,} of {files} moved, as of {ago}"
 
 
 def _commands(job: api.JobSummary) -> Iterator[str]:

@@ -35,11 +35,13 @@ class JobSummary:
         commit has begun; "sealed" once old files go; "committed" if only clean-up is left; "undoing" if
         its commit is being given up; "aborting" if its abort has begun; "unknown" if its directory may
         not be read.
-    committer: the process that is, or was, at work on its commit, since `begun_seconds` ago;
-        `is_alive` tells whether it is at work still.
+    committer: the process that is at work on its commit (`is_alive`), or else the one that began it;
+        `begun_seconds`: since the commit was begun, maybe by another process.
     manifests: the tasks that have committed; of a job with a record, those that count.
     files, bytes: what these have written; `is_estimate` tells that it is one. None if it is not known.
     left: files that a commit has still to move; None if nobody has looked.
+    moved: files that a recorded commit had moved `moved_seconds` ago, by its last sign of life; who goes
+        on with the commit of another counts from 0. None if it has given none.
     age_seconds: since the job's directory, its record or a manifest last changed; None if the store does
         not tell. What a running task writes is not looked at.
     problem: why one of its files could not be read; the numbers are then not to be relied on.
@@ -60,6 +62,8 @@ class JobSummary:
     committer: str | None = None
     is_alive: bool = False
     begun_seconds: float | None = None
+    moved: int | None = None
+    moved_seconds: float | None = None
     problem: str | None = None
     command: str | None = None
     undo_command: str | None = None
@@ -102,6 +106,7 @@ def list_jobs(
 
 def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, several: bool) -> JobSummary:
     owner, is_recorded = survey.owner, survey.phase is Phase.RECORDED
+    beat = survey.beat if is_recorded else None
     command = partial(_command, dest, attempt, several=several)
     return JobSummary(
         job_id=attempt.job_id,
@@ -117,6 +122,8 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         committer=f"process {owner.process} on {owner.host}" if owner else None,
         is_alive=survey.is_alive,
         begun_seconds=_since(now, survey.begun_milliseconds),
+        moved=beat.files if beat else None,
+        moved_seconds=_since(now, beat.at_milliseconds) if beat else None,
         problem=survey.problem,
         command=command(_VERBS.get(survey.phase)),
         undo_command=command(_UNDO if is_recorded and not survey.is_alive else None),

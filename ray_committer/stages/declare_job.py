@@ -145,7 +145,7 @@ def give_way(
 
 def busy(other: OtherJob) -> CommitterBusyError:
     """The error of a commit that another process is at work on."""
-    owner = other.declaration.owner
+    owner = other.owner
     return CommitterBusyError(
         f"{other.job.directory}: process {owner.process} on {owner.host} is committing this job; wait "
         f"for it, then run the same command"

@@ -12,7 +12,7 @@ from functools import partial
 
 from ray_committer.errors import LinkedPathError
 from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
-from ray_committer.protocol.record import Declaration, decode_claim, decode_heartbeat
+from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stages.commands import abort_command, commit_command
 from ray_committer.stages.find_job import jobs_in, list_temporary, refuse_links
@@ -36,12 +36,18 @@ def stop_if_unread(error: PermissionError | LinkedPathError) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OtherJob:
-    """A job attempt whose commit has begun, what it declared, and whether its committer is alive."""
+    """A job attempt whose commit has begun, what it declared, and whether its committer is alive.
+
+    `owner` is who is at work on it, or who began it if nobody is. `beat` is the last heartbeat: None if
+    there is none, or if nobody looked, since who began it is alive without.
+    """
 
     job: JobAttempt
     seen: Seen
     declaration: Declaration
     is_alive: bool
+    owner: Owner
+    beat: Heartbeat | None = None
 
     @property
     def phase(self) -> Phase:
@@ -104,9 +110,14 @@ def _look(
     return [one.other for one in read if one.other is not None], is_whole
 
 
-def read_other(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> OtherJob | None:
-    """What a job attempt has declared; None if its commit has not begun, or has been given up."""
-    return _read(store, job, now_milliseconds).other
+def read_other(
+    store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, wants_beat: bool = False
+) -> OtherJob | None:
+    """What a job attempt has declared; None if its commit has not begun, or has been given up.
+
+    With `wants_beat` the heartbeat is read also where it is not needed to tell who is alive.
+    """
+    return _read(store, job, now_milliseconds, wants_beat=wants_beat).other
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,9 @@ class _Read:
     is_there: bool = True
 
 
-def _read(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> _Read:
+def _read(
+    store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, wants_beat: bool = False
+) -> _Read:
     refuse_links(store, (job.directory, job.state))
     for _ in range(_TRIES):
         seen = read_state(store, job)
@@ -128,10 +141,11 @@ def _read(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> _Re
             declaration = decode_claim(store.read(path), path)
         except FileNotFoundError:
             continue  # its state has changed, or it is being removed
-        is_alive = _is_alive(store, job, declaration, now_milliseconds)
-        if not is_alive and read_state(store, job) != seen:
+        owner, beat = _at_work(store, job, declaration, now_milliseconds, wants_beat=wants_beat)
+        if owner is None and read_state(store, job) != seen:
             continue  # it has gone on, and its committer may have ended since, as it should
-        return _Read(OtherJob(job, seen, declaration, is_alive))
+        is_alive, owner = owner is not None, owner or declaration.owner
+        return _Read(OtherJob(job, seen, declaration, is_alive, owner, beat))
     return _Read(is_there=False)
 
 
@@ -153,19 +167,28 @@ def _read_gone(
     return replace(read, other=replace(read.other, job=own))
 
 
-def _is_alive(
-    store: StoreOperations, job: JobAttempt, declaration: Declaration, now_milliseconds: int
-) -> bool:
-    """Whether who declared or recorded the job is at work, or another that has gone on with its
-    commit.
-    """
-    if is_alive(declaration.owner, declaration.created_milliseconds, now_milliseconds):
-        return True
+def _at_work(
+    store: StoreOperations,
+    job: JobAttempt,
+    declaration: Declaration,
+    now_milliseconds: int,
+    *,
+    wants_beat: bool,
+) -> tuple[Owner | None, Heartbeat | None]:
+    """Who is at work on the job, whoever declared or recorded it or another that has gone on with its
+    commit, and the last heartbeat, if it was looked for."""
+    is_begun_by_alive = is_alive(declaration.owner, declaration.created_milliseconds, now_milliseconds)
+    beat = _last_beat(store, job) if wants_beat or not is_begun_by_alive else None
+    if beat is not None and is_alive(beat.owner, beat.at_milliseconds, now_milliseconds):
+        return beat.owner, beat
+    return declaration.owner if is_begun_by_alive else None, beat
+
+
+def _last_beat(store: StoreOperations, job: JobAttempt) -> Heartbeat | None:
     try:
-        beat = decode_heartbeat(store.read(job.heartbeat), job.heartbeat)
+        return decode_heartbeat(store.read(job.heartbeat), job.heartbeat)
     except (FileNotFoundError, PermissionError):  # which is no sign of life
-        return False
-    return is_alive(beat.owner, beat.at_milliseconds, now_milliseconds)
+        return None
 
 
 def destinations_above(paths: Iterable[str]) -> set[str]:

@@ -2,8 +2,8 @@
 
 Cheap is up to three listings and a few small reads a job attempt, whatever its size: a commit record
 knows its files and bytes; without one they are estimated from the sizes of all manifests and the content
-of the largest. Which files a commit has moved so far no file says: that takes a read and a listing a
-task.
+of the largest. How many files a commit has moved so far its last heartbeat says, if it takes long; which
+are left no file says: that takes a read and a listing a task.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
-from ray_committer.protocol.record import Owner, decode_record
+from ray_committer.protocol.record import Heartbeat, Owner, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stages.crew import Crew
 from ray_committer.stages.entries import entries, store_path
@@ -51,6 +51,7 @@ class Survey:
     owner: Owner | None = None
     is_alive: bool = False
     begun_milliseconds: int | None = None
+    beat: Heartbeat | None = None
 
     @property
     def state(self) -> str:
@@ -119,17 +120,18 @@ def survey_exactly(
 
 
 def _with_owner(store: StoreOperations, job: JobAttempt, found: Survey, now_milliseconds: int) -> Survey:
-    """With who is, or was, at work on the job's commit."""
+    """With who is, or was, at work on the job's commit, and the last that was heard of it."""
     if found.phase not in IN_THE_WAY:
         return found
-    other = read_other(store, job, now_milliseconds)
+    other = read_other(store, job, now_milliseconds, wants_beat=True)
     if other is None:
         return found
     return replace(
         found,
-        owner=other.declaration.owner,
+        owner=other.owner,
         is_alive=other.is_alive,
         begun_milliseconds=other.declaration.created_milliseconds,
+        beat=other.beat,
     )
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.cli.main import main
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stores.base import StoreSpec
@@ -86,6 +88,14 @@ def half_moved(dest: Path, write_job, make_old) -> None:
     (written / "p=1" / "a").rename(dest / "p=1" / "a")
 
 
+def goes_on(dest: Path, write_job, make_old) -> None:
+    """Another process goes on with a commit that stopped when it had moved one of three files."""
+    half_moved(dest, write_job, make_old)
+    job, owner = new_job_attempt(str(dest), "job_1", 0), Owner("elsewhere", "boot", 7, 8, "run")
+    sign = Heartbeat(owner=owner, at_milliseconds=time.time_ns() // 1_000_000, files=1)
+    Path(job.heartbeat).write_bytes(encode(sign))
+
+
 def half_cleaned(dest: Path, write_job, make_old) -> None:
     """What clean-ups took away and did not delete: of a job that had ended, and of one that had not."""
     kept(dest, write_job, make_old)
@@ -146,6 +156,8 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "status": (four_jobs, ["status", "DEST"]),
     "status_exact": (four_jobs, ["status", "DEST", "--exact"]),
     "status_json": (four_jobs, ["status", "DEST", "--output", "json"]),
+    "status_goes_on": (goes_on, ["status", "DEST"]),
+    "status_goes_on_exact": (goes_on, ["status", "DEST", "--exact"]),
     "status_committed": (kept, ["status", "DEST"]),
     "status_sealed": (sealed, ["status", "DEST"]),
     "status_undoing": (undoing, ["status", "DEST"]),
@@ -212,6 +224,8 @@ REPLACED = [
     (r"stamp: \S+", "stamp: STAMP"),
     (r"state/[0-9a-f]{16}\.json", "state/NONCE.json"),
     (r"begun .+ ago by process \d+ on \S+,", "begun 0 s ago by process 1 on HOST,"),
+    (r"begun .+ ago; process (\d+ on \S+) is", r"begun 0 s ago; process \1 is"),
+    (r"moved, as of .+ ago", "moved, as of 0 s ago"),
     (r'"committer": "process \d+ on \S+"', '"committer": "process 1 on HOST"'),
     (r'"begun_seconds": [\d.e-]+', '"begun_seconds": 0.0'),
     (r"begun 20[\d:-]+ [\d:]+ UTC", "begun TIME UTC"),

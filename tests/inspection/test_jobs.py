@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import ray_committer
 from ray_committer import CommitOptions, open_job
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stores.base import StoreSpec
@@ -197,6 +199,54 @@ def test_a_committer_that_died_is_known_to_be_dead(write_job, dest: Path, monkey
     job = one(dest)
     assert (job.state, job.is_alive, job.committer is None) == ("recorded", False, False)
     assert job.undo_command == f"ray-committer abort {dest} --job-id job_1 --undo"
+
+
+SECOND = Owner("elsewhere", "boot", 7, 8, "second run")
+
+
+def beat(job: JobAttempt, seconds_ago: float) -> None:
+    """Another process has gone on with a commit, and has given a sign of life this long ago."""
+    milliseconds = round((time.time() - seconds_ago) * 1000)
+    sign = Heartbeat(owner=SECOND, at_milliseconds=milliseconds, files=1)
+    Path(job.heartbeat).write_bytes(encode(sign))
+
+
+def test_who_goes_on_with_the_commit_of_a_dead_process_is_named_and_how_far_it_is(
+    write_job, dest: Path, monkeypatch
+):
+    job = write_job({0: {"a": "x", "b": "x"}})
+    crash(monkeypatch, dest, after_renames=1)
+    assert (one(dest).moved, one(dest).moved_seconds) == (None, None)
+    beat(job, seconds_ago=5)
+    found = one(dest)
+    assert (found.is_alive, found.committer) == (True, "process 7 on elsewhere")
+    assert (found.moved, found.files, found.undo_command) == (1, 2, None)
+    assert found.moved_seconds == pytest.approx(5, abs=15)
+
+
+def test_how_far_a_commit_was_is_known_after_all_who_were_at_work_on_it_have_stopped(
+    write_job, dest: Path, monkeypatch
+):
+    job = write_job({0: {"a": "x", "b": "x"}})
+    crash(monkeypatch, dest, after_renames=1)
+    beat(job, seconds_ago=3600)
+    found = one(dest)
+    assert (found.is_alive, found.committer) == (False, f"process {os.getpid()} on {platform.node()}")
+    assert (found.moved, found.moved_seconds) == (1, pytest.approx(3600, abs=30))
+
+
+@pytest.mark.parametrize("phase", [Phase.SEALED, Phase.UNDOING])
+def test_what_a_beat_counted_is_not_told_once_all_is_moved_or_moved_back(
+    write_job, dest: Path, phase: Phase
+):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    store = LocalStore(StoreSpec("file"))
+    seen = read_state(store, job)
+    assert seen is not None
+    advance(store, job, seen, phase)
+    beat(job, seconds_ago=0)
+    assert (one(dest).state, one(dest).moved) == (phase.value, None)
 
 
 def test_an_undecided_job_names_no_committer_and_no_command(write_job, dest: Path):

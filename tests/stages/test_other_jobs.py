@@ -174,9 +174,10 @@ def test_a_committer_of_this_process_that_has_ended_is_not_alive():
     assert not is_alive(begun(Phase.RECORDED), NOW)
 
 
-def beat(store: MemoryStore, owner: Owner, at_milliseconds: int) -> None:
-    sign = Heartbeat(owner=owner, at_milliseconds=at_milliseconds)
+def beat(store: MemoryStore, owner: Owner, at_milliseconds: int, files: int = 0) -> Heartbeat:
+    sign = Heartbeat(owner=owner, at_milliseconds=at_milliseconds, files=files)
     store.write(OTHER_JOB.heartbeat, encode(sign))
+    return sign
 
 
 def test_a_heartbeat_keeps_a_committer_alive_as_long_as_it_is_fresh():
@@ -193,6 +194,33 @@ def test_somebody_else_who_goes_on_with_a_commit_is_alive_by_a_heartbeat():
     assert is_alive(store, NOW)
     beat(store, DEAD, NOW)
     assert not is_alive(store, NOW)
+
+
+SECOND = Owner("elsewhere", "boot", 3, 4, "second run")
+
+
+@pytest.mark.parametrize(
+    ("began", "beats", "owner"),
+    [(DEAD, SECOND, SECOND), (DEAD, DEAD, DEAD), (ALIVE, SECOND, SECOND), (ALIVE, DEAD, ALIVE)],
+)
+def test_the_owner_is_who_is_alive_by_the_last_beat_or_else_who_began(
+    began: Owner, beats: Owner, owner: Owner
+):
+    store = begun(Phase.RECORDED, owner=began)
+    sign = beat(store, beats, NOW, files=3)
+    other = read_other(store, OTHER_JOB, NOW, wants_beat=True)
+    assert other is not None
+    assert (other.declaration.owner, other.owner, other.beat) == (began, owner, sign)
+    assert other.is_alive is (owner != DEAD)
+
+
+def test_a_beat_is_read_unasked_only_if_it_is_needed_to_tell_who_is_alive():
+    store = begun(Phase.RECORDED, owner=ALIVE)
+    sign = beat(store, SECOND, NOW)
+    other, later = look(store), look(store, now=NOW + DEADLINE + 1)
+    assert other is not None
+    assert later is not None
+    assert (other.owner, other.beat, later.beat) == (ALIVE, None, sign)
 
 
 def found(store, job: JobAttempt = JOB, destination: str = "/table") -> list[OtherJob]:

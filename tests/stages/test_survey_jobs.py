@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ray_committer.protocol.record import Owner
+from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.testing import (
@@ -201,6 +201,15 @@ def test_who_is_at_work_on_a_commit_is_told(phase: Phase, owner: Owner):
     found = survey_job(in_phase(phase, owner), JOB, NOW)
     assert (found.owner, found.is_alive) == (owner, owner is ALIVE)
     assert survey_job(in_phase(Phase.OPEN), JOB, NOW).owner is None
+
+
+@pytest.mark.parametrize("began", [ALIVE, DEAD])
+def test_who_goes_on_with_the_commit_of_another_is_named_and_how_far_it_is(began: Owner):
+    store, second = in_phase(Phase.RECORDED, began), Owner("elsewhere", "boot", 3, 4, "second run")
+    sign = Heartbeat(owner=second, at_milliseconds=NOW, files=3)
+    store.write(JOB.heartbeat, encode(sign))
+    found = survey_job(store, JOB, NOW)
+    assert (found.owner, found.is_alive, found.beat) == (second, True, sign)
 
 
 def test_the_newest_change_is_that_of_the_record_or_a_manifest():

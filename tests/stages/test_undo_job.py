@@ -25,7 +25,7 @@ from ray_committer.errors import (
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, digest, encode_manifest
 from ray_committer.protocol.paths import GONE_PREFIX, UNDONE, JobAttempt, join, new_job_attempt
-from ray_committer.protocol.record import ConflictMode, decode_record, encode
+from ray_committer.protocol.record import ConflictMode, Heartbeat, decode_record, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.find_job import read_attempt_state
@@ -45,7 +45,19 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file, run_undo
-from tests.stages.support import JOB, KINDS, OTHER_JOB, WHEN, at, context, do_at, each_crash, source_path
+from tests.stages.support import (
+    ALIVE,
+    JOB,
+    KINDS,
+    NOW,
+    OTHER_JOB,
+    WHEN,
+    at,
+    context,
+    do_at,
+    each_crash,
+    source_path,
+)
 
 MINE = {"a": b"1", "p=1/b": b"2", "p=2/c": b"3"}
 OLD = {"old": b"0", "p=1/old": b"00"}
@@ -381,6 +393,13 @@ def test_what_a_process_that_is_alive_commits_is_not_undone(kind: str):
         undo_job(context(store), read_attempt_state(store, JOB))
     assert store.files() == before
     assert undo_job(context(store), read_attempt_state(store, JOB)) is True
+
+
+def test_who_wants_to_undo_what_another_goes_on_with_is_told_of_that_one_and_not_who_died():
+    store = recorded("directories", 1)
+    store.write(JOB.heartbeat, encode(Heartbeat(owner=ALIVE, at_milliseconds=NOW)))
+    with pytest.raises(CommitterBusyError, match="process 1 on elsewhere is committing this job"):
+        undo_job(context(store), read_attempt_state(store, JOB))
 
 
 def test_an_undo_that_was_begun_is_finished_and_not_committed():
