@@ -15,7 +15,7 @@ from ray_committer.stages.commands import job_command
 from ray_committer.stages.find_job import is_noted, read_attempt_state
 from ray_committer.stages.gone_jobs import sweep_gone
 from ray_committer.stages.job_state import read_state
-from ray_committer.stages.vacuum_jobs import Remains, find_remains
+from ray_committer.stages.vacuum_jobs import Remains, at_work, find_remains
 from ray_committer.stores.guarded import GuardedStore
 
 WEEK_SECONDS = 7 * 86_400.0
@@ -60,8 +60,9 @@ def vacuum_jobs(
 
     Dead is a job without a commit record of which nothing has changed for `older_than_seconds`, at least
     an hour. Nobody can see from the store whether a task still runs: let it be longer than any task
-    computes without writing. A job with a record is never touched. What a clean-up that was stopped has
-    left of a job that had ended is removed however old it is. With `dry_run` nothing is removed.
+    computes without writing. A job with a record, or whose committer is alive, is never touched. What a
+    clean-up that was stopped has left of a job that had ended is removed however old it is. With
+    `dry_run` nothing is removed.
     """
     if older_than_seconds < LEAST_SECONDS:
         raise SettingsError(
@@ -81,7 +82,7 @@ def _settle(
     reason, newest, decided = remains.kept, remains.newest_milliseconds, remains.decided
     if reason is None and not dry_run:
         try:
-            reason = _remove(store, remains, options)
+            reason = _remove(store, remains, now, options)
         except PermissionError as e:
             reason = f"{e.filename or remains.directory}: may not be removed"
         decided = remains.attempt if reason is not None else None
@@ -99,7 +100,7 @@ def _settle(
     )
 
 
-def _remove(store: GuardedStore, remains: Remains, options: CommitOptions) -> str | None:
+def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOptions) -> str | None:
     """Remove it; the reason if it has to be kept after all."""
     if remains.gone is not None:
         return None if sweep_gone(store, remains.gone) else "it is of a job that has not ended"
@@ -107,8 +108,11 @@ def _remove(store: GuardedStore, remains: Remains, options: CommitOptions) -> st
         remove = store.delete_directory if remains.files else store.remove_empty_directory
         remove(remains.directory)
         return None
-    if not read_attempt_state(store, remains.attempt).exists and is_noted(store, remains.attempt):
+    state = read_attempt_state(store, remains.attempt)
+    if not state.exists and is_noted(store, remains.attempt):
         return _COMMITTED
+    if state.phase is Phase.DECLARED and (reason := at_work(store, remains.attempt, now)):
+        return reason
     context = attempt_context(store, remains.attempt, options)
     try:
         abort_job(context)

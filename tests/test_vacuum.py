@@ -22,6 +22,7 @@ from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing import write_job as write_to
+from tests.stages.support import ALIVE, DEAD, bring_to, record_of
 
 DAY = 86_400.0
 
@@ -224,6 +225,32 @@ def test_an_old_attempt_of_a_job_that_is_being_committed_is_kept(write_job, dest
     assert (first.removed, first.reason) == (False, "the commit of another attempt of the job has begun")
     assert first.command == f"ray-committer commit {dest} --job-id job_1 --attempt 1"
     assert (second.removed, second.reason) == (False, "its commit has begun")
+
+
+@pytest.mark.parametrize("moment", ["before the look", "during the look"])
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_an_old_job_that_is_declared_is_kept_while_its_committer_is_alive(
+    write_job, dest: Path, monkeypatch, moment: str, is_alive: bool
+):
+    job = write_job({0: {"a": "x"}})
+    began: list[StoreCall] = []
+    opened = open_job.open_store
+
+    def declare(call: StoreCall) -> None:
+        if call.operation == "list_files" and not began:
+            began.append(call)
+            now = time.time_ns() // 1_000_000
+            record = record_of(owner=ALIVE if is_alive else DEAD, created_milliseconds=now)
+            bring_to(LocalStore(StoreSpec("file")), Phase.DECLARED, job=job, record=record)
+            make_old(dest / "_temporary")
+
+    if moment == "before the look":
+        declare(StoreCall("list_files", ()))
+    make_old(dest / "_temporary")
+    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=declare))
+    found = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (found.removed, Path(job.directory).exists()) == (not is_alive, is_alive)
+    assert found.reason == ("process 1 on elsewhere is at work on its commit" if is_alive else None)
 
 
 def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, monkeypatch, tree):

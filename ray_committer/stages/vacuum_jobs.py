@@ -1,10 +1,11 @@
 """Find the remains of dead jobs: not decided, and nothing of them has changed for long.
 
 Nobody can see from the store whether a job's tasks still run; age is the only sign, so a job of which
-any age is unknown is kept. One that is recorded is never touched: what it has moved is visible already,
-and the same commit, or abort, finishes it. Removing is an abort, a change of the state that a commit
-which begins at the same moment consumes, or finds consumed. What was taken away to be deleted, and was
-not, is swept, too.
+any age is unknown is kept. One that is declared is kept while its committer is alive, however old its
+files are. One that is recorded is never touched: what it has moved is visible already, and the same
+commit, or abort, finishes it. Removing is an abort, a change of the state that a commit which begins at
+the same moment consumes, or finds consumed. What was taken away to be deleted, and was not, is swept,
+too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ray_committer.stages.find_job import (
     read_attempt_state,
 )
 from ray_committer.stages.gone_jobs import list_gone, state_inside
+from ray_committer.stages.other_jobs import read_other
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 DOCTOR_PREFIX = "doctor-"
@@ -34,6 +36,7 @@ _TAKEN = (
     "it is of a job that is {phase}, which a process that was stopped took away by mistake; move it "
     "back to $dest/_temporary/$jobId/$attempt (its manifests name both)"
 )
+_AT_WORK = "process {process} on {host} is at work on its commit"
 _LINK = "it is a symbolic link; what is behind it was not looked at"
 
 
@@ -82,7 +85,10 @@ def find_remains(
             continue
         decided = next((one for one, phase in phases.items() if phase in WITH_RECORD), None)
         for attempt, phase in phases.items():
-            yield _attempt_remains(store, attempt, phase, decided, limit)
+            remains = _attempt_remains(store, attempt, phase, decided, limit)
+            if phase is Phase.DECLARED and remains.kept is None:
+                remains = replace(remains, kept=at_work(store, attempt, now_milliseconds))
+            yield remains
         if not found.attempts:
             yield _other_remains(store, found, limit)
 
@@ -117,6 +123,19 @@ def _attempt_remains(
     if phase is Phase.ABORTED:  # by a process that stopped before it had deleted it
         return remains
     return _looked_at(store, remains, limit)
+
+
+def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) -> str | None:
+    """Why a job that is declared is kept: its committer is alive, or may be; None if it is dead."""
+    try:
+        other = read_other(store, attempt, now_milliseconds)
+    except RayCommitterError as e:
+        return str(e)
+    except PermissionError as e:
+        return not_read(e, attempt.directory)
+    if other is None or not other.is_alive:
+        return None
+    return _AT_WORK.format(process=other.owner.process, host=other.owner.host)
 
 
 def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remains:

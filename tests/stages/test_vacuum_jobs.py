@@ -8,12 +8,25 @@ from collections.abc import Callable
 import pytest
 
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.vacuum_jobs import Remains, find_remains
 from ray_committer.stores.base import move_directory
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, write_job
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, OTHER_JOB, WHEN, bring_to, closed, requests, source_path
+from tests.stages.support import (
+    ALIVE,
+    DEAD,
+    JOB,
+    OTHER_JOB,
+    WHEN,
+    bring_to,
+    closed,
+    record_of,
+    requests,
+    source_path,
+    state_of,
+)
 
 HOUR = 3_600_000
 WRITTEN = 1_700_000_000_000
@@ -135,6 +148,40 @@ def test_an_old_job_costs_nine_requests_however_many_tasks_it_has():
     for tasks in (1, 20):
         found = requests(abandoned(tasks), look)
         assert found == Counter(list_status=1 + 2, read_state=1) + per_attempt
+
+
+def declared(began: int, owner: Owner = ALIVE) -> MemoryStore:
+    """A job whose files are all as old as can be, and that a committer has declared."""
+    store = abandoned()
+    bring_to(store, Phase.DECLARED, record=record_of(owner=owner, created_milliseconds=began))
+    return store
+
+
+def test_a_job_whose_committer_is_alive_is_kept_however_old_its_files_are():
+    store = declared(began=WRITTEN + 3 * HOUR)
+    (found,) = look(store)
+    assert found.kept == "process 1 on elsewhere is at work on its commit"
+    assert (found.files, found.decided) == (len(store.files()), None)
+
+
+@pytest.mark.parametrize(("began", "owner"), [(WRITTEN, ALIVE), (WRITTEN + 3 * HOUR, DEAD)])
+def test_an_old_job_whose_committer_has_died_can_go(began: int, owner: Owner):
+    assert [found.kept for found in look(declared(began, owner))] == [None]
+
+
+def test_an_old_job_of_which_nobody_can_tell_whether_its_committer_is_alive_is_kept():
+    store = declared(began=WRITTEN)
+    path = JOB.content(state_of(store).nonce)
+    assert [found.kept for found in look(closed(store, path))] == [f"{path}: may not be read"]
+    store.write(path, b"not json")
+    (found,) = look(store)
+    assert (found.kept or "").startswith(f"{path}: ")
+
+
+def test_only_an_old_job_that_is_declared_is_asked_who_is_at_work_on_it():
+    young = requests(declared(began=WRITTEN + HOUR), lambda store: look(store, hours_later=1.0))
+    old = requests(declared(began=WRITTEN), look)
+    assert old - young == Counter(read_state=2, read=2)
 
 
 def test_a_job_with_a_record_costs_one_look_beside_the_search():
