@@ -32,6 +32,10 @@ class HdfsGate:
         """Break the connection of the next request for `method` when its answer is there."""
         self._doomed.append(_marker(method))
 
+    def lose_no_more(self) -> None:
+        """Let every answer through again, also those whose requests have not come yet."""
+        self._doomed.clear()
+
     def close(self) -> None:
         """Break all connections."""
         for each in (self._listener, *self._open):

@@ -13,6 +13,7 @@ import pytest
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from tests.servers.hdfs import HdfsServer, hdfs_server
+from tests.servers.hdfs_gate import HdfsGate
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,13 @@ def server() -> Iterator[HdfsServer]:
 @pytest.fixture
 def rpc(server: HdfsServer) -> StoreSpec:
     return StoreSpec("hdfs", server.authority)
+
+
+@pytest.fixture
+def gate(server: HdfsServer) -> Iterator[HdfsGate]:
+    """What loses answers of the NameNode: those of this test, and none of the next one's."""
+    yield server.gate
+    server.gate.lose_no_more()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from ray_committer.stores.webhdfs import WebHdfsStore
 from ray_committer.testing import StoreCall, WrappedStore, run_commit, visible_files
 from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
+from tests.servers.hdfs_gate import HdfsGate
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(120)]
 
@@ -198,17 +199,30 @@ def test_a_host_without_a_port_has_the_usual_one():
 
 @pytest.mark.parametrize("move", ["rename", "replace"])
 def test_a_lost_answer_is_none_that_says_that_nothing_was_done(
-    server: HdfsServer, rpc: StoreSpec, directory: str, move: str
+    gate: HdfsGate, rpc: StoreSpec, directory: str, move: str
 ):
     """Whether the client asks again by itself, which the next version of it may do, or not."""
     store = open_store(rpc)
     store.mkdirs(directory)
     store.write(f"{directory}/a", b"1")
-    server.gate.lose_answer("rename2")
+    gate.lose_answer("rename2")
     unknown = (StoreUnavailableError, FileNotFoundError) if move == "rename" else StoreUnavailableError
     with pytest.raises(unknown):
         getattr(store, move)(f"{directory}/a", f"{directory}/b")
     assert store.get_status(f"{directory}/a") is None
+    assert store.read(f"{directory}/b") == b"1"
+
+
+def test_an_answer_is_lost_only_until_no_more_are(gate: HdfsGate, rpc: StoreSpec, directory: str):
+    """Else one that nobody asks for any more is lost to the first rename of another test."""
+    store = open_store(rpc)
+    store.mkdirs(directory)
+    store.write(f"{directory}/a", b"1")
+    lost = gate.lost
+    gate.lose_answer("rename2")
+    gate.lose_no_more()
+    store.rename(f"{directory}/a", f"{directory}/b")
+    assert gate.lost == lost
     assert store.read(f"{directory}/b") == b"1"
 
 
@@ -229,9 +243,7 @@ def step_of(call: StoreCall) -> str | None:
     return None
 
 
-def test_a_commit_whose_answers_are_lost_on_the_way_ends(
-    server: HdfsServer, rpc: StoreSpec, directory: str
-):
+def test_a_commit_whose_answers_are_lost_on_the_way_ends(gate: HdfsGate, rpc: StoreSpec, directory: str):
     """Each rename that decides something is done, and nothing says so."""
     store = open_store(rpc)
     job = new_job_attempt(directory, "job_1", 0)
@@ -245,12 +257,12 @@ def test_a_commit_whose_answers_are_lost_on_the_way_ends(
         step = step_of(call)
         if step in left:
             left.remove(step)
-            server.gate.lose_answer("rename2")
+            gate.lose_answer("rename2")
 
-    lost = server.gate.lost
+    lost = gate.lost
     report = run_commit(WrappedStore(store, before=lose), job)
     assert not left
-    assert server.gate.lost - lost == 7
+    assert gate.lost - lost == 7
     assert (report.moved, report.proved) == (11, {Proof.MODIFICATION_TIME: 1})
     assert visible_files(store, directory) == all_of(tasks)
     assert store.get_status(job.temporary) is None

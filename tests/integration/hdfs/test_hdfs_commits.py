@@ -31,6 +31,7 @@ from ray_committer.testing import (
 from tests.integration.ray.jobs import processes
 from tests.integration.store_jobs import Tasks, all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
+from tests.servers.hdfs_gate import HdfsGate
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(120)]
 
@@ -188,7 +189,7 @@ class TestOnRay:
         assert b'"filenames"' in store.read(f"{directory}/_SUCCESS")
 
     def test_a_killed_worker_and_lost_answers_lose_nothing(
-        self, server: HdfsServer, rpc: StoreSpec, directory: str
+        self, gate: HdfsGate, rpc: StoreSpec, directory: str
     ):
         store, job = open_store(rpc), new_job_attempt(directory, "job_1", 0)
         tasks = tasks_of(400, tasks=5)
@@ -197,12 +198,12 @@ class TestOnRay:
 
         def harm(event: Event) -> None:
             if isinstance(event, FilesRenamed):
-                server.gate.lose_answer("rename2")
+                gate.lose_answer("rename2")
             if isinstance(event, FilesRenamed) and not killed:
                 killed.append(processes("CommitWorker")[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        lost = server.gate.lost
+        lost = gate.lost
         report = ray_committer.commit_job(
             url_of(rpc, directory),
             executor="ray",
@@ -210,7 +211,7 @@ class TestOnRay:
             on_event=harm,
         )
         assert len(killed) == 1
-        assert server.gate.lost > lost
+        assert gate.lost > lost
         assert report.moved + sum(report.proved.values()) == 400
         assert set(report.proved) == {Proof.MODIFICATION_TIME}
         assert visible_files(store, directory) == all_of(tasks)
