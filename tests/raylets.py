@@ -1,15 +1,29 @@
-"""One Ray cluster of three raylets on this machine, for test modules that follow each other."""
+"""Ray clusters on this machine; one of three raylets is for test modules that follow each other."""
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from tests.servers.ports import free_port
 
 SECONDS_TO_END_ACTORS = 30.0
+STARTS = 3
+
+_SYSTEM = {"agent_register_timeout_ms": 120_000}
+"""Without it a raylet ends when one of its agents takes 30 seconds to answer."""
+
+_NOT_GIVEN = "dashboard_agent_listen_port"
+_AGENT_PORTS = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", _NOT_GIVEN)
+
+_LOG = logging.getLogger(__name__)
 
 
 class Raylets:
@@ -25,11 +39,21 @@ class Raylets:
         import ray
 
         if self._cluster is None:
-            self._cluster = _start()
-        ray.init(address=self._cluster.address, log_to_driver=False, namespace="ray_committer")
+            self._cluster = start_cluster(
+                {"num_cpus": 1},
+                {"num_cpus": 2},
+                {"num_cpus": 2},
+                system={"metrics_report_interval_ms": 1_000},  # tests wait for them
+            )
+        try:
+            ray.init(address=self._cluster.address, log_to_driver=False, namespace="ray_committer")
+            self._cluster.wait_for_nodes()
+        except BaseException:
+            ray.shutdown()
+            self.stop()  # the next module starts another
+            raise
         self.are_in_use = True
         try:
-            self._cluster.wait_for_nodes()
             yield
         finally:
             self.are_in_use = False
@@ -43,23 +67,84 @@ class Raylets:
             cluster.shutdown()
 
 
-def _start() -> Any:
+def start_cluster(*nodes: dict[str, Any], system: dict[str, Any] | None = None) -> Any:
+    """A `ray.cluster_utils.Cluster` of these nodes, the head first; whole, or none of it is left.
+
+    Ray gives a node 30 seconds to start, and its ports may be taken meanwhile: it has a few tries.
+    """
+    for number in range(1, STARTS + 1):
+        try:
+            return _start(nodes, {**_SYSTEM, **(system or {})})
+        except Exception:
+            _LOG.exception("start %d of %d of a Ray cluster failed", number, STARTS)
+            if number == STARTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def add_node(cluster: Any, **node: Any) -> Any:
+    """Add a node whose raylet does not wait for its agents, two Python programs that start.
+
+    Otherwise it ends when one of them has not written its ports within 15 seconds, which no setting of
+    Ray changes (ray-project/ray#65983), and all that Ray says is that the node timed out. A raylet waits
+    for no port that it is given; the one that Ray does not give it is written here as its agent does.
+    """
+    import ray
+    from ray._common.utils import get_default_ray_temp_dir
+
+    if cluster.head_node is None:
+        node["session_name"] = f"session_{datetime.now():%Y-%m-%d_%H-%M-%S_%f}_{os.getpid()}"
+        session = Path(get_default_ray_temp_dir(), node["session_name"])
+    else:
+        session = Path(cluster.head_node.get_session_dir_path())
+    ports: set[int] = set()
+    while len(ports) < len(_AGENT_PORTS):
+        ports.add(free_port())
+    given = dict(zip(_AGENT_PORTS, ports, strict=True))
+    node_id = ray.NodeID.from_random().hex()
+    session.mkdir(parents=True, exist_ok=True)
+    (session / f"{_NOT_GIVEN}_{node_id}").write_text(str(given[_NOT_GIVEN]))
+    return cluster.add_node(**given, env_vars={"RAY_OVERRIDE_NODE_ID_FOR_TESTING": node_id}, **node)
+
+
+def _start(nodes: tuple[dict[str, Any], ...], system: dict[str, Any]) -> Any:
     from ray.cluster_utils import Cluster
 
-    head = {
-        "num_cpus": 1,
-        "include_dashboard": False,
-        "metrics_export_port": free_port(),
-        "_system_config": {"metrics_report_interval_ms": 1_000},  # tests wait for them
-    }
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    before, cluster = _children(), Cluster()
     try:
-        for _ in range(2):
-            cluster.add_node(num_cpus=2, metrics_export_port=free_port())
+        for number, node in enumerate(nodes):
+            of_the_head = {"include_dashboard": False, "_system_config": system} if number == 0 else {}
+            add_node(cluster, **of_the_head, **node)
     except BaseException:
+        _LOG.warning("%s", _last_words(cluster))
         cluster.shutdown()
+        _end(_children() - before)  # of the node that was half started, which the cluster does not know
         raise
     return cluster
+
+
+def _last_words(cluster: Any) -> str:
+    """Why raylets ended: Ray itself says only that a node did not start in time."""
+    if cluster.head_node is None:
+        return "the head did not start"
+    logs = Path(cluster.head_node.get_logs_dir_path())
+    return "\n".join(f"{path}: {path.read_text()[:500]}" for path in sorted(logs.glob("raylet*.err")))
+
+
+def _children() -> set[int]:
+    return {
+        int(pid)
+        for path in Path("/proc/self/task").glob("*/children")
+        for pid in path.read_text().split()
+    }
+
+
+def _end(children: set[int]) -> None:
+    for pid in children:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def _wait_for_actors_to_end() -> None:

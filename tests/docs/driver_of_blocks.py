@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.cluster_utils import Cluster
 
 import ray_committer
 from tests.docs import ways
 from tests.docs.blocks import Block, all_blocks
 from tests.docs.preparations import data_files, printed_in, write_job
+from tests.raylets import start_cluster
 
 SPARK_ARGUMENTS = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 ROWS = 60
@@ -33,7 +33,7 @@ Namespace = dict[str, Any]
 
 def main() -> None:
     kind, scratch, *names = sys.argv[1:]
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
+    cluster = start_cluster({"num_cpus": 4})
     os.environ["RAY_ADDRESS"] = cluster.address
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{SPARK_ARGUMENTS} pyspark-shell"
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -23,6 +23,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from tests.conftest import visible_files
 from tests.integration.ray.jobs import processes, write_files
+from tests.raylets import add_node, start_cluster
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(240)]
 
@@ -33,9 +34,8 @@ SHARD_FILES = 60
 @pytest.fixture(scope="module")
 def cluster(no_shared_raylets: None) -> Iterator[Cluster]:
     """Three raylets on this machine: one that may be lost, and two that stay."""
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    cluster = start_cluster({"num_cpus": 2}, {"num_cpus": 2})
     try:
-        cluster.add_node(num_cpus=2)
         ray.init(address=cluster.address, log_to_driver=False, namespace="ray_committer")
         cluster.wait_for_nodes()
         yield cluster
@@ -101,7 +101,7 @@ def check(report: CommitReport, dest: Path, written: dict[str, str]) -> None:
 
 def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
     written = write_files(dest, tasks=60, files=FILES)
-    doomed = cluster.add_node(num_cpus=2)
+    doomed = add_node(cluster, num_cpus=2)
     cluster.wait_for_nodes()
     report = commit(
         dest,

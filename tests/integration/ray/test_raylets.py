@@ -1,0 +1,58 @@
+"""The clusters of the tests start on a busy machine, and nothing is left of a start that failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray.cluster_utils import Cluster
+
+from tests import raylets
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.usefixtures("no_shared_raylets"),
+]
+
+SLOW_AGENTS = """
+import pathlib, time
+arguments = pathlib.Path("/proc/self/cmdline").read_bytes().split(b"\\0")
+if any(each.endswith(b"/dashboard/agent.py") for each in arguments):
+    time.sleep(20)
+"""
+
+
+def test_a_raylet_does_not_wait_for_its_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_AGENTS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(raylets, "STARTS", 1)
+    cluster = raylets.start_cluster({"num_cpus": 1})
+    try:
+        cluster.wait_for_nodes()
+    finally:
+        cluster.shutdown()
+
+
+def test_a_start_that_failed_is_ended_and_tried_again(monkeypatch: pytest.MonkeyPatch):
+    add_node, before = Cluster.add_node, raylets._children()
+    left: list[set[int]] = []
+
+    def fail_once(self: Cluster, **node: Any) -> Any:
+        if left:
+            assert raylets._children() <= before
+            return add_node(self, **node)
+        added = add_node(self, **node)
+        self.head_node = None  # as after a time-out in its start
+        left.append(raylets._children() - before)
+        raise RuntimeError(f"{added} did not start")
+
+    monkeypatch.setattr(Cluster, "add_node", fail_once)
+    cluster = raylets.start_cluster({"num_cpus": 1})
+    try:
+        assert left[0]
+        assert not left[0] & raylets._children()
+        cluster.wait_for_nodes()
+    finally:
+        cluster.shutdown()
