@@ -71,6 +71,10 @@ class JobAttempt:
         """What belongs to the state with this nonce: a declaration, or a commit record."""
         return join(self.state, nonce + CONTENT_SUFFIX)
 
+    def aside(self, nonce: str) -> str:
+        """Where old files are put before they are deleted, of the sealed state with this nonce."""
+        return join(self.state, nonce)
+
     def gone(self, nonce: str) -> JobAttempt:
         """This attempt under the name that it gets before it is removed, where no process looks for
         it.

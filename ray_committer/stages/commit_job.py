@@ -36,7 +36,7 @@ from ray_committer.stages.declare_job import Patience, busy, wait_for_declaratio
 from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
 from ray_committer.stages.find_job import AttemptState
 from ray_committer.stages.heartbeat import heartbeat
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state, require_state
+from ray_committer.stages.job_state import Seen, StateChangedError, read_state, require_state
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -48,14 +48,13 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.stages.other_jobs import read_other
 from ray_committer.stages.owners import at_work
 from ray_committer.stages.preflight import preflight
-from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files
+from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files, seal
 from ray_committer.stages.record_job import record_job
 from ray_committer.stages.rename_files import Pass, Renamed
 from ray_committer.stages.save_commit_record import (
     load_commit_record,
     refuse_aborted,
     refuse_foreign_paths,
-    sync_state,
 )
 from ray_committer.stages.save_success_file import (
     WrittenSuccess,
@@ -296,12 +295,11 @@ def _publish(run: _Run, seen: Seen) -> Seen:
         if seen.phase is Phase.RECORDED:
             move_files(context, progress, record, loaded, reload)
             if record.replaced or record.overwritten:
-                run.known = seen = advance(context.store, context.job, seen, Phase.SEALED)
-                sync_state(context)
-                replace_old_files(context, progress, record, loaded, Pass.NAMESAKES)
+                run.known = seen = seal(context, seen, record)
+                replace_old_files(context, progress, seen, record, loaded, Pass.NAMESAKES)
         else:
             move_files(context, progress, record, loaded, reload, is_sealed=True)
-            replace_old_files(context, progress, record, loaded, None)
+            replace_old_files(context, progress, seen, record, loaded, None)
         context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
         context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
         if recovered := progress.renamed.proved.total():

@@ -80,19 +80,21 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
     The id may be set up again at any moment: only names that were there before the state was looked for
     once more, in vain, are deleted.
     """
-    found = _files_in(store, job.state)
+    found = _listed_in(store, job.state)
     if read_state(store, job) is not None:
         return
     for status in found:
-        if status.name.endswith(CONTENT_SUFFIX):
+        if status.is_directory:  # for old files that were to be put aside
+            store.delete_directory(status.path)
+        elif status.name.endswith(CONTENT_SUFFIX):
             store.delete_file(status.path)
     for directory in (job.state, join(job.directory, UNDONE), job.directory):
         store.remove_empty_directory(directory)
 
 
-def _files_in(store: StoreOperations, directory: str) -> list[FileStatus]:
+def _listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:
     try:
-        return [status for status in store.list_status(directory) if not status.is_directory]
+        return [status for status in store.list_status(directory) if not status.is_link]
     except FileNotFoundError:
         return []
 

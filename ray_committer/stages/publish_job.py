@@ -13,15 +13,20 @@ from typing import Any
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.state import Phase, new_nonce
+from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
-from ray_committer.stages.gone_jobs import read_content
-from ray_committer.stages.job_state import Seen, advance
+from ray_committer.stages.gone_jobs import read_content, remove_husk
+from ray_committer.stages.job_state import Seen, StateChangedError, advance
 from ray_committer.stages.load_manifests import LoadedManifests
-from ray_committer.stages.remove_replaced_files import remove_replaced_files
+from ray_committer.stages.remove_replaced_files import (
+    make_places_aside,
+    remove_places_aside,
+    remove_replaced_files,
+)
 from ray_committer.stages.rename_files import Pass, reconcile, rename_files
 from ray_committer.stages.save_commit_record import sync_state
 from ray_committer.stages.save_success_file import WrittenSuccess, write_success_file
@@ -60,9 +65,25 @@ def move_files(
             )
 
 
+def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
+    """Let the job go from recorded to sealed: from here on nothing old is sure to be there."""
+    nonce = new_nonce()
+    make_places_aside(context, record, nonce)
+    try:
+        sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
+    except StateChangedError as e:
+        if e.now is None:  # the places have made the directories of a job again that is gone
+            remove_husk(context.store, context.job)
+            remove_empty_parents(context)
+        raise
+    sync_state(context)
+    return sealed
+
+
 def replace_old_files(
     context: JobContext,
     progress: CommitProgress,
+    sealed: Seen,
     record: CommitRecord,
     loaded: LoadedManifests,
     which: Pass | None,
@@ -74,8 +95,9 @@ def replace_old_files(
             rename_files(context, record, loaded, progress.renamed, which)
             reconcile(context, record, progress.renamed)
     with context.stage(names.REMOVE_REPLACED):
-        progress.replaced = remove_replaced_files(context, record)
+        progress.replaced = remove_replaced_files(context, record, sealed.state.nonce)
         sync_replaced(context, record)
+        remove_places_aside(context, record, sealed.state.nonce)
 
 
 def decide_committed(

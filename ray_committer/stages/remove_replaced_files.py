@@ -2,27 +2,44 @@
 
 Spark deletes first, so a failed job loses the old data. Only files that the commit record names are
 removed, never a directory, and never one that has changed since it was listed.
+
+A process may sleep between its look at an old file and the removal, while others end the job and a
+later one puts a file of that name there. Where files have versions a deletion is bound to one. Elsewhere
+an old file is renamed aside, to a place that is gone before the job is committed: who wakes after that
+finds no such place, and moves nothing.
 """
 
 from __future__ import annotations
 
+import errno
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import PreflightError
-from ray_committer.protocol.paths import SUCCESS, TEMPORARY, ancestors, parent
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY, ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import refuse_links
+from ray_committer.stages.settle import settle
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions, delete_version
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    Versions,
+    delete_version,
+    set_aside,
+)
 
 SPARK_STAGING = ".spark-staging-"
+FILES_ASIDE = 10_000
+"""So many old files are put into one directory: it is deleted in one request, which must end in time."""
 
-Group = tuple[str, tuple[ReplacedFile, ...]]
+Old = tuple[ReplacedFile, str | None]
+"""An old file, and its place aside; None where it is deleted where it is."""
+Group = tuple[str, tuple[Old, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +98,59 @@ def _recordable(path: str) -> str:
     return path
 
 
-def remove_replaced_files(context: JobContext, record: CommitRecord) -> int:
-    """Remove the old files that `record` names; idempotent. Returns how many were removed now."""
-    groups: dict[str, list[ReplacedFile]] = defaultdict(list)
-    for file in record.replaced:
-        groups[parent(file.path)].append(file)
-    items: list[Group] = [(path, tuple(files)) for path, files in groups.items()]
-    work = context.until_cancelled(batches(context.executor, items))
+def make_places_aside(context: JobContext, record: CommitRecord, nonce: str) -> None:
+    """Make the directories that old files are put into, before the job is sealed under this `nonce`."""
+    context.at_once(
+        context.store.mkdirs,
+        _directories_aside(context.store, record, context.job.aside(nonce)),
+    )
+
+
+def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
+    """Remove the old files that `record` names, once the job is sealed under this `nonce`; idempotent.
+    Returns how many were removed now."""
+    groups = _groups(context.store, record, context.job.aside(nonce))
     removed = 0
+    work = context.until_cancelled(batches(context.executor, groups))
     for count, kept in context.executor.run(_remove_from_directories, work):
         removed += count
         for path in kept:
             context.notice(f"{path}: was to be replaced but has changed since; it was kept")
     context.check_cancelled()
     return removed
+
+
+def remove_places_aside(context: JobContext, record: CommitRecord, nonce: str) -> None:
+    """Delete what was put aside, so that whoever comes late finds no place; idempotent."""
+    places = _directories_aside(context.store, record, context.job.aside(nonce))
+    work = context.until_cancelled(batches(context.executor, places))
+    for _ in context.executor.run(_delete_directories, work):
+        pass
+    context.check_cancelled()
+
+
+def _groups(store: StoreOperations, record: CommitRecord, aside: str) -> list[Group]:
+    """The old files by directory, each with its place aside."""
+    groups: dict[str, list[Old]] = defaultdict(list)
+    for number, file in enumerate(record.replaced):
+        place = join(_directory_aside(aside, number), str(number)) if _sets_aside(store) else None
+        groups[parent(file.path)].append((file, place))
+    return [(path, tuple(files)) for path, files in groups.items()]
+
+
+def _directories_aside(store: StoreOperations, record: CommitRecord, aside: str) -> list[str]:
+    if not _sets_aside(store):
+        return []
+    firsts = range(0, len(record.replaced), FILES_ASIDE)
+    return [_directory_aside(aside, first) for first in firsts]
+
+
+def _directory_aside(aside: str, number: int) -> str:
+    return join(aside, str(number // FILES_ASIDE))
+
+
+def _sets_aside(store: StoreOperations) -> bool:
+    return store.capabilities.sets_aside and store.capabilities.versions is Versions.NONE
 
 
 def _list_directories(worker: Worker, directories: tuple[str, ...]) -> list[FileStatus]:
@@ -115,37 +171,72 @@ def _list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:
     ]
 
 
+def _delete_directories(worker: Worker, directories: tuple[str, ...]) -> None:
+    """Work: delete some directories, with what was put aside there."""
+    for _ in worker.map(worker.store.delete_directory, directories):
+        pass
+
+
 def _remove_from_directories(worker: Worker, groups: tuple[Group, ...]) -> tuple[int, list[str]]:
     """Work: remove the old files of some directories."""
     removed, kept = 0, list[str]()
     for same, changed in worker.map(partial(_still_old, worker.store), groups):
         if not worker.cancelled.is_set():
-            ends = list(worker.map(partial(_delete, worker.store), same))
+            ends = list(worker.map(partial(_remove, worker.store), same))
             removed += sum(is_removed for is_removed, _ in ends)
             kept += [*changed, *(path for _, path in ends if path is not None)]
     return removed, kept
 
 
-def _delete(store: StoreOperations, file: ReplacedFile) -> tuple[bool, str | None]:
-    """Delete an old file, bound to its version where the store has versions: whether it was there, and
-    its path if it has changed since it was listed."""
-    if store.capabilities.versions is Versions.NONE:
-        return store.delete_file(file.path), None
+def _remove(store: StoreOperations, old: Old) -> tuple[bool, str | None]:
+    """Remove an old file: whether it was there, and its path if it has changed since it was listed."""
+    file, place = old
     try:
+        if place is not None:
+            return _set_aside(store, file, place), None
+        if store.capabilities.versions is Versions.NONE:
+            return store.delete_file(file.path), None
         return delete_version(store, file.path, file.version), None
     except FileExistsError:
         return False, file.path
 
 
-def _still_old(store: StoreOperations, group: Group) -> tuple[list[ReplacedFile], list[str]]:
+def _set_aside(store: StoreOperations, file: ReplacedFile, place: str) -> bool:
+    """Put an old file aside; delete it where it is if it is there unchanged and cannot be put there.
+
+    That is so on another file system than the job's directory, in another encryption zone, or where
+    somebody has deleted the place. ``FileExistsError`` if it has changed.
+    """
+    try:
+        try:
+            _rename_aside(store, file, place)
+        except FileExistsError:  # a power cut has brought the file back, beside the one that was renamed
+            store.delete_file(place)
+            _rename_aside(store, file, place)
+    except OSError as e:
+        if e.errno not in (errno.ENOENT, errno.EXDEV):
+            raise
+    else:
+        return True
+    status = store.get_status(file.path)
+    if status is not None and _replaced(status) != file:
+        raise FileExistsError(errno.EEXIST, "has changed", file.path)
+    return status is not None and store.delete_file(file.path)
+
+
+def _rename_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
+    settle(lambda: set_aside(store, file.path, place), lambda: store.get_status(file.path) is None)
+
+
+def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[str]]:
     """The old files that are what was recorded, and those that are not; from one listing."""
     directory, files = group
     try:
         now = {status.path: _replaced(status) for status in store.list_status(directory)}
     except FileNotFoundError:
         return [], []
-    same = [file for file in files if now.get(file.path) == file]
-    changed = [file.path for file in files if file.path in now and now[file.path] != file]
+    same = [old for old in files if now.get(old[0].path) == old[0]]
+    changed = [file.path for file, _ in files if file.path in now and now[file.path] != file]
     return same, changed
 
 

@@ -95,6 +95,8 @@ class StoreCapabilities:
     rename_makes_parents: bool = False
     """A rename makes the directories above its destination; elsewhere it is refused, as it should be."""
     versions: Versions = Versions.NONE
+    sets_aside: bool = False
+    """A file can be renamed into a directory, and never is if that is gone: it `SetsAside`."""
     needs_sync: bool = False
     """What it has acknowledged is lost with the power until it is forced to disk: it `Syncs`."""
     risk: str | None = None
@@ -182,6 +184,22 @@ class MovesDirectories(Protocol):
 def move_directory(store: StoreOperations, source: str, dest: str) -> None:
     """Rename a directory with all it holds, on a store that can."""
     cast("MovesDirectories", store).move_directory(source, dest)
+
+
+class SetsAside(Protocol):
+    """A store that renames a file out of the way in one step; its capabilities say `sets_aside`."""
+
+    def set_aside(self, path: str, place: str) -> None:
+        """Rename a file, with what the store keeps for it, to `place`, a name for it alone.
+
+        ``FileNotFoundError``, with nothing done, if the file or the directory of `place` is not there;
+        what is at `place` is replaced, or refused: ``FileExistsError``.
+        """
+
+
+def set_aside(store: StoreOperations, path: str, place: str) -> None:
+    """Rename a file out of the way, on a store that can."""
+    cast("SetsAside", store).set_aside(path, place)
 
 
 class DeletesVersions(Protocol):

@@ -29,6 +29,7 @@ from ray_committer.stores.base import (
     first_link,
     move_directory,
     real_path,
+    set_aside,
     sync,
 )
 
@@ -111,6 +112,10 @@ class GuardedStore:
     def move_directory(self, source: str, dest: str) -> None:
         """Rename a directory with all it holds, on a store that can."""
         self._call_once("op_rename", move_directory, self._store, source, dest)
+
+    def set_aside(self, path: str, place: str) -> None:
+        """Rename a file out of the way, on a store that can."""
+        self._call_once("op_rename", set_aside, self._store, path, place)
 
     def delete_file(self, path: str) -> bool:
         return self._call("op_delete", self._store.delete_file, path)

@@ -12,7 +12,9 @@ from typing import Any
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.stores.base import FileStatus, StoreCapabilities
 
-CAPABILITIES = StoreCapabilities(listing_is_cheap=True, max_path_length=8000, max_name_length=255)
+CAPABILITIES = StoreCapabilities(
+    listing_is_cheap=True, max_path_length=8000, max_name_length=255, sets_aside=True
+)
 UMASK = "fs.permissions.umask-mode"
 
 _BY_EXCEPTION = {
@@ -34,6 +36,7 @@ _BY_EXCEPTION = {
 _BY_TEXT = {
     "must both be": errno.EEXIST,  # a rename of a file to a directory
     "is non empty": errno.ENOTEMPTY,
+    "encryption zone": errno.EXDEV,
     "Pathname too long": errno.ENAMETOOLONG,
 }
 _TOO_BUSY = ("RetriableException", "CallQueueOverflowException")

@@ -42,6 +42,7 @@ class LocalStore:
         renames_are_local=True,
         has_links=True,
         spans_file_systems=True,
+        sets_aside=True,
         needs_sync=True,
     )
 
@@ -120,6 +121,14 @@ class LocalStore:
             if e.errno == errno.ENOTEMPTY:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, dest) from e
             raise
+
+    def set_aside(self, path: str, place: str) -> None:
+        """Rename a file to a name that is meant for it; its checksum goes first, as everywhere."""
+        if os.path.isfile(checksum := _checksum_path(path)):
+            with suppress(FileNotFoundError):
+                os.rename(checksum, f"{place}.crc")
+        _unlink(place)  # of two names of one file the kernel would keep both
+        os.rename(path, place)
 
     def delete_file(self, path: str) -> bool:
         _remove_checksum(path)

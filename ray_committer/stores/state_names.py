@@ -40,6 +40,10 @@ class NamedStates:
         """Rename a directory with all it holds; never into another."""
         self.rename(source, dest)
 
+    def set_aside(self: _Renames, path: str, place: str) -> None:
+        """Rename a file to a name that is meant for it."""
+        self.rename(path, place)
+
 
 def state_rename(path: str, seen: StoredState | None, text: str) -> tuple[str, str]:
     """The two ends of the rename that puts the state `text` in the place of `seen`."""

@@ -25,6 +25,7 @@ from ray_committer.stores.base import (
     first_link,
     move_directory,
     real_path,
+    set_aside,
     sync,
 )
 
@@ -130,6 +131,11 @@ class WrappedStore:
         """Rename a directory with all it holds."""
         with self._call("move_directory", source, dest):
             move_directory(self._store, source, dest)
+
+    def set_aside(self, path: str, place: str) -> None:
+        """Rename a file out of the way."""
+        with self._call("set_aside", path, place):
+            set_aside(self._store, path, place)
 
     def delete_file(self, path: str) -> bool:
         with self._call("delete_file", path):

@@ -80,6 +80,7 @@ class MemoryStore:
             has_directories=real_directories,
             moves_directories=real_directories,
             versions=_VERSIONS.get(identity, Versions.NONE),
+            sets_aside=real_directories,
         )
         self.identity = identity
         self.real_directories = real_directories
@@ -187,6 +188,10 @@ class MemoryStore:
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
             self._files = {_moved(name, source, dest): file for name, file in self._files.items()}
             self._directories = {_moved(name, source, dest) for name in self._directories}
+
+    def set_aside(self, path: str, place: str) -> None:
+        """Rename a file to a name that is meant for it."""
+        self.rename(path, place)
 
     def delete_file(self, path: str) -> bool:
         with self._lock:

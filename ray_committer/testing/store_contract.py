@@ -25,6 +25,7 @@ from ray_committer.stores.base import (
     Versions,
     delete_version,
     move_directory,
+    set_aside,
 )
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
@@ -304,6 +305,23 @@ class StoreContract:
             move_directory(store, f"{root}/d", f"{root}/e")
         assert [one.name for one in store.list_status(f"{root}/d")] == ["a"]
         assert [one.name for one in store.list_status(f"{root}/e")] == ["b"]
+
+    def test_a_file_is_put_aside_in_one_step_and_never_where_no_directory_is(
+        self, store: StoreOperations, root: str
+    ) -> None:
+        if not store.capabilities.sets_aside:
+            pytest.skip("the store deletes files where they are")
+        put_file(store, f"{root}/a", b"old")
+        with pytest.raises(FileNotFoundError):
+            set_aside(store, f"{root}/a", f"{root}/aside/0")
+        assert store.read(f"{root}/a") == b"old"
+        assert store.get_status(f"{root}/aside") is None
+        store.mkdirs(f"{root}/aside")
+        set_aside(store, f"{root}/a", f"{root}/aside/0")
+        assert store.get_status(f"{root}/a") is None
+        assert store.read(f"{root}/aside/0") == b"old"
+        with pytest.raises(FileNotFoundError):
+            set_aside(store, f"{root}/a", f"{root}/aside/1")
 
     def first_state(self, store: StoreOperations, root: str) -> tuple[str, StoredState]:
         """A state in its place, as set-up leaves one: where it is, and itself."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ray_committer import CommitOptions, ConflictMode, Outcome
+from ray_committer import CommitOptions, CommitReport, ConflictMode, Outcome
 from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -14,8 +14,10 @@ from ray_committer.errors import (
     ManifestError,
     MissingManifestsError,
 )
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -35,6 +37,7 @@ from ray_committer.testing.harness import (
     write_attempt,
 )
 from tests.doubles import phase_of
+from tests.stages.support import KINDS, context
 
 FIRST = new_job_attempt("/table", "job_1", 0)
 SECOND = new_job_attempt("/table", "job_2", 0)
@@ -185,3 +188,48 @@ def test_a_committer_that_loaded_another_attempt_than_the_record_names_goes_by_t
     assert run_commit(WrappedStore(store, before=overtake), FIRST).moved == 1
     assert begun
     assert visible_files(store, "/table") == {"b": b"22"}
+
+
+def long_ago(store: StoreOperations, job: JobAttempt, options: CommitOptions) -> CommitReport:
+    """Commit as a process whose last sign of life is so old that others think it dead."""
+    return commit_job(context(store, options, job=job), read_attempt_state(store, job))
+
+
+@pytest.mark.parametrize("kind", ["directories", "etags", "generations"])
+def test_a_committer_that_sleeps_before_it_removes_an_old_file_removes_none_of_a_later_job(kind: str):
+    """Others have ended its job meanwhile, and a third job has put a file of that name there."""
+    store, woken = KINDS[kind](), []
+    put_file(store, "/table/a", b"old")
+    put_file(store, "/table/b", b"old")
+    write_job(store, FIRST, {0: {"c": b"1"}}, mode=ConflictMode.OVERWRITE)
+    write_job(store, SECOND, {0: {"a": b"2", "b": b"2"}})
+
+    def sleep(call: StoreCall) -> None:
+        is_removal = call.operation in ("set_aside", "delete_version", "delete_file")
+        if is_removal and call.paths[0] == "/table/a" and not woken:
+            woken.append(call)
+            assert run_commit(store, FIRST, OVERWRITE).outcome is Outcome.COMMITTED
+            assert run_commit(store, SECOND).outcome is Outcome.COMMITTED
+
+    with pytest.raises(CommitStateUnknownError, match="was ended by another process"):
+        long_ago(WrappedStore(store, before=sleep), FIRST, OVERWRITE)
+    assert woken
+    assert visible_files(store, "/table") == {"a": b"2", "b": b"2", "c": b"1"}
+    assert store.get_status(FIRST.temporary) is None
+
+
+def test_a_committer_that_sleeps_before_it_makes_places_for_old_files_leaves_none_of_them():
+    store, woken = MemoryStore(), []
+    put_file(store, "/table/a", b"old")
+    write_job(store, FIRST, {0: {"b": b"1"}}, mode=ConflictMode.OVERWRITE)
+
+    def sleep(call: StoreCall) -> None:
+        if call.operation == "mkdirs" and call.paths[0].startswith(FIRST.state) and not woken:
+            woken.append(call)
+            assert run_commit(store, FIRST, OVERWRITE).outcome is Outcome.COMMITTED
+
+    report = long_ago(WrappedStore(store, before=sleep), FIRST, OVERWRITE)
+    assert woken
+    assert report.outcome is Outcome.ALREADY_COMMITTED
+    assert visible_files(store, "/table") == {"b": b"1"}
+    assert store.get_status(FIRST.temporary) is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,17 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event, Notice
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.stages.remove_replaced_files import list_replaced_files, remove_replaced_files
+from ray_committer.protocol.state import new_nonce
+from ray_committer.stages import remove_replaced_files as module
+from ray_committer.stages.remove_replaced_files import (
+    list_replaced_files,
+    make_places_aside,
+    remove_places_aside,
+    remove_replaced_files,
+)
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
 from ray_committer.testing.harness import put_file
-from tests.stages.support import WHEN, at, context, each_crash, record_of, requests
+from tests.stages.support import JOB, WHEN, at, context, each_crash, record_of, requests
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
 
@@ -49,7 +58,7 @@ def test_old_files_go_only_after_every_new_file_is_in_place(store, old, write_jo
     seen: list[set[str]] = []
 
     def look(call: StoreCall) -> None:
-        if call.operation == "delete_file":
+        if call.operation == "set_aside":
             seen.append(set(tree()))
 
     run_commit(WrappedStore(store, before=look), job, OVERWRITE)
@@ -187,12 +196,15 @@ def test_a_destination_is_not_replaced_beside_a_job_that_could_bring_its_rows_ba
     assert tree() == {"b": "of job 2"}
 
 
+NONCE = new_nonce()
+ASIDE = JOB.aside(NONCE)
 OLD = ["/table/p=1/a", "/table/p=1/b", "/table/p=2/q=1/c", "/table/d"]
 
 
 def with_files(paths: list[str] = OLD, identity: Identity = Identity.MODIFICATION_TIME) -> MemoryStore:
     store = MemoryStore(identity=identity)
     store.mkdirs("/table")
+    store.mkdirs(f"{ASIDE}/0")
     for path in paths:
         put_file(store, path, path.encode())
     return store
@@ -206,8 +218,10 @@ def record_all(store: MemoryStore) -> CommitRecord:
     return record_of(replaced=list(listed(store)))
 
 
-def remove(store, record: CommitRecord) -> int:
-    return remove_replaced_files(context(store), record)
+def remove(store, record: CommitRecord, emit: Callable[[Event], None] = lambda _: None) -> int:
+    removed = remove_replaced_files(context(store, emit=emit), record, NONCE)
+    remove_places_aside(context(store), record, NONCE)
+    return removed
 
 
 RECORD = record_all(with_files())
@@ -234,7 +248,7 @@ def test_a_listing_costs_one_request_per_directory():
 
 def test_a_removal_costs_one_listing_per_directory_with_old_files_and_one_request_per_file():
     found = requests(with_files(), lambda one: remove(one, RECORD))
-    assert found == Counter(list_status=3, delete_file=4)
+    assert found == Counter(list_status=3, set_aside=4, delete_directory=1)
 
 
 def test_a_record_without_old_files_costs_nothing():
@@ -253,7 +267,7 @@ def test_what_the_record_does_not_name_stays_and_so_do_directories():
 def test_a_file_that_was_written_again_is_kept_and_reported(data: bytes):
     store, events = with_files(), list[Event]()
     store.write("/table/p=1/a", data)
-    assert remove_replaced_files(context(store, emit=events.append), RECORD) == 3
+    assert remove(store, RECORD, events.append) == 3
     assert store.files() == {"/table/p=1/a": data}
     (notice,) = [event for event in events if isinstance(event, Notice)]
     assert notice.text.startswith("/table/p=1/a: was to be replaced but has changed since")
@@ -272,7 +286,7 @@ def test_a_file_that_is_written_again_before_it_is_deleted_is_kept_where_version
             store.write("/table/p=1/a", b"newer")
 
     watch = WrappedStore(store, before=overtake)
-    assert remove_replaced_files(context(watch, emit=events.append), record) == 3
+    assert remove(watch, record, events.append) == 3
     assert store.files() == {"/table/p=1/a": b"newer"}
     (notice,) = [event for event in events if isinstance(event, Notice)]
     assert notice.text.startswith("/table/p=1/a: was to be replaced but has changed since")
@@ -311,7 +325,7 @@ def test_a_directory_in_the_place_of_an_old_file_is_kept():
     assert list(store.files()) == ["/table/d/new"]
 
 
-@pytest.mark.parametrize("operation", ["list_status", "delete_file"])
+@pytest.mark.parametrize("operation", ["list_status", "set_aside"])
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_a_request_that_fails_stops_and_the_next_run_removes_the_rest(operation: str, when: str, error):
@@ -325,9 +339,74 @@ def test_a_request_that_fails_stops_and_the_next_run_removes_the_rest(operation:
 
 def test_after_a_crash_anywhere_the_next_run_removes_the_rest():
     for store in each_crash(with_files, lambda one: remove(one, RECORD)):
-        left = len(store.files())
-        assert remove(store, RECORD) == left
+        left = [path for path in OLD if store.get_status(path)]
+        assert remove(store, RECORD) == len(left)
         assert store.files() == {}
+
+
+def test_there_is_a_place_for_each_file_and_a_directory_for_so_many(monkeypatch):
+    monkeypatch.setattr(module, "FILES_ASIDE", 3)
+    store, nonce = with_files(), new_nonce()
+    made = requests(store, lambda one: make_places_aside(context(one), RECORD, nonce))
+    assert made == Counter(mkdirs=2)
+    make_places_aside(context(store), RECORD, nonce)
+    assert remove_replaced_files(context(store), RECORD, nonce) == len(OLD)
+    assert sorted(store.files(JOB.aside(nonce))) == [
+        f"{JOB.aside(nonce)}/{name}" for name in ("0/0", "0/1", "0/2", "1/3")
+    ]
+    remove_places_aside(context(store), RECORD, nonce)
+    assert store.files() == {}
+
+
+def test_a_file_that_a_power_cut_has_brought_back_beside_the_one_aside_is_put_aside_again():
+    store = with_files()
+    put_file(store, f"{ASIDE}/0/0", b"the same")
+    assert remove(store, RECORD) == len(OLD)
+    assert store.files() == {}
+
+
+@pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])
+def test_where_a_deletion_names_a_version_nothing_is_put_aside(identity: Identity):
+    store = with_files(identity=identity)
+    record = record_all(store)
+    made = requests(store, lambda one: make_places_aside(context(one), record, new_nonce()))
+    assert made == Counter()
+    assert requests(store, lambda one: remove(one, record)) == Counter(list_status=3, delete_version=4)
+
+
+def test_who_wakes_after_the_places_are_gone_moves_nothing_that_has_come_since():
+    store = with_files()
+
+    def sleep(call: StoreCall) -> None:
+        if call.operation == "set_aside" and call.paths[0] == OLD[0]:
+            assert remove(store, RECORD)
+            store.write(OLD[0], b"of a later job")
+
+    assert remove(WrappedStore(store, before=sleep), RECORD) < len(OLD)
+    assert store.files() == {OLD[0]: b"of a later job"}
+
+
+def test_an_old_file_that_cannot_be_put_aside_is_deleted_where_it_is():
+    """On another file system, say, or where somebody has deleted the place."""
+    error = OSError(errno.EXDEV, "Invalid cross-device link")
+    store = with_files()
+    assert remove(WrappedStore(store, before=at("set_aside", error)), RECORD) == len(OLD)
+    assert store.files() == {}
+    store = with_files()
+    store.delete_directory(ASIDE)
+    assert remove(store, RECORD) == len(OLD)
+    assert store.files() == {}
+
+
+@pytest.mark.parametrize("when", WHEN)
+def test_places_that_cannot_be_deleted_stop_and_the_next_run_deletes_them(when: str):
+    store = with_files()
+    fail = {when: at("delete_directory", TimeoutError("simulated"))}
+    with pytest.raises(TimeoutError):
+        remove(WrappedStore(store, **fail), RECORD)
+    assert remove(store, RECORD) == 0
+    assert store.files() == {}
+    assert store.list_status(ASIDE) == []
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
@@ -361,5 +440,5 @@ def test_what_belongs_to_the_protocol_is_not_listed_at_any_depth(name: str):
 def test_a_cancelled_commit_removes_nothing():
     store = with_files()
     with pytest.raises(CommitCancelledError):
-        remove_replaced_files(context(store, cancelled=True), RECORD)
+        remove_replaced_files(context(store, cancelled=True), RECORD, NONCE)
     assert sorted(store.files()) == sorted(OLD)

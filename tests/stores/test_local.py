@@ -179,6 +179,40 @@ def test_deleting_a_file_deletes_its_checksum(store: LocalStore, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_takes_its_checksum_along_when_it_is_put_aside(store: LocalStore, tmp_path: Path):
+    (tmp_path / "b").write_text("old")
+    (tmp_path / ".b.crc").write_text("checksum")
+    with pytest.raises(FileNotFoundError):
+        store.set_aside(str(tmp_path / "b"), str(tmp_path / "aside" / "0"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.crc", "b"]
+    (tmp_path / "aside").mkdir()
+    store.set_aside(str(tmp_path / "b"), str(tmp_path / "aside" / "0"))
+    assert [path.name for path in tmp_path.iterdir()] == ["aside"]
+    assert sorted(path.name for path in (tmp_path / "aside").iterdir()) == ["0", "0.crc"]
+
+
+def test_a_second_name_of_a_file_that_is_aside_already_is_put_aside_too(
+    store: LocalStore, tmp_path: Path
+):
+    """As a power cut may leave it; of a rename between two names of one file the kernel keeps both."""
+    (tmp_path / "b").write_text("old")
+    (tmp_path / "aside").mkdir()
+    os.link(tmp_path / "b", tmp_path / "aside" / "0")
+    store.set_aside(str(tmp_path / "b"), str(tmp_path / "aside" / "0"))
+    assert [path.name for path in tmp_path.iterdir()] == ["aside"]
+    assert (tmp_path / "aside" / "0").read_text() == "old"
+
+
+def test_a_directory_that_is_named_like_the_checksum_of_what_is_put_aside_stays(
+    store: LocalStore, tmp_path: Path
+):
+    (tmp_path / "b").write_text("old")
+    (tmp_path / ".b.crc").mkdir()
+    (tmp_path / "aside").mkdir()
+    store.set_aside(str(tmp_path / "b"), str(tmp_path / "aside" / "0"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.crc", "aside"]
+
+
 def test_a_name_that_has_no_room_for_a_checksum_is_renamed_replaced_and_deleted(
     store: LocalStore, tmp_path: Path
 ):
