@@ -218,6 +218,26 @@ def test_a_committer_that_sleeps_before_it_removes_an_old_file_removes_none_of_a
     assert store.get_status(FIRST.temporary) is None
 
 
+def test_the_places_for_old_files_are_gone_before_the_job_is_committed():
+    """A later job may be committed before the clean-up of this one has begun."""
+    store, woken = MemoryStore(), []
+    put_file(store, "/table/a", b"old")
+    write_job(store, FIRST, {0: {"b": b"1"}}, mode=ConflictMode.OVERWRITE)
+    write_job(store, SECOND, {0: {"a": b"2"}})
+
+    def sleep(call: StoreCall) -> None:
+        if call.operation == "set_aside" and not woken:
+            woken.append(call)
+            run_commit(store, FIRST, replace(OVERWRITE, cleanup=False))
+            run_commit(store, SECOND)
+            assert store.get_status(FIRST.directory) is not None
+
+    report = long_ago(WrappedStore(store, before=sleep), FIRST, OVERWRITE)
+    assert woken
+    assert report.outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == {"a": b"2", "b": b"1"}
+
+
 def test_a_committer_that_sleeps_before_it_makes_places_for_old_files_leaves_none_of_them():
     store, woken = MemoryStore(), []
     put_file(store, "/table/a", b"old")
