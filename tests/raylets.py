@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.servers.ports import free_port
+from tests.servers.ports import free_ports
 
 SECONDS_TO_END_ACTORS = 30.0
 STARTS = 3
@@ -97,10 +97,7 @@ def add_node(cluster: Any, **node: Any) -> Any:
         session = Path(get_default_ray_temp_dir(), node["session_name"])
     else:
         session = Path(cluster.head_node.get_session_dir_path())
-    ports: set[int] = set()
-    while len(ports) < len(_AGENT_PORTS):
-        ports.add(free_port())
-    given = dict(zip(_AGENT_PORTS, ports, strict=True))
+    given = dict(zip(_AGENT_PORTS, free_ports(len(_AGENT_PORTS)), strict=True))
     node_id = ray.NodeID.from_random().hex()
     session.mkdir(parents=True, exist_ok=True)
     (session / f"{_NOT_GIVEN}_{node_id}").write_text(str(given[_NOT_GIVEN]))

@@ -54,7 +54,7 @@ def threads(store, write_job) -> Iterator[Callable[[], ThreadsExecutor]]:
 
 def sometimes(found: Callable[[], bool]) -> bool:
     """On a machine that is busy with other things computing looks like waiting, but not each time."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 150
     while time.monotonic() < end:
         if found():
             return True

@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -28,6 +27,7 @@ from pathlib import Path
 
 from tests.servers import debian
 from tests.servers.hdfs_gate import HdfsGate
+from tests.servers.ports import free_ports
 
 CACHE = Path(__file__).parents[2] / ".cache" / "servers" / "hdfs"
 START_SECONDS = 90.0
@@ -112,7 +112,7 @@ class HdfsServer:
         """Start, and return once files can be written; the first start installs."""
         install(self._cache)
         self.directory = Path(tempfile.mkdtemp(prefix="hdfs-"))
-        rpc, http, *datanode = _free_ports(5)
+        rpc, http, *datanode = free_ports(5)
         self.direct_authority, self.http_url = f"127.0.0.1:{rpc}", f"http://127.0.0.1:{http}"
         self.gate = HdfsGate(rpc)
         _configure(self.directory, self.authority, rpc=rpc, http=http, datanode=datanode)
@@ -286,15 +286,6 @@ def _xml(settings: dict[str, object]) -> str:
 
 def _class_path(configuration: Path, cache: Path) -> str:
     return f"{configuration}:{cache}/jars/*"
-
-
-def _free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on; all differ, since they are held together."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def main() -> None:

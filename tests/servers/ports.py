@@ -21,3 +21,11 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def free_ports(number: int) -> list[int]:
+    """So many of them, which all differ."""
+    ports: set[int] = set()
+    while len(ports) < number:
+        ports.add(free_port())
+    return list(ports)

@@ -261,7 +261,7 @@ def test_a_job_of_python_tasks_is_committed_on_ray(dfs: DfsServer, url: str, opt
     report = ray_committer.commit_job(
         url,
         executor="ray",
-        options=CommitOptions(workers=2, shard_files=20),
+        options=CommitOptions(workers=2, shard_files=20, worker_start_seconds=120.0),
         storage_options=options,
     )
     dfs.faults = Faults()
