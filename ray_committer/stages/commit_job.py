@@ -197,7 +197,7 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
         if other is None or other.seen.state.stamp != seen.state.stamp:
             raise StateChangedError(read_state(context.store, context.job), seen)
         seen = other.seen
-        if not other.is_alive or other.declaration.owner.run == run.name:
+        if not other.is_alive or other.owner.run == run.name:
             return seen
         if patience.is_over:
             raise busy(other)

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
+    CommitterBusyError,
     JobGoneError,
     MissingManifestsError,
     RayCommitterError,
@@ -21,11 +23,12 @@ from ray_committer.errors import (
 from ray_committer.events import CommitStarted, Event, JobLoaded, StageStarted
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.record import ConflictMode, Heartbeat, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.job_state import advance
+from ray_committer.stages.owners import DEAD_SECONDS
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
@@ -40,6 +43,7 @@ from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     ALIVE,
     JOB,
+    NOW,
     WHEN,
     SyncedStore,
     at,
@@ -116,6 +120,24 @@ def test_a_commit_enters_the_stages_that_it_needs_in_this_order(
     new: Callable[[], MemoryStore], options: dict[str, Any], entered: list[str]
 ):
     assert stages(new(), CommitOptions(**options)) == entered
+
+
+def test_who_has_recorded_a_job_waits_for_another_process_that_has_gone_on_with_it_since():
+    """It hangs after its record until its declaration is no sign of life any more."""
+    store, now = prepared(SyncedStore()), [NOW]
+
+    def hang(call: StoreCall) -> None:
+        if call.operation == "sync" and now == [NOW] and state_of(store).phase is Phase.RECORDED:
+            now[0] += 10 * round(DEAD_SECONDS * 1000)
+            store.write(JOB.heartbeat, encode(Heartbeat(owner=ALIVE, at_milliseconds=now[0])))
+            raise OSError(5, "simulated", call.paths[0])
+
+    options = CommitOptions(durable=True, conflict_wait_seconds=0)
+    found = context(WrappedStore(store, before=hang), options)
+    with pytest.raises(CommitterBusyError, match="process 1 on elsewhere"):
+        commit_job(replace(found, now_milliseconds=lambda: now[0]), read_attempt_state(store, JOB))
+    assert visible_files(store, "/table") == {}
+    assert state_of(store).phase is Phase.RECORDED
 
 
 def test_a_commit_that_only_records_stops_before_anything_is_visible():
