@@ -162,7 +162,8 @@ def setup_job(
     With mode OVERWRITE it is marked as one that replaces data, and can only be committed as such; with
     mode ERROR it is refused where data is already.
     `on_warning` is told of other jobs at the destination whose commit never ended: this one may be the
-    same application, run again, and would then double their rows. By default that is logged.
+    same application, run again, and would then double their rows; and of symbolic links in the place of
+    jobs, behind which nobody looked. By default that is logged.
     `on_stamp` is given the job's stamp, for tasks that write their manifests without this package.
     """
     store, destination = open_here(dest, options, storage_options)

@@ -89,9 +89,16 @@ class PreflightError(RayCommitterError):
 
 
 class LinkedPathError(RayCommitterError):
-    """A directory of the job, or of old data, is a symbolic link. What is behind it was not touched."""
+    """A directory of the job, or of old data, is a symbolic link. What is behind it was not touched.
+
+    `filename` is the link.
+    """
 
     advice = "look where the link leads; once it is gone, run the same command"
+
+    def __init__(self, text: str, filename: str | None = None) -> None:
+        super().__init__(text)
+        self.filename = filename
 
 
 class TaskCommitError(RayCommitterError):

@@ -25,7 +25,7 @@ from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
-from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.success import SuccessData
 from ray_committer.ratelimit import RateLimit
 from ray_committer.report.command import repeat_command
@@ -198,8 +198,7 @@ def _find(
 def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
     """`CommitStateUnknownError` if a job has been recorded whose directory a process that slept took
     away: whatever ``_SUCCESS`` tells is of another one."""
-    none = new_job_attempt(destination, GONE_PREFIX, 0)  # so that no job is left out
-    for other in other_jobs(store, none, destination, time.time_ns() // 1_000_000):
+    for other in other_jobs(store, destination, time.time_ns() // 1_000_000).jobs:
         raise CommitStateUnknownError(finish_first(store.spec, other))
 
 

@@ -19,7 +19,7 @@ _MEANING = {
     "sealed": ("sealed: all its files are in place; data that it replaces may be gone", "red"),
     "committed": ("committed; its clean-up has not ended", "yellow"),
     "undoing": ("undoing: its commit is being given up; some of its files may be visible", "red"),
-    "unknown": ("unknown: nobody may see it but its user", "yellow"),
+    "unknown": ("unknown: nobody looked into it", "yellow"),
     "aborting": ("aborting: its abort has begun and not ended", "yellow"),
 }
 _COMMITTING = ("recorded", "sealed")

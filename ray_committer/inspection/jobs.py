@@ -12,7 +12,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commands import job_command
-from ray_committer.stages.find_job import list_job_directories, not_read
+from ray_committer.stages.find_job import list_job_directories, not_read, skipped_link
 from ray_committer.stages.survey_jobs import Survey, survey_exactly, survey_job
 
 _DEFAULTS = CommitOptions()
@@ -28,13 +28,14 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job attempt below ``$dest/_temporary``, or a job's directory that may not be read.
+    """A job attempt below ``$dest/_temporary``, or a directory there into which nobody looked: it may
+    not be read, or is a symbolic link.
 
-    job_attempt: None of a job whose directory may not be read.
+    job_attempt: None of a job into whose directory nobody looked.
     state: "running" while nothing is decided, whether or not a task still runs; "recorded" once its
         commit has begun; "sealed" once old files go; "committed" if only clean-up is left; "undoing" if
-        its commit is being given up; "aborting" if its abort has begun; "unknown" if its directory may
-        not be read.
+        its commit is being given up; "aborting" if its abort has begun; "unknown" if nobody looked into
+        its directory.
     committer: the process that is at work on its commit (`is_alive`), or else the one that began it;
         `begun_seconds`: since the commit was begun, maybe by another process.
     manifests: the tasks that have committed; of a job with a record, those that count.
@@ -44,7 +45,8 @@ class JobSummary:
         on with the commit of another counts from 0. None if it has given none.
     age_seconds: since the job's directory, its record or a manifest last changed; None if the store does
         not tell. What a running task writes is not looked at.
-    problem: why one of its files could not be read; the numbers are then not to be relied on.
+    problem: why one of its files, or its directory, was not read; the numbers are then not to be relied
+        on.
     command: the command that finishes what was begun; None if nothing was.
     undo_command: the command that gives a commit up that was recorded; None where that is refused.
     """
@@ -94,13 +96,19 @@ def list_jobs(
         if job.closed is not None:
             problem = not_read(job.closed, job.directory)
             found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
+        for link in job.linked:
+            problem = skipped_link(link.directory)
+            found.append(
+                JobSummary(job.job_id, link.number, link.directory, "unknown", 0, problem=problem)
+            )
         for attempt in job.attempts:
             survey = (
                 survey_exactly(store, attempt, milliseconds, threads=options.threads)
                 if exact
                 else survey_job(store, attempt, milliseconds)
             )
-            found.append(_summary(dest, attempt, survey, now, several=len(job.attempts) > 1))
+            several = len(job.attempts) + len(job.linked) > 1
+            found.append(_summary(dest, attempt, survey, now, several=several))
     return found
 
 

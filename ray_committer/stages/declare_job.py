@@ -18,7 +18,7 @@ from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import not_read
+from ray_committer.stages.find_job import not_read, skipped_link
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.other_jobs import (
     OtherJob,
@@ -100,7 +100,8 @@ def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) ->
 
     Looks at the job's own destination and what it replaces, at the directories above all that it writes,
     and at `below`: directories that it writes to in which jobs were seen to be set up. Only what is
-    above or elsewhere may be closed to the job's user: a notice then says that nobody looked there.
+    above or elsewhere may be closed to the job's user, and only what it does not replace be behind a
+    link: a notice then says that nobody looked there. So it does of a link in the place of a job.
     """
     destination = context.job.destination
     real = real_path(context.store, destination)
@@ -155,16 +156,25 @@ def busy(other: OtherJob) -> CommitterBusyError:
 def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: bool) -> list[OtherJob]:
     def unread(error: PermissionError | LinkedPathError) -> None:
         is_link = isinstance(error, LinkedPathError)
-        if directory == context.job.destination or (must_see and not is_link):
+        replaces = claim.hinders(Claim([directory]))  # perhaps files of a job behind the link
+        if directory == context.job.destination or (must_see and (replaces or not is_link)):
             raise error
-        what = str(error) if isinstance(error, LinkedPathError) else not_read(error, directory)
+        notice(not_read(error, directory))
+
+    def notice(what: str) -> None:
         context.notice_once(
             f"{what}; a job that was set up there was not looked at: let none of them write to "
             f"{context.job.destination} meanwhile"
         )
 
-    found = other_jobs(context.store, context.job, directory, context.now_milliseconds(), unread)
-    return [one for one in found if one.phase in IN_THE_WAY and claim.hinders(one.declaration.claim)]
+    found = other_jobs(
+        context.store, directory, context.now_milliseconds(), own=context.job, unread=unread
+    )
+    for link in found.links:
+        notice(skipped_link(link))
+    return [
+        one for one in found.jobs if one.phase in IN_THE_WAY and claim.hinders(one.declaration.claim)
+    ]
 
 
 def _withdraw_dead(context: JobContext, other: OtherJob) -> bool:

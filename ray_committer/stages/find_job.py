@@ -78,19 +78,35 @@ class AttemptState:
 class FoundJob:
     """A directory below ``_temporary`` and the job attempts in it.
 
-    `closed` is why it may not be read; nobody knows then which attempts are in it, and it has none here.
+    `closed` is why nobody looked into it: it may not be read, or is a symbolic link. Nobody knows then
+    which attempts are in it, and it has none here. `linked`: attempts that are symbolic links.
     """
 
     job_id: str
     directory: str
-    attempts: tuple[JobAttempt, ...]
-    closed: PermissionError | None = None
+    attempts: tuple[JobAttempt, ...] = ()
+    closed: PermissionError | LinkedPathError | None = None
+    linked: tuple[JobAttempt, ...] = ()
+
+    @property
+    def is_link(self) -> bool:
+        """Whether the directory is a symbolic link."""
+        return isinstance(self.closed, LinkedPathError)
 
     def opened(self) -> FoundJob:
-        """This job; the error of one that may not be read."""
+        """This job; the error of one into which nobody looked."""
         if self.closed is not None:
             raise self.closed
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """What is in ``$destination/_temporary``, each sorted: `directories`, which are jobs or what was
+    taken away of such, and symbolic `links`, behind which nobody looks."""
+
+    directories: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
@@ -180,7 +196,8 @@ def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
 def _is_link(path: str) -> LinkedPathError:
     return LinkedPathError(
         f"{path}: is a symbolic link, and what is behind it may belong to others, so nothing was done; "
-        f"look where it leads, remove the link, and run the same command"
+        f"look where it leads, remove the link, and run the same command",
+        path,
     )
 
 
@@ -215,25 +232,37 @@ def _manifests_in(listed: Iterable[FileStatus]) -> list[FileStatus]:
     return [status for status in listed if status.name.endswith(MANIFEST_SUFFIX)]
 
 
-def not_read(error: PermissionError, path: str) -> str:
-    """What a person is told of a file or directory that may not be read; `path` if it names none."""
+def not_read(error: PermissionError | LinkedPathError, path: str) -> str:
+    """What a person is told of a file or directory into which nobody looked; `path` if the error names
+    none."""
+    if isinstance(error, LinkedPathError):
+        return skipped_link(error.filename or path)
     return f"{error.filename or path}: may not be read"
 
 
+def skipped_link(path: str) -> str:
+    """What a person is told of a symbolic link that stands where a directory should."""
+    return f"{path}: is a symbolic link, behind which nobody looked"
+
+
 def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:
-    """The jobs below ``$destination/_temporary``; empty if there are none, and none behind links."""
-    return jobs_in(store, destination, list_temporary(store, destination))
+    """The jobs below ``$destination/_temporary`` and, closed, the links in their place; maybe none."""
+    found = list_temporary(store, destination)
+    links = [FoundJob(link.rpartition("/")[2], link, closed=_is_link(link)) for link in found.links]
+    jobs = jobs_in(store, destination, found.directories)
+    return sorted((*jobs, *links), key=lambda job: job.directory)
 
 
-def list_temporary(store: StoreOperations, destination: str) -> list[str]:
-    """The directories below ``$destination/_temporary``: jobs, and what was taken away of such."""
+def list_temporary(store: StoreOperations, destination: str) -> Temporary:
+    """What is in ``$destination/_temporary``."""
     temporary = temporary_directory(destination)
     refuse_links(store, (temporary,))
     try:
         found = store.list_status(temporary)
     except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(status.path for status in found if status.is_directory and not status.is_link)
+        return Temporary()
+    directories = sorted(one.path for one in found if one.is_directory and not one.is_link)
+    return Temporary(tuple(directories), tuple(sorted(one.path for one in found if one.is_link)))
 
 
 def jobs_in(store: StoreOperations, destination: str, directories: Sequence[str]) -> list[FoundJob]:
@@ -256,31 +285,25 @@ def _job_id(name: str, names: Collection[str]) -> str:
     return name if documented in names else documented
 
 
-def list_links(store: StoreOperations, destination: str) -> list[str]:
-    """The symbolic links below ``$destination/_temporary`` that stand where jobs should."""
-    if not store.capabilities.has_links:
-        return []
-    try:
-        found = store.list_status(temporary_directory(destination))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(status.path for status in found if status.is_link)
-
-
 def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
     """The job in a directory; None if it is not there, or no more."""
-    attempts = []
     try:
         statuses = store.list_status(directory)
     except FileNotFoundError:
         return None
     except PermissionError as e:
-        return FoundJob(job_id, directory, (), e)
+        return FoundJob(job_id, directory, closed=e)
+    attempts, linked = list[JobAttempt](), list[JobAttempt]()
     for status in statuses:
         number = attempt_number(status.name)
-        if status.is_directory and not status.is_link and number is not None:
-            attempts.append(JobAttempt(destination, job_id, number, status.path))
-    return FoundJob(job_id, directory, tuple(sorted(attempts, key=lambda attempt: attempt.number)))
+        if number is not None and (status.is_directory or status.is_link):
+            attempt = JobAttempt(destination, job_id, number, status.path)
+            (linked if status.is_link else attempts).append(attempt)
+    return FoundJob(job_id, directory, _by_number(attempts), linked=_by_number(linked))
+
+
+def _by_number(attempts: Iterable[JobAttempt]) -> tuple[JobAttempt, ...]:
+    return tuple(sorted(attempts, key=lambda attempt: attempt.number))
 
 
 def find_job_attempt(
@@ -301,6 +324,7 @@ def find_job_attempt(
 def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
     """The same attempt under the directory name of Hadoop's documentation, if it is there."""
     directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
+    refuse_links(store, (directory,))
     found = _found_job(store, job.destination, directory, job.job_id)
     attempts = found.opened().attempts if found else ()
     return next((attempt for attempt in attempts if attempt.number == job.number), None)
@@ -335,9 +359,14 @@ def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
 
 
 def list_attempts(store: StoreOperations, job: JobAttempt) -> tuple[JobAttempt, ...]:
-    """All attempts of the job of `job`, this one included, by number."""
+    """All attempts of the job of `job`, this one included, by number; `LinkedPathError` if one is a
+    symbolic link, since nobody can tell then whether it was committed."""
     found = _found_job(store, job.destination, job.job_directory, job.job_id)
-    return found.opened().attempts if found else ()
+    if found is None:
+        return ()
+    if found.linked:
+        raise _is_link(found.linked[0].directory)
+    return found.opened().attempts
 
 
 def read_success(store: StoreOperations, destination: str) -> SuccessData | None:
@@ -402,6 +431,7 @@ def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> F
         if named is None:
             raise not_found(store, destination, job_id)
         return _called(named.opened(), job_id)
+    jobs = [job for job in jobs if not job.is_link] or jobs
     live = [job for job in jobs if job.attempts or job.closed] or jobs
     if not live:
         raise not_found(store, destination, None)
@@ -432,4 +462,6 @@ def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobA
             f"{job.directory}: has the attempts {[attempt.number for attempt in job.attempts]}; "
             f"name one with --attempt"
         )
+    if job.linked and not job.attempts:
+        raise _is_link(job.linked[0].directory)
     return job.attempts[0] if job.attempts else new_job_attempt(destination, job.job_id, 0)

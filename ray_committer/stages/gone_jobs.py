@@ -101,7 +101,7 @@ def _listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:
 
 def list_gone(store: StoreOperations, destination: str) -> list[JobAttempt]:
     """What was taken away and is not deleted yet."""
-    return gone_in(destination, list_temporary(store, destination))
+    return gone_in(destination, list_temporary(store, destination).directories)
 
 
 def gone_in(destination: str, directories: Iterable[str]) -> list[JobAttempt]:

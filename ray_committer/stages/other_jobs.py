@@ -15,7 +15,7 @@ from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stages.commands import abort_command, commit_command
-from ray_committer.stages.find_job import jobs_in, list_temporary, refuse_links
+from ray_committer.stages.find_job import Temporary, jobs_in, list_temporary, refuse_links
 from ray_committer.stages.gone_jobs import gone_in, state_inside
 from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.owners import is_alive
@@ -54,27 +54,43 @@ class OtherJob:
         return self.seen.phase
 
 
+@dataclass(frozen=True, slots=True)
+class Others:
+    """The `jobs` whose commit has begun, and the symbolic `links` that stand where a job or an attempt
+    should, behind which nobody looked."""
+
+    jobs: tuple[OtherJob, ...]
+    links: tuple[str, ...] = ()
+
+
 def other_jobs(
     store: StoreOperations,
-    job: JobAttempt,
     destination: str,
     now_milliseconds: int,
+    *,
+    own: JobAttempt | None = None,
     unread: Unread = stop_if_unread,
-) -> list[OtherJob]:
-    """The attempts of other jobs than `job`, below the ``_temporary`` of `destination`, whose commit has
+) -> Others:
+    """The attempts of other jobs than `own`, below the ``_temporary`` of `destination`, whose commit has
     begun; also one that a process that slept has taken away by mistake, or puts back meanwhile."""
     found: dict[tuple[str, int], OtherJob] = {}
+    links: set[str] = set()
     for _ in range(_LOOKS):
-        seen, is_whole = _look(store, job, destination, now_milliseconds, unread)
-        found |= {(other.job.job_id, other.job.number): other for other in seen}
+        seen, is_whole = _look(store, destination, now_milliseconds, own, unread)
+        found |= {(other.job.job_id, other.job.number): other for other in seen.jobs}
+        links.update(seen.links)
         if is_whole:
             break
-    return list(found.values())
+    return Others(tuple(found.values()), tuple(sorted(links)))
 
 
 def _look(
-    store: StoreOperations, job: JobAttempt, destination: str, now_milliseconds: int, unread: Unread
-) -> tuple[list[OtherJob], bool]:
+    store: StoreOperations,
+    destination: str,
+    now_milliseconds: int,
+    own: JobAttempt | None,
+    unread: Unread,
+) -> tuple[Others, bool]:
     """What is there; and whether all of it stayed in its place until it was read."""
 
     def opened(read: Callable[[], _Read]) -> _Read:
@@ -84,30 +100,33 @@ def _look(
             unread(e)
             return _Read()
 
-    def others() -> list[str]:
+    def others() -> Temporary:
         try:
-            return [one for one in list_temporary(store, destination) if one != job.job_directory]
+            found = list_temporary(store, destination)
         except (PermissionError, LinkedPathError) as e:
             unread(e)
-            return []
+            return Temporary()
+        directories = (one for one in found.directories if own is None or one != own.job_directory)
+        return Temporary(tuple(directories), found.links)
 
     listed = others()
-    gone = gone_in(destination, listed)
-    jobs = jobs_in(store, destination, listed)
+    gone = gone_in(destination, listed.directories)
+    jobs = jobs_in(store, destination, listed.directories)
     for found in jobs:
         if found.closed is not None:
             unread(found.closed)
-    read = [opened(partial(_read_gone, store, one, job, now_milliseconds)) for one in gone]
+    read = [opened(partial(_read_gone, store, one, own, now_milliseconds)) for one in gone]
     read += [
         opened(partial(_read, store, one, now_milliseconds)) for found in jobs for one in found.attempts
     ]
-    is_whole = len(gone) + len(jobs) == len(listed) and all(one.is_there for one in read)
+    is_whole = len(gone) + len(jobs) == len(listed.directories) and all(one.is_there for one in read)
     empty = [found.directory for found in jobs if not found.attempts and not found.closed]
     if empty and is_whole:
         later = others()
         again = jobs_in(store, destination, empty)
         is_whole = later == listed and not any(found.attempts or found.closed for found in again)
-    return [one.other for one in read if one.other is not None], is_whole
+    links = (*listed.links, *(one.directory for found in jobs for one in found.linked))
+    return Others(tuple(one.other for one in read if one.other is not None), links), is_whole
 
 
 def read_other(
@@ -150,9 +169,9 @@ def _read(
 
 
 def _read_gone(
-    store: StoreOperations, gone: JobAttempt, job: JobAttempt, now_milliseconds: int
+    store: StoreOperations, gone: JobAttempt, own: JobAttempt | None, now_milliseconds: int
 ) -> _Read:
-    """Another job than `job` that was taken away though it has not ended. One that is only declared, by
+    """Another job than `own` that was taken away though it has not ended. One that is only declared, by
     a process that is dead, does not count: nobody can record it where it is."""
     state = state_inside(store, gone)
     if state is None:
@@ -161,10 +180,10 @@ def _read_gone(
     if read.other is None or (read.other.phase is Phase.DECLARED and not read.other.is_alive):
         return replace(read, other=None)
     said = read.other.declaration
-    if said.job_id == job.job_id:
+    if own is not None and said.job_id == own.job_id:
         return _Read()
-    own = replace(gone, job_id=said.job_id, number=said.job_attempt)
-    return replace(read, other=replace(read.other, job=own))
+    job = replace(gone, job_id=said.job_id, number=said.job_attempt)
+    return replace(read, other=replace(read.other, job=job))
 
 
 def _at_work(

@@ -17,7 +17,7 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_state
-from ray_committer.stages.find_job import is_noted, read_attempt_state
+from ray_committer.stages.find_job import is_noted, read_attempt_state, skipped_link
 from ray_committer.stages.gone_jobs import delete_gone, take_away
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, begin_state
 from ray_committer.stages.other_attempts import refuse_other_attempts
@@ -37,16 +37,17 @@ def setup_job(
     """Make the job attempt's directories and its state; ``FileExistsError`` if it was set up before.
 
     Returns the job's stamp, which its tasks put into their manifests, and sentences about unfinished
-    commits at the destination: running their application again would double rows. Deletes the
-    ``_SUCCESS`` of an earlier job if this one will write its own. A job that replaces the whole
-    destination (`replaces`: directories) is refused beside a commit that stopped, since finishing that
-    later would bring its rows back. With `must_be_empty` data at the destination refuses the job before
-    its tasks run; its commit looks again.
+    commits at the destination, where running their application again would double rows, and about
+    symbolic links, behind which there may be some. Deletes the ``_SUCCESS`` of an earlier job if this
+    one will write its own. A job that replaces the whole destination (`replaces`: directories) is
+    refused beside a commit that stopped, since finishing that later would bring its rows back. With
+    `must_be_empty` data at the destination refuses the job before its tasks run; its commit looks again.
     """
     if must_be_empty:
         refuse_data(store, job.destination)
     now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
-    stopped = [one for one in other_jobs(store, job, job.destination, now) if _has_stopped(one)]
+    others = other_jobs(store, job.destination, now, own=job)
+    stopped = [one for one in others.jobs if _has_stopped(one)]
     in_the_way = [one for one in stopped if one.phase in IN_THE_WAY]
     if in_the_way and job.destination in replaces:
         raise CommitConflictError(
@@ -69,7 +70,9 @@ def setup_job(
         raise
     if mark_success:
         store.delete_file(job.success)
-    return seen.state.stamp, [finish_first(store.spec, one) for one in stopped]
+    unfinished = [finish_first(store.spec, one) for one in stopped]
+    hidden = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
+    return seen.state.stamp, [*unfinished, *hidden]
 
 
 def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:

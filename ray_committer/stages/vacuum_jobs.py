@@ -19,9 +19,9 @@ from ray_committer.protocol.state import WITH_RECORD, Phase
 from ray_committer.stages.find_job import (
     FoundJob,
     list_job_directories,
-    list_links,
     not_read,
     read_attempt_state,
+    skipped_link,
 )
 from ray_committer.stages.gone_jobs import list_gone, state_inside
 from ray_committer.stages.other_jobs import read_other
@@ -37,7 +37,6 @@ _TAKEN = (
     "back to $dest/_temporary/$jobId/$attempt (its manifests name both)"
 )
 _AT_WORK = "process {process} on {host} is at work on its commit"
-_LINK = "it is a symbolic link; what is behind it was not looked at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +69,12 @@ def find_remains(
 ) -> Iterator[Remains]:
     """Look at each job attempt, one by one; its files are all listed, unless a record forbids it."""
     limit = now_milliseconds - round(older_than_seconds * 1000)
-    for link in list_links(store, destination):
-        yield Remains(link.rpartition("/")[2], link, kept=_LINK)
     for gone in list_gone(store, destination):
         yield _gone_remains(store, gone, limit)
     for found in list_job_directories(store, destination):
         try:
             phases = {one: read_attempt_state(store, one).phase for one in found.opened().attempts}
-        except LinkedPathError as e:
-            yield Remains(found.job_id, found.directory, kept=str(e))
-            continue
-        except PermissionError as e:
+        except (PermissionError, LinkedPathError) as e:
             yield Remains(found.job_id, found.directory, kept=not_read(e, found.directory))
             continue
         decided = next((one for one, phase in phases.items() if phase in WITH_RECORD), None)
@@ -89,7 +83,9 @@ def find_remains(
             if phase is Phase.DECLARED and remains.kept is None:
                 remains = replace(remains, kept=at_work(store, attempt, now_milliseconds))
             yield remains
-        if not found.attempts:
+        for link in found.linked:
+            yield Remains(found.job_id, link.directory, kept=skipped_link(link.directory))
+        if not (found.attempts or found.linked):
             yield _other_remains(store, found, limit)
 
 

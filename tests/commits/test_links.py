@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode
+from ray_committer import CommitOptions, ConflictMode, open_job
 from ray_committer.errors import CommitConflictError, LinkedPathError
+from ray_committer.events import Event, Notice
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.record import Claim
+from ray_committer.protocol.state import Phase
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
 from tests.conftest import visible_files
+from tests.stages.support import ALIVE, at, bring_to, record_of
 
 LINKED = ("_temporary", "_temporary/job_1", "_temporary/job_1/00", "manifests", "tasks")
 
@@ -83,9 +93,7 @@ def test_vacuum_names_a_link_and_deletes_nothing_behind_it(
     before = content(archive)
     found = ray_committer.vacuum_jobs(str(dest), older_than_seconds=3600)
     assert content(archive) == before
-    kept = [one for one in found if not one.removed]
-    if name != "_temporary/job_1/00":  # then the job's directory has no attempt, only a link that goes
-        assert any("symbolic link" in (one.reason or "") for one in kept)
+    assert any("symbolic link" in (one.reason or "") for one in found if not one.removed)
 
 
 def test_vacuum_refuses_a_temporary_directory_that_is_a_link(
@@ -174,3 +182,208 @@ def test_jobs_that_reach_one_directory_by_two_names_are_in_each_others_way(
     ray_committer.commit_job(second, "job_2", options=REPLACE)
     assert visible_files(dest) == {"p=1/job_2": "x"}
     assert not (dest / "_temporary").exists()
+
+
+# A link in the place of another job, or of an attempt of it
+
+PLACES = ("_temporary/job_2", "_temporary/job_2/00", "_temporary/.gone-0123")
+
+
+def put_away(write_job, dest: Path, archive: Path, place: str) -> Path:
+    """Record another job, move it to where somebody keeps it, and put a link in its place."""
+    other = write_job({0: {"p=3/c": "z"}}, job_id="job_2")
+    ray_committer.record_job(str(dest), "job_2")
+    if place.endswith(".gone-0123"):
+        shutil.move(other.directory, dest / place)
+        Path(other.job_directory).rmdir()
+    return link(other, dest, place, archive)
+
+
+@contextmanager
+def watched(path: Path) -> Iterator[list[StoreCall]]:
+    """The requests of the block for a path, and for what is below it."""
+    opened, calls = open_job.open_store, list[StoreCall]()
+
+    def watch(call: StoreCall) -> None:
+        if any(one == str(path) or one.startswith(f"{path}/") for one in call.paths):
+            calls.append(call)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=watch))
+        yield calls
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_status_and_vacuum_name_a_link_in_the_place_of_a_job_and_look_at_the_others(
+    job: JobAttempt, dest: Path, tmp_path: Path, write_job, place: str
+):
+    path = put_away(write_job, dest, tmp_path / "archive", place)
+    for one in (tmp_path / "archive", *dest.rglob("*")):
+        os.utime(one, (0, 0), follow_symlinks=False)
+    before = content(tmp_path / "archive")
+    with watched(path) as calls:
+        found = {one.directory: one for one in ray_committer.list_jobs(str(dest))}
+        kept = {one.directory: one.reason for one in ray_committer.vacuum_jobs(str(dest))}
+    assert calls == []
+    named = found[str(path)]
+    assert (named.state, named.job_attempt, named.command) == (
+        "unknown",
+        0 if place.endswith("00") else None,
+        None,
+    )
+    assert named.problem == f"{path}: is a symbolic link, behind which nobody looked"
+    assert found[job.directory].state == "running"
+    assert (kept[str(path)], kept[job.directory]) == (named.problem, None)
+    assert path.is_symlink()
+    assert content(tmp_path / "archive") == before
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_commit_and_a_set_up_name_a_link_in_the_place_of_a_job_and_go_on(
+    job: JobAttempt, dest: Path, tmp_path: Path, write_job, caplog, place: str
+):
+    path = put_away(write_job, dest, tmp_path / "archive", place)
+    before = content(tmp_path / "archive")
+    told = f"{path}: is a symbolic link, behind which nobody looked"
+    with watched(path) as calls:
+        ray_committer.setup_job(str(dest), "job_3")
+        assert told in caplog.text
+        report = ray_committer.commit_job(str(dest), "job_1")
+    assert calls == []
+    (notice,) = [one for one in report.notices if "symbolic link" in one]
+    assert notice.startswith(f"{told}; ")
+    assert visible_files(dest) == {"p=1/a": "x", "p=2/b": "y"}
+    assert path.is_symlink()
+    assert content(tmp_path / "archive") == before
+
+
+def test_a_commit_that_looks_again_and_again_names_a_link_once(
+    job: JobAttempt, dest: Path, tmp_path: Path, write_job
+):
+    """It waits for a job that is at work."""
+    put_away(write_job, dest, tmp_path / "archive", PLACES[0])
+    other = write_job({0: {"p=1/c": "z"}}, job_id="job_4")
+    record = record_of(
+        job_id="job_4",
+        owner=ALIVE,
+        created_milliseconds=time.time_ns() // 1_000_000,
+        claim=Claim([str(dest)]),
+    )
+    bring_to(LocalStore(StoreSpec("file")), Phase.RECORDED, job=other, record=record)
+    options = CommitOptions(mode=ConflictMode.OVERWRITE, conflict_wait_seconds=0.1)
+    notices: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Notice):
+            notices.append(event.text)
+
+    with pytest.raises(CommitConflictError, match=r"waited 0\.1 s"):
+        ray_committer.commit_job(str(dest), "job_1", options=options, on_event=hear)
+    assert len([one for one in notices if "symbolic link" in one]) == 1
+
+
+@pytest.mark.parametrize("place", PLACES[:2])
+def test_without_a_name_no_other_job_answers_for_one_in_whose_place_is_a_link(
+    job: JobAttempt, dest: Path, tmp_path: Path, write_job, place: str
+):
+    path = put_away(write_job, dest, tmp_path / "archive", place)
+    assert ray_committer.commit_job(str(dest)).job_id == "job_1"
+    for job_id in (None, "job_2"):
+        with pytest.raises(LinkedPathError, match=f"{path}: is a symbolic link"):
+            ray_committer.commit_job(str(dest), job_id)
+
+
+def test_behind_a_link_under_the_name_of_hadoops_documentation_no_job_is_looked_for(
+    job: JobAttempt, dest: Path, tmp_path: Path
+):
+    shutil.move(job.job_directory, tmp_path / "archive")
+    path = dest / "_temporary/manifest_job_1"
+    path.symlink_to(tmp_path / "archive")
+    with watched(path) as calls:
+        for options in (CommitOptions(), FIRST):
+            with pytest.raises(LinkedPathError, match=f"{path}: is a symbolic link"):
+                ray_committer.commit_job(str(dest), "job_1", options=options)
+    assert calls == []
+
+
+def test_an_attempt_is_not_committed_beside_a_link_in_the_place_of_another(
+    job: JobAttempt, dest: Path, tmp_path: Path
+):
+    path = Path(job.job_directory, "01")
+    (tmp_path / "archive").mkdir()
+    path.symlink_to(tmp_path / "archive")
+    for options in (CommitOptions(), FIRST):
+        with pytest.raises(LinkedPathError, match=f"{path}: is a symbolic link"):
+            ray_committer.commit_job(str(dest), "job_1", options=options)
+    assert visible_files(dest) == {}
+    path.unlink()
+    ray_committer.commit_job(str(dest), "job_1")
+    assert visible_files(dest) == {"p=1/a": "x", "p=2/b": "y"}
+
+
+# A link in the place of another destination's `_temporary`, below or above
+
+
+UNMARKED = CommitOptions(mark_success=False)
+
+
+def stop_half_way(dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of one partition, whose commit was recorded and stopped between its two files."""
+    partition = f"{dest}/p=1"
+    ray_committer.setup_job(partition, "job_2")
+    with ray_committer.task_attempt(partition, "job_2", 0) as attempt:
+        for name in ("c", "d"):
+            Path(attempt.path(name)).write_text(name)
+    opened = open_job.open_store
+    crash = at("rename", SimulatedCrash(), "/d")
+    with monkeypatch.context() as patch:
+        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=crash))
+        with pytest.raises(SimulatedCrash):
+            ray_committer.commit_job(partition, "job_2", executor="inline", options=UNMARKED)
+    assert visible_files(dest) == {"p=1/c": "c"}
+
+
+@pytest.mark.parametrize("roots", [(), ("p=1",), ("p=1/q=1",)], ids=["all", "the partition", "below"])
+@pytest.mark.parametrize("place", ["_temporary", "_temporary/job_2/00/state"])
+def test_an_overwrite_stops_at_a_link_behind_which_a_recorded_job_may_lose_its_files(
+    dest: Path, tmp_path: Path, write_job, monkeypatch: pytest.MonkeyPatch, roots, place: str
+):
+    write_job({0: {"p=1/q=1/a": "x"}})
+    stop_half_way(dest, monkeypatch)
+    path = dest / "p=1" / place
+    shutil.move(path, tmp_path / "archive")
+    path.symlink_to(tmp_path / "archive")
+    before = content(tmp_path / "archive")
+    replaced = tuple(f"{dest}/{root}" for root in roots)
+    options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=replaced)
+    with pytest.raises(LinkedPathError, match=f"{path}: is a symbolic link") as caught:
+        ray_committer.commit_job(str(dest), "job_1", options=options)
+    assert caught.value.exit_code == 1
+    assert ray_committer.list_jobs(str(dest))[0].state == "running"
+    assert visible_files(dest) == {"p=1/c": "c"}
+    assert content(tmp_path / "archive") == before
+    path.unlink()
+    shutil.move(tmp_path / "archive", path)
+    ray_committer.commit_job(f"{dest}/p=1", "job_2", options=UNMARKED)
+    assert visible_files(dest) == {"p=1/c": "c", "p=1/d": "d"}
+    ray_committer.commit_job(str(dest), "job_1", options=options)
+    old = {"p=1/c": "c", "p=1/d": "d"} if roots == ("p=1/q=1",) else {}
+    assert visible_files(dest) == {"p=1/q=1/a": "x"} | old
+
+
+@pytest.mark.parametrize("options", [CommitOptions(), REPLACE], ids=["append", "overwrite"])
+@pytest.mark.parametrize("where", ["above", "below"])
+def test_a_link_where_a_job_loses_nothing_is_named_and_passed(
+    job: JobAttempt, dest: Path, tmp_path: Path, where: str, options: CommitOptions
+):
+    (tmp_path / "archive").mkdir()
+    path = (dest.parent if where == "above" else dest / "p=2") / "_temporary"
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(tmp_path / "archive")
+    replaced = (f"{dest}/p=1",) if options is REPLACE else ()
+    report = ray_committer.commit_job(
+        str(dest), "job_1", options=replace(options, replaced_roots=replaced)
+    )
+    (notice,) = [one for one in report.notices if "symbolic link" in one]
+    assert notice.startswith(f"{path}: is a symbolic link, behind which nobody looked; ")
+    assert visible_files(dest) == {"p=1/a": "x", "p=2/b": "y"}

@@ -224,7 +224,7 @@ def test_a_beat_is_read_unasked_only_if_it_is_needed_to_tell_who_is_alive():
 
 
 def found(store, job: JobAttempt = JOB, destination: str = "/table") -> list[OtherJob]:
-    return other_jobs(store, job, destination, NOW)
+    return list(other_jobs(store, destination, NOW, own=job).jobs)
 
 
 @kinds
