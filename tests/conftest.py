@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -57,6 +59,20 @@ def write_job(dest: Path) -> WriteJob:
 def tree(dest: Path) -> Callable[[], dict[str, str]]:
     """The visible files below the destination and their contents, without ``_SUCCESS``."""
     return lambda: visible_files(dest)
+
+
+@pytest.fixture
+def open_dest() -> Iterator[Path]:
+    """A destination that any user may look into, unlike pytest's own directories."""
+    root = Path(tempfile.mkdtemp(prefix="ray-committer-test-"))
+    root.chmod(0o755)
+    yield root / "table"
+    if os.getuid() == 0:
+        os.seteuid(0)
+    for path in root.rglob("*"):
+        if path.is_dir():
+            path.chmod(0o755)
+    shutil.rmtree(root)
 
 
 @pytest.fixture

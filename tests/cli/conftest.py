@@ -1,29 +1,13 @@
-"""Destinations that an ordinary user may look into, and how old a job is."""
+"""How old a job is."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-
-@pytest.fixture
-def open_dest() -> Iterator[Path]:
-    """A destination that any user may look into, unlike pytest's own directories."""
-    root = Path(tempfile.mkdtemp(prefix="ray-committer-test-"))
-    root.chmod(0o755)
-    yield root / "table"
-    if os.getuid() == 0:
-        os.seteuid(0)
-    for path in root.rglob("*"):
-        if path.is_dir():
-            path.chmod(0o755)
-    shutil.rmtree(root)
 
 
 @pytest.fixture
