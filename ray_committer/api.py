@@ -113,6 +113,7 @@ def commit_job(
         options=options,
         storage_options=storage_options,
         on_event=recording.before(on_event),
+        to_commit=True,
         cancel=cancel,
     ) as job:
         return _run_commit(job, recording, record_only=False, on_report=on_report)
@@ -144,6 +145,7 @@ def record_job(
         options=options,
         storage_options=storage_options,
         on_event=recording.before(on_event),
+        to_commit=True,
     ) as job:
         return _run_commit(job, recording, record_only=True, on_report=lambda _: None)
 

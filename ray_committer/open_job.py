@@ -26,6 +26,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
 from ray_committer.ratelimit import RateLimit
 from ray_committer.report.command import repeat_command
@@ -73,8 +74,13 @@ def open_job(
     storage_options: StorageOptions | None,
     on_event: EventSink = ignore,
     cancel: CancelToken | None = None,
+    to_commit: bool = False,
 ) -> Iterator[OpenJob]:
-    """Find the job attempt and start its executor, which ends with the block."""
+    """Find the job attempt and start its executor, which ends with the block.
+
+    `CommitRecordExistsError` for one that is `to_commit`, but not decided to be, beside another attempt
+    which is committed, or newer.
+    """
     spec, destination = resolve_destination(dest, storage_options)
     try:
         store = open_store(spec)
@@ -83,7 +89,7 @@ def open_job(
             destination,
             job_id,
             options.job_attempt,
-            is_known=options.committed_tasks is not None,
+            to_commit=to_commit and options.committed_tasks is None,
         )
     except PermissionError as e:
         raise CommitAbortedError(
@@ -169,9 +175,10 @@ def _find(
     job_id: str | None,
     number: int | None,
     *,
-    is_known: bool,
+    to_commit: bool,
 ) -> tuple[JobAttempt, find_job.AttemptState]:
-    """Find the attempt and what is there of it; a driver that knows its tasks knows its attempt."""
+    """Find the attempt and what is there of it; a driver that knows its tasks knows its attempt, and one
+    that is recorded is the one that counts."""
     try:
         job = find_job.find_job_attempt(store, destination, job_id, number)
     except JobNotFoundError:
@@ -190,7 +197,7 @@ def _find(
         job, state = documented, find_job.read_attempt_state(store, documented)
     if state.exists and not state.is_decided:
         _confirm(store, job, is_named=job_id is not None)
-    if number is not None and not is_known:
+    if to_commit and number is not None and state.phase not in WITH_RECORD:
         refuse_other_attempts(store, job)
     return job, state
 
@@ -199,7 +206,7 @@ def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
     """`CommitStateUnknownError` if a job has been recorded whose directory a process that slept took
     away: whatever ``_SUCCESS`` tells is of another one."""
     for other in other_jobs(store, destination, time.time_ns() // 1_000_000).jobs:
-        raise CommitStateUnknownError(finish_first(store.spec, other))
+        raise CommitStateUnknownError(finish_first(store, other))
 
 
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:

@@ -11,7 +11,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.abort_job import abort_job
-from ray_committer.stages.commands import job_command
+from ray_committer.stages.commands import is_beside_others, job_command
 from ray_committer.stages.find_job import is_noted, read_attempt_state
 from ray_committer.stages.gone_jobs import sweep_gone
 from ray_committer.stages.job_state import read_state
@@ -96,7 +96,7 @@ def _settle(
         removed=reason is None,
         had_ended=remains.is_gone and reason is None,
         reason=reason,
-        command=_command(store, dest, decided, is_other=decided != remains.attempt),
+        command=_command(store, dest, decided),
     )
 
 
@@ -126,12 +126,11 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
     return None
 
 
-def _command(
-    store: GuardedStore, dest: str, decided: JobAttempt | None, *, is_other: bool
-) -> str | None:
+def _command(store: GuardedStore, dest: str, decided: JobAttempt | None) -> str | None:
     """What finishes the commit of an attempt, or its undoing."""
     seen = read_state(store, decided) if decided is not None else None
     if decided is None or seen is None:
         return None
     verb, *words = ("abort", "--undo") if seen.phase is Phase.UNDOING else ("commit",)
-    return job_command(verb, dest, decided, name_attempt=is_other, options=words)
+    name_attempt = is_beside_others(store, decided)
+    return job_command(verb, dest, decided, name_attempt=name_attempt, options=words)

@@ -91,7 +91,12 @@ def plan_job(
     (2, 2, 4)
     """
     with open_job(
-        dest, job_id, executor="threads", options=options, storage_options=storage_options
+        dest,
+        job_id,
+        executor="threads",
+        options=options,
+        storage_options=storage_options,
+        to_commit=True,
     ) as job:
         now = job
         for _ in range(LOADS):

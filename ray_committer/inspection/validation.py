@@ -78,7 +78,7 @@ def validate_job(
             if state.phase in (Phase.RECORDED, Phase.SEALED):
                 raise ValidationError(
                     f"{job.context.job.directory}: the commit of this job has not ended; finish it "
-                    f"with: {commit_command(job.context.store.spec, job.context.job)}"
+                    f"with: {commit_command(job.context.store, job.context.job)}"
                 )
             raise ValidationError(
                 f"{job.context.job.directory}: this job is not committed; commit it first"

@@ -12,7 +12,7 @@ from ray_committer.protocol.record import ConflictMode
 def repeat_command(report: CommitReport, url: str, options: CommitOptions) -> str:
     """The command for the job at `url`; of storage options, which may be secret, it says nothing."""
     words = ["ray-committer", "commit", url, "--job-id", report.job_id]
-    if report.job_attempt:
+    if report.job_attempt or options.job_attempt is not None:  # a first one was named beside others
         words += ["--attempt", str(report.job_attempt)]
     if not report.manifests:  # no commit record says that all tasks are done
         words += _completeness(options)

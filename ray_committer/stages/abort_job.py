@@ -81,16 +81,16 @@ def refuse_decided(context: JobContext, phase: Phase | None) -> None:
     """`CommitRecordExistsError` if the job's commit, and not its abort, has begun."""
     if phase is None or phase in UNDECIDED or phase is Phase.ABORTED:
         return
-    job, spec = context.job, context.store.spec
+    job, store = context.job, context.store
     if phase is Phase.UNDOING:
         raise CommitRecordExistsError(
             f"{job.directory}: the commit of this job is being undone; finish that with: "
-            f"{abort_command(spec, job, undo=True)}"
+            f"{abort_command(store, job, undo=True)}"
         )
-    undo = (
-        f", or give it up with: {abort_command(spec, job, undo=True)}" if phase is Phase.RECORDED else ""
-    )
+    undo = ""
+    if phase is Phase.RECORDED:
+        undo = f", or give it up with: {abort_command(store, job, undo=True)}"
     raise CommitRecordExistsError(
         f"{job.directory}: the commit of this job has begun, so it can no longer be aborted; "
-        f"finish it with: {commit_command(spec, job)}{undo}"
+        f"finish it with: {commit_command(store, job)}{undo}"
     )

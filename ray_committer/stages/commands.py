@@ -5,21 +5,28 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stages.find_job import list_attempts
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import destination_url
 
 
-def commit_command(spec: StoreSpec, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
+def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
     """What finishes the commit of `job`, which may write to `allowed_roots`, too."""
-    roots = [word for root in allowed_roots for word in ("--allowed-root", destination_url(spec, root))]
-    return job_command("commit", destination_url(spec, job.destination), job, options=roots)
+    urls = [destination_url(store.spec, root) for root in allowed_roots]
+    return _command("commit", store, job, [word for url in urls for word in ("--allowed-root", url)])
 
 
-def abort_command(spec: StoreSpec, job: JobAttempt, *, undo: bool = False) -> str:
+def abort_command(store: StoreOperations, job: JobAttempt, *, undo: bool = False) -> str:
     """What finishes the abort of `job`, or gives up its recorded commit."""
-    options = ["--undo"] if undo else []
-    return job_command("abort", destination_url(spec, job.destination), job, options=options)
+    return _command("abort", store, job, ["--undo"] if undo else [])
+
+
+def _command(verb: str, store: StoreOperations, job: JobAttempt, options: Sequence[str]) -> str:
+    dest = destination_url(store.spec, job.destination)
+    name_attempt = is_beside_others(store, job)
+    return job_command(verb, dest, job, name_attempt=name_attempt, options=options)
 
 
 def job_command(
@@ -31,3 +38,11 @@ def job_command(
     if name_attempt or job.number:
         words += ["--attempt", str(job.number)]
     return shlex.join([*words, *options])
+
+
+def is_beside_others(store: StoreOperations, job: JobAttempt) -> bool:
+    """Whether other attempts of the job are there, or may be; costs a listing."""
+    try:
+        return any(other.number != job.number for other in list_attempts(store, job))
+    except (OSError, RayCommitterError):
+        return True

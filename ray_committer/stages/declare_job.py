@@ -199,6 +199,6 @@ def _conflict(context: JobContext, other: OtherJob) -> CommitConflictError:
     shown = ", ".join(writes[:3]) + (f" and {len(writes) - 3} more" if len(writes) > 3 else "")
     waited = "" if not other.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
     return CommitConflictError(
-        f"{finish_first(context.store.spec, other)}; it writes to {shown}, which this job must not do "
+        f"{finish_first(context.store, other)}; it writes to {shown}, which this job must not do "
         f"at the same time{waited}. Nothing was changed; then run the same command"
     )

@@ -31,7 +31,7 @@ def finish_remnant(context: JobContext) -> Outcome:
         if context.store.get_status(job.directory) is not None:
             context.notice(
                 f"{job.directory}: holds only what processes that slept left of a job that is over; "
-                f"delete it with: {abort_command(context.store.spec, job)}"
+                f"delete it with: {abort_command(context.store, job)}"
             )
         raise not_found(context.store, job.destination, job.job_id)
     finish_cleanup(context)

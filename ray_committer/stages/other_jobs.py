@@ -19,7 +19,7 @@ from ray_committer.stages.find_job import Temporary, jobs_in, list_temporary, re
 from ray_committer.stages.gone_jobs import gone_in, state_inside
 from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.owners import is_alive
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations
 
 _TRIES = 5
 _LOOKS = 3  # a process that takes a job away by mistake, and puts it back, is seen in two at most
@@ -215,18 +215,18 @@ def destinations_above(paths: Iterable[str]) -> set[str]:
     return {above for path in paths for above in (*ancestors(path, "/"), "/")}
 
 
-def finish_first(spec: StoreSpec, other: OtherJob) -> str:
+def finish_first(store: StoreOperations, other: OtherJob) -> str:
     """A sentence that says how to bring a commit, or what gives it up, to its end."""
     job = other.job
     if job.is_gone:
-        place = new_job_attempt(job.destination, job.job_id, job.number).directory
+        place = new_job_attempt(job.destination, job.job_id, job.number)
         return (
             f"{job.directory}: the commit of job {job.job_id} has begun, and a process that was stopped "
-            f"took it away by mistake; move it back to {place}, then finish it with: "
-            f"{commit_command(spec, job)}"
+            f"took it away by mistake; move it back to {place.directory}, then finish it with: "
+            f"{commit_command(store, place)}"
         )
     if other.phase is Phase.UNDOING:
-        what, command = "the commit is being undone", abort_command(spec, job, undo=True)
+        what, command = "the commit is being undone", abort_command(store, job, undo=True)
     else:
-        what, command = "the commit has begun but not ended", commit_command(spec, job)
+        what, command = "the commit has begun but not ended", commit_command(store, job)
     return f"{job.directory}: {what} (job {job.job_id}); finish it with: {command}"

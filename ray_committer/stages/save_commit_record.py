@@ -68,7 +68,7 @@ def refuse_foreign_paths(
     outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
     outside += [parent(one) for one in old if not _is_within(one, (*roots, *outside))][:1]
     if outside:
-        command = commit_command(context.store.spec, context.job, (*allowed_roots, *outside))
+        command = commit_command(context.store, context.job, (*allowed_roots, *outside))
         raise CommitStateUnknownError(
             f"{path}: says that the job may change {', '.join(outside)}, which is not below the "
             f"destination; nothing was done, and the commit is as it was. If that is the job's, as a "
@@ -91,10 +91,10 @@ def refuse_aborted(context: JobContext, phase: Phase) -> None:
     if phase is Phase.UNDOING:
         raise CommitAbortedError(
             f"{context.job.directory}: the commit of this job is being undone; finish that with: "
-            f"{abort_command(context.store.spec, context.job, undo=True)}"
+            f"{abort_command(context.store, context.job, undo=True)}"
         )
     if phase is Phase.ABORTED:
         raise CommitAbortedError(
             f"{context.job.directory}: this job is being aborted; finish that with: "
-            f"{abort_command(context.store.spec, context.job)}"
+            f"{abort_command(context.store, context.job)}"
         )

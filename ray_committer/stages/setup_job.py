@@ -51,7 +51,7 @@ def setup_job(
     in_the_way = [one for one in stopped if one.phase in IN_THE_WAY]
     if in_the_way and job.destination in replaces:
         raise CommitConflictError(
-            f"{finish_first(store.spec, in_the_way[0])}; only then can the destination be replaced"
+            f"{finish_first(store, in_the_way[0])}; only then can the destination be replaced"
         )
     if read_attempt_state(store, job).exists:
         raise TaskCommitError(
@@ -70,7 +70,7 @@ def setup_job(
         raise
     if mark_success:
         store.delete_file(job.success)
-    unfinished = [finish_first(store.spec, one) for one in stopped]
+    unfinished = [finish_first(store, one) for one in stopped]
     hidden = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
     return seen.state.stamp, [*unfinished, *hidden]
 

@@ -173,7 +173,7 @@ def refuse_sealed(context: JobContext, phase: Phase) -> None:
     )
     raise CommitRecordExistsError(
         f"{context.job.directory}: this job {what}, so it can no longer be undone; finish it with: "
-        f"{commit_command(context.store.spec, context.job)}"
+        f"{commit_command(context.store, context.job)}"
     )
 
 

@@ -178,6 +178,21 @@ def test_an_older_attempt_is_refused_while_a_newer_ones_commit_has_begun(write_j
         ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
 
 
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.RECORDED])
+def test_an_older_attempt_is_aborted_beside_a_newer_one(write_job, dest: Path, store, phase: Phase):
+    older = write_job({0: {"a": "x"}})
+    newer = new_job_attempt(str(dest), "job_1", 1)
+    setup_job(store, newer)
+    bring_to(store, phase, job=newer)
+    options = CommitOptions(job_attempt=0)
+    assert ray_committer.plan_abort(str(dest), "job_1", options=options).files == 1
+    assert ray_committer.abort_job(str(dest), "job_1", options=options)
+    assert not Path(older.directory).exists()
+    seen = read_state(store, newer)
+    assert seen is not None
+    assert seen.phase is phase
+
+
 def test_a_job_that_ends_while_jobs_are_listed_is_passed_over(store, write_job, dest: Path):
     write_job({0: {"a": "x"}}, job_id="job_1")
     other = write_job({0: {"b": "y"}}, job_id="job_2")
