@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -57,8 +57,9 @@ def record_job(
     loaded, and the job is open again.
     """
     owner = owner_of(run) if goes_on else nobody(run)
+    decision = _Decision(context, loaded, run, owner, load, replaced_roots, allowed_roots)
     try:
-        return _decide(context, seen, loaded, run, owner, load, replaced_roots, allowed_roots, patience)
+        return _decide(decision, seen, patience)
     except StateChangedError:
         raise
     except Exception:
@@ -66,29 +67,31 @@ def record_job(
         raise
 
 
-def _decide(
-    context: JobContext,
-    seen: Seen,
-    loaded: LoadedManifests,
-    run: str,
-    owner: Owner,
-    load: Callable[[], object],
-    replaced_roots: tuple[str, ...],
-    allowed_roots: tuple[str, ...],
-    patience: Patience,
-) -> tuple[Seen, CommitRecord]:
-    claim = with_coordinator(
-        context, lambda: claim_of(context, loaded, replaced_roots, allowed_roots), load
-    )
-    record = _record(context, seen, loaded, claim, OldFiles(), owner, allowed_roots)
-    seen = _freeze_and_declare(context, seen, loaded, claim, run, record)
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """What a run has to decide: what the job has, where that may go, and who then goes on with it."""
+
+    context: JobContext
+    loaded: LoadedManifests
+    run: str
+    owner: Owner
+    load: Callable[[], object]
+    replaced_roots: tuple[str, ...]
+    allowed_roots: tuple[str, ...]
+
+
+def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
+    context = decision.context
+    claim = with_coordinator(context, lambda: _claim(decision), decision.load)
+    record = _record(decision, seen, claim, OldFiles())
+    seen = _freeze_and_declare(decision, seen, claim, record)
     is_written = not claim.excludes
     below: tuple[str, ...] = ()
     while True:
         if seen.phase is Phase.OPEN:
-            seen = declare_job(context, seen, claim, run)
+            seen = declare_job(context, seen, claim, decision.run)
         look = partial(look_around, context, claim, below)
-        check = partial(_check, context, loaded, claim, replaced_roots, load)
+        check = partial(_check, decision, claim)
         if claim.excludes:
             others = look()
             if not others:
@@ -106,49 +109,38 @@ def _decide(
         else:
             below = old.destinations  # jobs were set up there: look at them, then look again
     if not is_written:
-        record = _record(context, seen, loaded, claim, old, owner, allowed_roots)
+        record = _record(decision, seen, claim, old)
         write_commit_record(context, record)
     return save_commit_record(context, seen, record), record
 
 
-def claim_of(
-    context: JobContext,
-    loaded: LoadedManifests,
-    replaced_roots: tuple[str, ...],
-    allowed_roots: tuple[str, ...],
-) -> Claim:
+def _claim(decision: _Decision) -> Claim:
     """What the job writes, and what of that nobody else may write meanwhile."""
-    destination = context.job.destination
+    context, destination = decision.context, decision.context.job.destination
     excludes: tuple[str, ...] = ()
     if context.options.mode is ConflictMode.OVERWRITE:
-        excludes = replaced_roots or (destination,)
+        excludes = decision.replaced_roots or (destination,)
     elif context.options.mode is ConflictMode.ERROR:
         excludes = (destination,)
     writes = set(excludes)
     if context.executor.directories.plan() > MOST_WRITES:
-        writes.update((destination, *allowed_roots))
+        writes.update((destination, *decision.allowed_roots))
     else:
         writes.update(context.executor.directories.share(0, 1))
-        writes.update((destination,) if loaded.fills_destination else ())
+        writes.update((destination,) if decision.loaded.fills_destination else ())
     real = partial(real_path, context.store)  # by which name others reach a directory does not matter
     writes, excludes = set(map(real, writes)), tuple(map(real, excludes))
     outermost = [path for path in writes if not any(is_inside(path, other) for other in writes)]
     return Claim(sorted(outermost), sorted(excludes))
 
 
-def _freeze_and_declare(
-    context: JobContext,
-    seen: Seen,
-    loaded: LoadedManifests,
-    claim: Claim,
-    run: str,
-    record: CommitRecord,
-) -> Seen:
+def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: CommitRecord) -> Seen:
     """Freeze and declare; of a job that replaces nothing the record, which nobody reads before a state
     names it, is written meanwhile."""
+    context, loaded = decision.context, decision.loaded
     steps: list[Callable[[], Any]] = [
         partial(_check_and_freeze, context, loaded),
-        partial(declare_job, context, seen, claim, run),
+        partial(declare_job, context, seen, claim, decision.run),
     ]
     if not claim.excludes:
         steps.append(partial(write_commit_record, context, record))
@@ -170,19 +162,14 @@ def _check_and_freeze(context: JobContext, loaded: LoadedManifests) -> bool:
     return freeze_manifests(context, loaded)
 
 
-def _check(
-    context: JobContext,
-    loaded: LoadedManifests,
-    claim: Claim,
-    replaced_roots: tuple[str, ...],
-    load: Callable[[], object],
-) -> OldFiles | Exception:
+def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
     """What is where the job writes; or the error that says what is wrong, to be raised if nobody else is
     in the way."""
+    context = decision.context
     steps: list[Callable[[], Any]] = [
         partial(abort_older_attempts, context.store, context.job),
-        partial(copies_are_current, context, loaded),
-        partial(with_coordinator, context, partial(_look, context, loaded, claim, replaced_roots), load),
+        partial(copies_are_current, context, decision.loaded),
+        partial(with_coordinator, context, partial(_look, decision, claim), decision.load),
     ]
     try:
         _, are_current, old = context.at_once(lambda step: step(), steps)
@@ -191,11 +178,9 @@ def _check(
         return e
 
 
-def _look(
-    context: JobContext, loaded: LoadedManifests, claim: Claim, replaced_roots: tuple[str, ...]
-) -> OldFiles:
-    old = look_at_data(context, loaded, replaced_roots)
-    others = {*old.destinations, *find_other_destinations(context, claim)}
+def _look(decision: _Decision, claim: Claim) -> OldFiles:
+    old = look_at_data(decision.context, decision.loaded, decision.replaced_roots)
+    others = {*old.destinations, *find_other_destinations(decision.context, claim)}
     return replace(old, destinations=tuple(sorted(others)))
 
 
@@ -213,30 +198,23 @@ def _withdraw_own(context: JobContext, run: str) -> None:
             withdraw(context, own.seen)
 
 
-def _record(
-    context: JobContext,
-    seen: Seen,
-    loaded: LoadedManifests,
-    claim: Claim,
-    old: OldFiles,
-    owner: Owner,
-    allowed_roots: tuple[str, ...],
-) -> CommitRecord:
+def _record(decision: _Decision, seen: Seen, claim: Claim, old: OldFiles) -> CommitRecord:
+    context = decision.context
     return CommitRecord(
         nonce=new_nonce(),
         stamp=seen.state.stamp,
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         created_milliseconds=context.now_milliseconds(),
-        owner=owner,
+        owner=decision.owner,
         claim=claim,
-        manifests=list(loaded.manifests),
+        manifests=list(decision.loaded.manifests),
         expected_tasks=context.options.expected_tasks,
         mode=context.options.mode,
         replaced=list(old.replaced),
         overwritten=list(old.overwritten),
         partition_paths=list(context.options.partition_paths),
-        allowed_roots=list(allowed_roots),
+        allowed_roots=list(decision.allowed_roots),
         mark_success=context.options.mark_success,
         durable=context.options.durable,
     )
