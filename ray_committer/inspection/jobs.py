@@ -96,20 +96,25 @@ def list_jobs(
         if job.closed is not None:
             problem = not_read(job.closed, job.directory)
             found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
-        for link in job.linked:
-            problem = skipped_link(link.directory)
-            found.append(
-                JobSummary(job.job_id, link.number, link.directory, "unknown", 0, problem=problem)
-            )
-        for attempt in job.attempts:
+        several = len(job.attempts) + len(job.linked) > 1
+        for attempt in sorted((*job.attempts, *job.linked), key=lambda one: one.number):
+            if attempt in job.linked:
+                found.append(_link(attempt))
+                continue
             survey = (
                 survey_exactly(store, attempt, milliseconds, threads=options.threads)
                 if exact
                 else survey_job(store, attempt, milliseconds)
             )
-            several = len(job.attempts) + len(job.linked) > 1
             found.append(_summary(dest, attempt, survey, now, several=several))
     return found
+
+
+def _link(attempt: JobAttempt) -> JobSummary:
+    """An attempt that is a symbolic link."""
+    directory = attempt.directory
+    problem = skipped_link(directory)
+    return JobSummary(attempt.job_id, attempt.number, directory, "unknown", 0, problem=problem)
 
 
 def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, several: bool) -> JobSummary:
