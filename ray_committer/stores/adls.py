@@ -100,8 +100,11 @@ class AdlsStore(NamedStates):
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
         self._rename(source, dest, version, {"If-None-Match": "*"})
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        self._rename(source, dest, version, {})
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        condition = {} if old is None else {"If-Match": quoted_etag(old)}
+        self._rename(source, dest, version, condition)
 
     def delete_file(self, path: str) -> bool:
         answer = self._http.path("DELETE", path)

@@ -112,8 +112,13 @@ class SdkAdlsStore(NamedStates):
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
         self._rename(source, dest, version, match_condition=MatchConditions.IfMissing)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        self._rename(source, dest, version)
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        conditions: dict[str, Any] = {}
+        if old is not None:
+            conditions = {"etag": quoted_etag(old), "match_condition": MatchConditions.IfNotModified}
+        self._rename(source, dest, version, **conditions)
 
     def delete_file(self, path: str) -> bool:
         return self._delete(path)

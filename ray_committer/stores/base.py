@@ -33,7 +33,7 @@ class FileStatus:
 
     A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. `etag`
     and `file_id` stay what they are when the file is renamed; `version` tells this content at this place
-    from any other, and a rename can be bound to it.
+    from any other, and a rename, a replacement and a deletion can be bound to it.
     """
 
     path: str
@@ -136,8 +136,15 @@ class StoreOperations(Protocol):
         it is: ``FileExistsError``.
         """
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        """`rename` atomically over the file `dest`, which may exist."""
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        """`rename` atomically over the file `dest`, which may exist.
+
+        `old` is the version of `dest` that may be replaced. Where the store has versions, any other
+        stays, and so does `source`: ``FileExistsError``; that or ``FileNotFoundError`` if nothing is at
+        `dest`. A store without versions ignores `old`.
+        """
 
     def read_state(self, path: str) -> StoredState | None:
         """The state that is kept at `path`; None if none is."""

@@ -108,10 +108,12 @@ class GcsStore:
                 self._bucket.upload(_prefix(path), b"", generation="0")
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        self._bucket.move(source[1:], dest[1:], version, replaces=False)
+        self._bucket.move(source[1:], dest[1:], version, old="0")
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        self._bucket.move(source[1:], dest[1:], version, replaces=True)
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        self._bucket.move(source[1:], dest[1:], version, old=old)
 
     def read_state(self, path: str) -> StoredState | None:
         try:

@@ -108,16 +108,17 @@ class GcsBucket:
         self._payer = {"userProject": payer} if payer else {}
         self._move_query = f"?{urlencode({'fields': 'generation', **self._payer})}"
 
-    def move(self, source: str, dest: str, generation: str | None, *, replaces: bool) -> None:
+    def move(self, source: str, dest: str, generation: str | None, *, old: str | None) -> None:
         """Rename an object atomically; ``FileExistsError`` if a condition does not hold.
 
-        These are: `source` has this `generation`, and, unless it `replaces`, nothing is at `dest`.
+        These are: `source` has this `generation`, and what is at `dest` the generation `old`, of which
+        0 means nothing. Without one, any is taken.
         """
         url = f"{self._objects}/{quoted(source)}/moveTo/o/{quoted(dest)}{self._move_query}"
         if generation is not None:
             url += f"&ifSourceGenerationMatch={generation}"
-        if not replaces:
-            url += "&ifGenerationMatch=0"
+        if old is not None:
+            url += f"&ifGenerationMatch={old}"
         answer = self._ask("POST", url, source)
         _checked(answer, source, dest)
 

@@ -90,7 +90,14 @@ class GenericStore:
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
             self._move(source, dest)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+    def replace(
+        self,
+        source: str,
+        dest: str,
+        version: str | None = None,  # noqa: ARG002
+        *,
+        old: str | None = None,  # noqa: ARG002
+    ) -> None:
         with self._errors(source), self._locks[hash(dest) % _LOCKS]:
             self._check_ends(source, dest)
             if self._fs.isdir(self._own(dest)):

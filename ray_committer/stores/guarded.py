@@ -97,8 +97,10 @@ class GuardedStore:
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
         self._call_once("op_rename", self._store.rename, source, dest, version)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        self._call_once("op_rename", self._store.replace, source, dest, version)
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        self._call_once("op_rename", self._store.replace, source, dest, version, old=old)
 
     def read_state(self, path: str) -> StoredState | None:
         return self._call("op_open", self._store.read_state, path)

@@ -96,7 +96,14 @@ class HdfsStore(NamedStates):
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         self._call(source, self._client.rename, source, dest)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+    def replace(
+        self,
+        source: str,
+        dest: str,
+        version: str | None = None,  # noqa: ARG002
+        *,
+        old: str | None = None,  # noqa: ARG002
+    ) -> None:
         try:
             self._call(source, self._client.rename, source, dest, overwrite=True)
         except FileNotFoundError as e:

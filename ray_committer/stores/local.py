@@ -101,7 +101,14 @@ class LocalStore:
         _remove_stale_checksum(dest)  # before: after a crash nobody would come back for it
         self._rename(source, dest)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+    def replace(
+        self,
+        source: str,
+        dest: str,
+        version: str | None = None,  # noqa: ARG002
+        *,
+        old: str | None = None,  # noqa: ARG002
+    ) -> None:
         _remove_checksum(dest)
         os.replace(source, dest)
 

@@ -121,7 +121,14 @@ class WebHdfsStore(NamedStates):
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         self._ask("PUT", "RENAME", source, destination=dest, renameoptions="NONE")
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+    def replace(
+        self,
+        source: str,
+        dest: str,
+        version: str | None = None,  # noqa: ARG002
+        *,
+        old: str | None = None,  # noqa: ARG002
+    ) -> None:
         try:
             self._ask("PUT", "RENAME", source, destination=dest, renameoptions="OVERWRITE")
         except FileNotFoundError as e:

@@ -115,9 +115,11 @@ class WrappedStore:
         with self._call("rename", source, dest):
             self._store.rename(source, dest, version)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
         with self._call("replace", source, dest):
-            self._store.replace(source, dest, version)
+            self._store.replace(source, dest, version, old=old)
 
     def read_state(self, path: str) -> StoredState | None:
         with self._call("read_state", path):

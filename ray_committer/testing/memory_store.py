@@ -153,10 +153,16 @@ class MemoryStore:
             self._check_place(dest)
             self._move(source, dest, file)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
         with self._lock:
             file = self._version(source, version)
             self._check_place(dest)
+            if old is not None and self.identity in _VERSIONS:
+                there = self._files.get(dest)
+                if there is None or self._version_of(there) != old:
+                    raise _error(FileExistsError, errno.EEXIST, source, dest)
             self._move(source, dest, file)
 
     def read_state(self, path: str) -> StoredState | None:

@@ -214,6 +214,35 @@ class StoreContract:
             assert store.read(f"{root}/b") == b"new"
             assert store.get_status(f"{root}/a") is None
 
+    def test_a_replacement_that_is_bound_to_a_version_replaces_no_other(
+        self, store: StoreOperations, root: str
+    ) -> None:
+        if store.capabilities.versions is Versions.NONE:
+            pytest.skip("the store has no versions")
+        new = self.written(store, f"{root}/a", b"new")
+        old = now = self.written(store, f"{root}/b", b"old")
+        for data in (b"of another writer", b"old"):
+            now = self.written(store, f"{root}/b", data)
+            with pytest.raises(FileExistsError):
+                store.replace(new.path, now.path, new.version, old=old.version)
+            assert [store.get_status(new.path), store.get_status(now.path)] == [new, now]
+        store.replace(new.path, now.path, new.version, old=now.version)
+        assert store.read(now.path) == b"new"
+        assert store.get_status(new.path) is None
+
+    def test_a_replacement_of_a_version_that_is_gone_does_nothing(
+        self, store: StoreOperations, root: str
+    ) -> None:
+        if store.capabilities.versions is Versions.NONE:
+            pytest.skip("the store has no versions")
+        new = self.written(store, f"{root}/a", b"new")
+        old = self.written(store, f"{root}/b", b"old")
+        store.delete_file(old.path)
+        with pytest.raises((FileExistsError, FileNotFoundError)):
+            store.replace(new.path, old.path, old=old.version)
+        assert store.get_status(new.path) == new
+        assert store.get_status(old.path) is None
+
     def test_deleting_says_whether_it_was_there(self, store: StoreOperations, root: str) -> None:
         put_file(store, f"{root}/a", b"1")
         put_file(store, f"{root}/d/e/b", b"1")

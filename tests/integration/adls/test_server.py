@@ -74,6 +74,16 @@ def test_a_rename_keeps_the_etag_and_its_conditions_are_honoured(sdk: FileSystem
         rename(sdk, "a", "missing/b")
     with pytest.raises(ResourceNotFoundError, match="SourcePathNotFound"):
         rename(sdk, "missing", "c")
+    for dest in ("b", "missing"):
+        with pytest.raises(HttpResponseError) as other:
+            sdk.get_file_client("a").rename_file(
+                f"{CONTAINER}/{dest}", etag=old, match_condition=MatchConditions.IfNotModified
+            )
+        assert (other.value.status_code, other.value.error_code) == (412, "ConditionNotMet")
+    sdk.get_file_client("a").rename_file(
+        f"{CONTAINER}/b", etag=new, match_condition=MatchConditions.IfNotModified
+    )
+    assert sdk.get_file_client("b").download_file().readall() == b"third"
 
 
 def test_directories_go_as_a_whole_or_only_if_empty(sdk: FileSystemClient):
