@@ -44,17 +44,19 @@ def rename_entry(
             store.rename(entry.source, entry.dest, entry.version)
             return None
         except OSError as e:
-            cause = e
+            cause, is_hopeless = e, isinstance(e, _HOPELESS)
             judgement, dest = _judge_again(store, entry, e, old)
-            if judgement.verdict is Verdict.DONE:
-                return _finish(store, entry, judgement)
-            if judgement.verdict is Verdict.CONFLICT and _is_old(dest, old):
-                refused = _replace(store, entry)
+            if old is not None and _gives_way(judgement, dest, old):
+                refused = _replace(store, entry, old)
                 if refused is None:
                     return None
-                cause = refused  # which may have been done nevertheless: the next look tells
-            elif judgement.verdict is not Verdict.NOT_DONE or isinstance(e, _HOPELESS):
-                raise _error(entry, judgement, e) from e
+                cause, is_hopeless = refused, False
+                judgement, dest = _judge_again(store, entry, refused, old)  # it may be done nevertheless
+            if judgement.verdict is Verdict.DONE:
+                return _finish(store, entry, judgement)
+            is_open = judgement.verdict is Verdict.NOT_DONE and not is_hopeless
+            if not is_open and not _gives_way(judgement, dest, old):
+                raise _error(entry, judgement, cause) from cause
             if attempt == attempts:
                 raise _error(entry, Judgement(Verdict.NOT_DONE), cause) from cause
             on_retry()
@@ -112,8 +114,7 @@ def _judge_again(
         judgement, dest = _judge(store, entry, cause)
         if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
             judgement = Judgement(Verdict.LOST)
-        is_replaceable = judgement.verdict is Verdict.CONFLICT and _is_old(dest, old)
-        if judgement.verdict in (Verdict.DONE, Verdict.NOT_DONE) or is_replaceable:
+        if judgement.verdict in (Verdict.DONE, Verdict.NOT_DONE) or _gives_way(judgement, dest, old):
             break
     return judgement, dest
 
@@ -124,18 +125,24 @@ def _finish(store: StoreOperations, entry: Entry, judgement: Judgement) -> Proof
     return judgement.proof
 
 
+def _gives_way(judgement: Judgement, dest: FileStatus | None, old: ReplacedFile | None) -> bool:
+    return judgement.verdict is Verdict.CONFLICT and _is_old(dest, old)
+
+
 def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
     if dest is None or old is None:
         return False
-    return (dest.size, dest.modified_milliseconds, dest.etag) == (
+    return (dest.size, dest.modified_milliseconds, dest.etag, dest.version) == (
         old.size,
         old.modified_milliseconds,
         old.etag,
+        old.version,
     )
 
 
-def _replace(store: StoreOperations, entry: Entry) -> OSError | None:
-    """Let the new file take the place of the recorded old one, if it is what its manifest says.
+def _replace(store: StoreOperations, entry: Entry, old: ReplacedFile) -> OSError | None:
+    """Let the new file take the place of the recorded old one, if it is what its manifest says; where
+    the store has versions, of no other than that.
 
     Else what the store said; or the file has gone meanwhile, since a lost worker may have moved it.
     """
@@ -144,7 +151,7 @@ def _replace(store: StoreOperations, entry: Entry) -> OSError | None:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), entry.source)
     _require_unchanged(entry, source)
     try:
-        store.replace(entry.source, entry.dest, entry.version)
+        store.replace(entry.source, entry.dest, entry.version, old=old.version)
     except OSError as e:
         return e
     return None

@@ -44,8 +44,9 @@ def test_a_partition_is_not_replaced_beside_a_job_that_moved_files_into_it():
     assert run_commit(store, first).outcome is Outcome.COMMITTED
 
 
-def test_two_runs_of_one_rename_over_an_old_file_raise_no_false_alarm():
-    prepared, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
+@pytest.mark.parametrize("identity", [Identity.MODIFICATION_TIME, Identity.ETAG, Identity.GENERATION])
+def test_two_runs_of_one_rename_over_an_old_file_raise_no_false_alarm(identity: Identity):
+    prepared, job = MemoryStore(identity=identity), new_job_attempt("/table", "job_1", 0)
     put_file(prepared, "/table/a", b"old")
     write_job(prepared, job, {0: {"a": b"newer"}}, mode=ConflictMode.OVERWRITE)
     for seed in range(60):

@@ -21,6 +21,7 @@ from ray_committer.testing.harness import put_file
 from tests.stages.support import at, do_at, each_crash, requests
 
 SOURCE, DEST = "/table/_temporary/tasks/a", "/table/p=1/a"
+VERSIONED = pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])
 
 
 def written(identity: Identity = Identity.MODIFICATION_TIME) -> MemoryStore:
@@ -41,7 +42,7 @@ def old_file(store: MemoryStore, data: bytes = b"old") -> ReplacedFile:
     put_file(store, DEST, data)
     status = store.get_status(DEST)
     assert status is not None
-    return ReplacedFile(DEST, status.size, status.modified_milliseconds, status.etag)
+    return ReplacedFile(DEST, status.size, status.modified_milliseconds, status.etag, status.version)
 
 
 @pytest.mark.parametrize("identity", list(Identity))
@@ -167,6 +168,64 @@ def test_an_old_file_that_is_gone_needs_no_replacement():
     one, old = entry_of(store), old_file(store)
     store.delete_file(DEST)
     assert rename_entry(store, one, 1, old) is None
+    assert store.files() == {DEST: b"text"}
+
+
+@VERSIONED
+@pytest.mark.parametrize("data", [b"of another program", b"old"])
+@pytest.mark.parametrize("attempts", [1, 8])
+def test_an_old_file_that_is_written_again_before_it_is_replaced_stays_where_versions_are(
+    identity: Identity, data: bytes, attempts: int
+):
+    """A replacement names the version that was recorded; also the same bytes are another one."""
+    store = written(identity)
+    one, old = entry_of(store), old_file(store)
+    overtaken = WrappedStore(store, before=do_at("replace", lambda: store.write(DEST, data)))
+    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+        rename_entry(overtaken, one, attempts, old)
+    assert store.files() == {SOURCE: b"text", DEST: data}
+
+
+@VERSIONED
+def test_an_old_file_that_was_written_again_with_the_same_bytes_is_not_asked_to_be_replaced(
+    identity: Identity,
+):
+    store = written(identity)
+    one, old = entry_of(store), old_file(store)
+    store.write(DEST, b"old")
+
+    def run(counted) -> None:
+        with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+            rename_entry(counted, one, 8, old)
+
+    assert requests(store, run)["replace"] == 0
+
+
+@VERSIONED
+@pytest.mark.parametrize("answer", [None, FileNotFoundError("404")], ids=["412", "404"])
+def test_an_old_file_that_vanishes_before_it_is_replaced_needs_no_replacement(
+    identity: Identity, answer: OSError | None
+):
+    """Which of the two a store answers to a condition on nothing is not the same everywhere."""
+    store = written(identity)
+    one, old = entry_of(store), old_file(store)
+
+    def vanish() -> None:
+        store.delete_file(DEST)
+        if answer is not None:
+            raise answer
+
+    assert rename_entry(WrappedStore(store, before=do_at("replace", vanish)), one, 2, old) is None
+    assert store.files() == {DEST: b"text"}
+
+
+@VERSIONED
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError, FileExistsError, FileNotFoundError])
+def test_a_replacement_whose_answer_is_lost_is_proved_at_once(identity: Identity, error: type[OSError]):
+    store = written(identity)
+    one, old = entry_of(store), old_file(store)
+    lossy = WrappedStore(store, after=at("replace", error("simulated")))
+    assert rename_entry(lossy, one, 1, old) is Proof.ETAG
     assert store.files() == {DEST: b"text"}
 
 

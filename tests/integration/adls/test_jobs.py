@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, Outcome
+from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
@@ -24,6 +24,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.testing.harness import put_file
 from tests.integration.adls.conftest import CONTAINER, opened
 from tests.integration.adls.jobs import all_of, files_of, write_as_hadoop
 from tests.servers.dfs import DfsServer
@@ -183,6 +184,25 @@ def test_a_source_that_was_written_again_is_not_moved(
         run_commit(WrappedStore(store, before=rewrite), job)
     assert store.read(source) == b"later"
     assert store.get_status(f"{job.destination}/a") is None
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+def test_an_old_file_that_is_written_again_before_it_is_replaced_stays(
+    job: JobAttempt, url: str, options: dict[str, Any], transport: str
+):
+    """The rename is bound to the etag that was listed."""
+    store = opened(url, {**options, "transport": transport})
+    dest = f"{job.destination}/a"
+    put_file(store, dest, b"old")
+    write_job(store, job, {0: {"a": b"new"}}, mode=ConflictMode.OVERWRITE)
+
+    def overtake(call: StoreCall) -> None:
+        if call.operation == "replace" and call.paths[1] == dest:
+            store.write(dest, b"old")  # even the same bytes
+
+    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+        run_commit(WrappedStore(store, before=overtake), job, CommitOptions(mode=ConflictMode.OVERWRITE))
+    assert visible_files(store, job.destination) == {"a": b"old"}
 
 
 @pytest.mark.parametrize("what", ["has 6 bytes", "is not there"])

@@ -140,6 +140,21 @@ def test_an_overwrite_removes_what_was_there_and_only_that(store: GcsStore, job:
     assert visible_files(store, job.destination) == {"p=2/part": b"new"}
 
 
+def test_an_old_file_that_is_written_again_before_it_is_replaced_stays(store: GcsStore, job: JobAttempt):
+    """The move is bound to the generation that was listed."""
+    dest = join(job.destination, "p=2/part")
+    store.write(dest, b"old")
+    write_job(store, job, {0: {"p=2/part": b"new"}})
+
+    def overtake(call: StoreCall) -> None:
+        if call.operation == "replace" and call.paths[1] == dest:
+            store.write(dest, b"old")  # even the same bytes
+
+    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+        run_commit(WrappedStore(store, before=overtake), job, CommitOptions(mode=ConflictMode.OVERWRITE))
+    assert visible_files(store, job.destination) == {"p=2/part": b"old"}
+
+
 KINDS = {
     "move": ("POST", r"/storage/v1/b/[^/]+/o/[^/?]+/moveTo/o/"),
     "read": ("GET", r"/storage/v1/b/[^/]+/o/[^/?]+\?.*alt=media"),

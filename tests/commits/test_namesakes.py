@@ -1,0 +1,90 @@
+"""An overwrite lets an old file give way to a new one of its name, and nothing else that has that name.
+
+Where the store has versions the replacement is bound to the one that was recorded, so that holds
+also for what comes between the last look and the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ray_committer.commit_report import Outcome
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import new_job_attempt, parent
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from ray_committer.testing.harness import put_file
+from tests.stages.support import context, do_at
+
+FIRST = new_job_attempt("/table", "job_1", 0)
+LATER = new_job_attempt("/table", "job_2", 0)
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE, rename_attempts=2)
+NEW = {"p=1/a": b"new", "p=1/b": b"22"}
+
+VERSIONED: dict[str, Callable[[], MemoryStore]] = {
+    "etags": lambda: MemoryStore(identity=Identity.ETAG, listing_is_cheap=False),
+    "generations": lambda: MemoryStore(
+        identity=Identity.GENERATION, real_directories=False, listing_is_cheap=False
+    ),
+}
+versioned = pytest.mark.parametrize("new_store", VERSIONED.values(), ids=VERSIONED)
+
+
+def with_an_old_file(new_store: Callable[[], MemoryStore]) -> MemoryStore:
+    """A table with a file whose name the first job writes again."""
+    store = new_store()
+    put_file(store, "/table/p=1/a", b"old")
+    write_job(store, FIRST, {0: NEW}, mode=ConflictMode.OVERWRITE)
+    return store
+
+
+@versioned
+@pytest.mark.parametrize("data", [b"of another program", b"old"])
+def test_what_another_program_writes_just_before_a_replacement_stays(new_store, data: bytes):
+    store = with_an_old_file(new_store)
+    overtaken = do_at("replace", lambda: store.write("/table/p=1/a", data), "/a")
+    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+        run_commit(WrappedStore(store, before=overtaken), FIRST, OVERWRITE)
+    assert visible_files(store, "/table") == {"p=1/a": data, "p=1/b": b"22"}
+    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
+        run_commit(store, FIRST, OVERWRITE)
+    store.rename("/table/p=1/a", "/elsewhere")  # as the error asks for
+    assert run_commit(store, FIRST, OVERWRITE).outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == NEW
+    assert store.read("/elsewhere") == data
+
+
+@versioned
+@pytest.mark.parametrize("is_put_back", [False, True], ids=["moved", "put back"])
+def test_a_committer_that_slept_before_a_replacement_leaves_the_file_of_a_later_job(
+    new_store, *, is_put_back: bool
+):
+    """It was thought dead, and another one has ended the job. Even if a person then takes the job's file
+    back to where its task had written it, with its etag, it does not take the place of a later one."""
+    store = with_an_old_file(new_store)
+    (source,) = [one.path for one in store.list_files(FIRST.tasks) if one.name == "a"]
+
+    def others() -> None:
+        assert run_commit(store, FIRST, OVERWRITE).outcome is Outcome.COMMITTED
+        if is_put_back:
+            store.mkdirs(parent(source))
+            store.rename("/table/p=1/a", source)
+        write_job(store, LATER, {0: {"p=1/a": b"of a later job"}}, mode=ConflictMode.OVERWRITE)
+        assert run_commit(store, LATER, OVERWRITE).outcome is Outcome.COMMITTED
+
+    sleeper = context(WrappedStore(store, before=do_at("replace", others, "/a")), OVERWRITE, job=FIRST)
+    with pytest.raises(CommitStateUnknownError, match="was ended by another process"):
+        commit_job(sleeper, read_attempt_state(store, FIRST))
+    assert visible_files(store, "/table") == {"p=1/a": b"of a later job"}
