@@ -279,7 +279,18 @@ def _replace(scratch: Scratch) -> str:
     store.replace(source, dest)
     if store.read(dest) != b"new" or store.get_status(source) is not None:
         raise _WrongError("a file that was to be replaced was not")
-    return "took the place of a file, where that was asked for"
+    if store.capabilities.versions is Versions.NONE:
+        return "took the place of a file, where that was asked for"
+    old, now = scratch.file("s/c", b"old"), scratch.file("s/c", b"of another writer")
+    new = scratch.file("s/d", b"new")
+    try:
+        store.replace(new.path, now.path, new.version, old=old.version)
+    except FileExistsError:
+        pass
+    else:
+        raise _WrongError("another version was replaced than the one that was meant")
+    store.replace(new.path, now.path, new.version, old=now.version)
+    return "took the place of a file, where that was asked for, and of no other version"
 
 
 def _latency(scratch: Scratch) -> str:

@@ -204,17 +204,30 @@ class ListsNewFilesLate(MemoryStore):
 
 
 class NeverReplaces(MemoryStore):
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
         self.rename(source, dest, version)
 
 
+class ReplacesAnyVersion(MemoryStore):
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        super().replace(source, dest, version)
+
+
 class ReplacesByCopy(MemoryStore):
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
         self.write(dest, self.read(source))
 
 
 class KeepsTheOldOnReplace(MemoryStore):
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
         self.delete_file(source)
 
 
@@ -277,7 +290,7 @@ LIES: list[tuple[Callable[..., MemoryStore], Identity, set[str]]] = [
     (CopiesOnRename, Identity.MODIFICATION_TIME, {"rename keeps identity"}),
     (IgnoresVersions, Identity.ETAG, {"rename is bound to a version"}),
     (IgnoresVersions, Identity.GENERATION, {"rename is bound to a version"}),
-    (KeepsOneVersion, Identity.ETAG, {"rename is bound to a version"}),
+    (KeepsOneVersion, Identity.ETAG, {"rename is bound to a version", "replace"}),
     (DeletesAnyVersion, Identity.ETAG, {"rename is bound to a version"}),
     (ChangesAnyState, Identity.ETAG, {"a state changes once"}),
     (ChangesAnyObject, Identity.GENERATION, {"a state changes once"}),
@@ -287,6 +300,8 @@ LIES: list[tuple[Callable[..., MemoryStore], Identity, set[str]]] = [
     (KeepsTheOldOnReplace, Identity.ETAG, {"replace"}),
     (NeverReplaces, Identity.ETAG, {"replace"}),
     (ReplacesByCopy, Identity.ETAG, {"replace"}),
+    (ReplacesAnyVersion, Identity.ETAG, {"replace"}),
+    (ReplacesAnyVersion, Identity.GENERATION, {"replace"}),
     (DeletesNothing, Identity.ETAG, {"delete"}),
     (DeletesNoDirectory, Identity.ETAG, {"delete", "clean-up"}),
 ]
