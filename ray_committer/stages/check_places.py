@@ -29,7 +29,7 @@ from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.other_jobs import destinations_above
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions, file_system
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions, file_system, first_link
 
 FILES_A_LISTING = 8
 """So many files must be in a directory of a task, on average, for a listing of it to be worth its while;
@@ -39,8 +39,8 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What was seen in some directories: names that files of the job may want, files that stand where
-    the job needs a directory, and destinations of other jobs."""
+    """What was seen in some directories: names that files of the job may want, what stands where the
+    job needs a directory, each in words, and destinations of other jobs."""
 
     suspects: tuple[FileStatus, ...]
     blocking: tuple[str, ...]
@@ -111,8 +111,7 @@ def check_destinations(
     there = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
     wrong = [f"{path}: is there already" for path in sorted(there & suspects.keys())]
     if not context.options.delete_blocking_files:
-        blocking = sorted({path for places in seen for path in places.blocking})
-        wrong += [f"{path}: is a file where the job needs a directory" for path in blocking]
+        wrong += sorted({what for places in seen for what in places.blocking})
     if wrong:
         more = f" | and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         raise CommitConflictError(
@@ -182,13 +181,24 @@ def _look_at(store: StoreOperations, path: str) -> tuple[str, list[FileStatus], 
     try:
         return path, store.list_status(path), None
     except FileNotFoundError:
-        return path, [], None
+        return path, [], _link_to_nothing(store, path)
     except NotADirectoryError:
         for above in (path, *ancestors(path, "/")):
             status = store.get_status(above)
             if status is not None and not status.is_directory:
-                return path, [], above
+                return path, [], f"{above}: is a file where the job needs a directory"
         return path, [], None
+
+
+def _link_to_nothing(store: StoreOperations, path: str) -> str | None:
+    """What is wrong with the link that `path`, which is not there, is or is behind, if it leads nowhere.
+
+    The nearest link tells: behind one that leads to a directory, the path is yet to be made."""
+    link = first_link(store, (path, *ancestors(path, "/")))
+    status = store.get_status(link) if link is not None else None
+    if status is None or status.is_directory:
+        return None
+    return f"{link}: is a link to nothing where the job needs a directory"
 
 
 def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:

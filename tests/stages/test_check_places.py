@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from ray_committer.errors import CommitConflictError, ManifestError, PreflightError
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import TEMPORARY, new_job_attempt
+from ray_committer.protocol.paths import TEMPORARY, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
@@ -112,6 +113,50 @@ def test_a_file_that_stands_above_the_directory_is_the_one_that_is_named():
     store = written(MemoryStore(), {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"})
     put_file(store, "/table/p=1", b"a file")
     assert refused(store).count("/table/p=1: is a file where the job needs a directory") == 1
+
+
+NOWHERE = "is a link to nothing where the job needs a directory"
+
+
+def written_here(root: Path, files: dict[str, bytes]) -> tuple[LocalStore, JobAttempt]:
+    store, job = LocalStore(StoreSpec("file")), new_job_attempt(str(root), "job", 0)
+    write_job(store, job, {0: files})
+    return store, job
+
+
+def test_links_to_nothing_where_the_job_needs_directories_are_reported_at_once(tmp_path: Path):
+    store, job = written_here(
+        tmp_path, {"p=1/a": b"1", "p=2/q=1/b": b"2", "p=2/q=2/c": b"3", "p=3/d": b"4"}
+    )
+    for name in ("p=1", "p=2"):
+        (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CommitConflictError) as caught:
+        run_commit(store, job)
+    for name in ("p=1", "p=2"):
+        assert str(caught.value).count(f"{tmp_path}/{name}: {NOWHERE}") == 1
+    assert str(caught.value).count(NOWHERE) == 2
+    seen = read_state(store, job)
+    assert seen is not None
+    assert seen.phase is Phase.OPEN
+    for name in ("p=1", "p=2"):
+        (tmp_path / name).unlink()
+    run_commit(store, job)
+    assert len(visible_files(store, str(tmp_path))) == 4
+
+
+def test_a_link_to_a_directory_is_in_nobodys_way(tmp_path: Path):
+    store, job = written_here(tmp_path / "table", {"p=1/q=1/a": b"1"})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "table" / "p=1").symlink_to(tmp_path / "elsewhere")
+    run_commit(store, job)
+    assert (tmp_path / "elsewhere" / "q=1" / "a").read_bytes() == b"1"
+
+
+def test_links_to_nothing_that_may_be_deleted_are_not_reported(tmp_path: Path):
+    store, job = written_here(tmp_path, {"p=1/a": b"1"})
+    (tmp_path / "p=1").symlink_to(tmp_path / "nowhere")
+    run_commit(store, job, CommitOptions(delete_blocking_files=True))
+    assert visible_files(store, str(tmp_path)) == {"p=1/a": b"1"}
 
 
 def test_files_in_the_way_that_may_be_deleted_are_not_reported():

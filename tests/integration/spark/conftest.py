@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from ray_committer.protocol.statistic_names import SAVE_RECORD
 from ray_committer.spark import Installation, install, uninstall
 from ray_committer.spark.session import _bridge
 
@@ -72,3 +75,27 @@ def data_files(dest: Path) -> set[str]:
         directories[:] = [name for name in directories if name != "_temporary"]
         found |= {str(Path(parent, name).relative_to(dest)) for name in names if name[0] not in "._"}
     return found
+
+
+class _FileAfterRecord(logging.Handler):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().startswith(SAVE_RECORD):
+            self.path.write_text("in the way")
+
+
+@contextmanager
+def a_file_appears_after_the_record(path: Path) -> Iterator[None]:
+    """Write a file once the log of a commit in this process says that the job is recorded."""
+    logger = logging.getLogger("ray_committer")
+    level, handler = logger.level, _FileAfterRecord(path)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

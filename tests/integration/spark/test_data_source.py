@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import ray_committer
 from ray_committer.cli.main import main
-from tests.integration.spark.conftest import data_files
+from tests.integration.spark.conftest import a_file_appears_after_the_record, data_files
 from tests.integration.spark.test_spark_writes import fail_task, texts
 from tests.integration.spark.test_transactional import ODD
 
@@ -126,14 +126,30 @@ def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path
 
 @needs_spark_4
 def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
-    spark, save: Save, rows: DataFrame, tmp_path: Path
+    spark, rows: DataFrame, tmp_path: Path
 ):
-    """A link that leads nowhere is where a directory must go, which only making that one finds."""
+    from ray_committer.spark.data_source import ManifestWriter, RayCommitterDataSource
+
     dest = tmp_path / "t"
-    dest.mkdir()
-    (dest / "p=1").symlink_to("nowhere")
-    with pytest.raises(Exception, match="p=1"):
-        save(rows, dest, partition_by="p")
+
+    class Blocked(ManifestWriter):
+        def commit(self, messages):
+            with a_file_appears_after_the_record(dest / "p=1"):
+                super().commit(messages)
+
+    class Source(RayCommitterDataSource):
+        @classmethod
+        def name(cls):
+            return "blocked"
+
+        def writer(self, schema, overwrite):
+            writer = super().writer(schema, overwrite)
+            return Blocked(writer.job, writer.ray_address)
+
+    spark.dataSource.register(Source)
+    write = rows.write.format("blocked").option("partition_by", "p").mode("append")
+    with pytest.raises(Exception, match="p=1: is a file where the job needs a directory"):
+        write.save(str(dest))
     (job,) = ray_committer.list_jobs(str(dest))
     assert (job.state, job.manifests) == ("recorded", 3)
     (dest / "p=1").unlink()

@@ -22,7 +22,7 @@ from ray_committer.cli.main import main
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError
 from ray_committer.options import CommittedTask
 from ray_committer.spark.transactional import RESULT, WriteTask, write_transactional
-from tests.integration.spark.conftest import data_files
+from tests.integration.spark.conftest import a_file_appears_after_the_record, data_files
 from tests.integration.spark.test_spark_writes import fail_task, texts
 
 pytestmark = [
@@ -210,11 +210,12 @@ def test_without_a_transaction_files_are_written_in_place_and_a_warning_says_so(
 def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
     spark, rows: DataFrame, tmp_path: Path
 ):
-    """A link that leads nowhere is where a directory must go, which only making that one finds."""
     dest = tmp_path / "t"
-    dest.mkdir()
-    (dest / "p=1").symlink_to("nowhere")
-    with pytest.raises(Exception, match="p=1") as caught:
+    in_the_way = "p=1: is a file where the job needs a directory"
+    with (
+        a_file_appears_after_the_record(dest / "p=1"),
+        pytest.raises(Exception, match=in_the_way) as caught,
+    ):
         write_transactional(rows, str(dest), partition_by="p")
     assert "ray-committer commit" in "".join(caught.value.__notes__)
     (job,) = ray_committer.list_jobs(str(dest))
