@@ -6,8 +6,9 @@ One listing a directory. What appears afterwards is met by the rename, which nev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import errno
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.directories import Directories
@@ -35,16 +36,27 @@ FILES_A_LISTING = 8
 """So many files must be in a directory of a task, on average, for a listing of it to be worth its while;
 where a task has only one directory, it always is."""
 SHOWN = 20
+_IS_FILE = "is a file where the job needs a directory"
+_LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """What was seen in some directories: names that files of the job may want, what stands where the
-    job needs a directory, each in words, and destinations of other jobs."""
+    job needs a directory, by path and in words, and destinations of other jobs."""
 
     suspects: tuple[FileStatus, ...]
-    blocking: tuple[str, ...]
+    blocking: dict[str, str]
     destinations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Destinations:
+    """What a look at the directories that a job writes to has shown: `taken`, by path and in words, is
+    what stands where a file or a directory of it must go; in `others` other jobs were set up."""
+
+    taken: dict[str, str] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
 
 def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> None:
@@ -91,15 +103,13 @@ def check_destinations(
     manifests: Sequence[ManifestRef],
     directories: Sequence[str],
     replaced_roots: Sequence[str],
-) -> list[str]:
+) -> Destinations:
     """Look at the directories that the job writes to, but for those that it replaces.
 
-    `PreflightError` names those to which nothing can be renamed.
-    `CommitConflictError` names, all at once, what stands where a file or a directory of the job must go.
-    Returns the directories in which other jobs were set up. Looks only where a listing is cheap.
+    `PreflightError` names those to which nothing can be renamed. Looks only where a listing is cheap.
     """
     if not context.store.capabilities.listing_is_cheap:
-        return []
+        return Destinations()
     _refuse_other_file_systems(context, directories)
     wanted = [path for path in directories if not _is_within(path, replaced_roots)]
     work = partial(_look, directories=context.executor.directories)
@@ -109,16 +119,27 @@ def check_destinations(
     suspects = {one.path: one for places in seen for one in places.suspects}
     marks = frozenset(map(fingerprint, suspects))
     there = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
-    wrong = [f"{path}: is there already" for path in sorted(there & suspects.keys())]
+    taken = dict.fromkeys(there & suspects.keys(), "is there already")
     if not context.options.delete_blocking_files:
-        wrong += sorted({what for places in seen for what in places.blocking})
-    if wrong:
-        more = f" | and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        taken |= {path: what for places in seen for path, what in places.blocking.items()}
+    return Destinations(taken, tuple(path for places in seen for path in places.destinations))
+
+
+def refuse_taken(taken: Mapping[str, str]) -> None:
+    """`CommitConflictError` names, all at once, what stands where files or directories must go."""
+    if taken:
+        shown = " | ".join(f"{path}: {taken[path]}" for path in sorted(taken)[:SHOWN])
+        more = f" | and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
         raise CommitConflictError(
-            f"{' | '.join(wrong[:SHOWN])}{more}; nothing was changed: move what is there away, or let "
-            f"the tasks write under other names, and run the same command"
+            f"{shown}{more}; nothing was changed: move what is there away, or let the tasks write under "
+            f"other names, and run the same command"
         )
-    return [path for places in seen for path in places.destinations]
+
+
+def in_the_way(store: StoreOperations, path: str) -> str:
+    """What is wrong with a file, or a link, at `path`, where the job needs a directory."""
+    is_link = first_link(store, (path,)) is not None
+    return _look_at(store, path).blocking.get(path, _IS_FILE) if is_link else _IS_FILE
 
 
 def _refuse_other_file_systems(context: JobContext, directories: Sequence[str]) -> None:
@@ -165,40 +186,49 @@ def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
 
 def _look(worker: Worker, paths: tuple[str, ...], *, directories: Directories) -> Places:
     """Work: list some directories, and keep what the job may want for itself."""
-    blocking: list[str] = []
+    blocking: dict[str, str] = {}
     destinations: list[str] = []
     found: list[FileStatus] = []
-    for path, listed, stands_in_the_way in worker.map(partial(_look_at, worker.store), paths):
-        blocking += [stands_in_the_way] if stands_in_the_way else []
-        found += listed
-        destinations += [path for status in listed if status.name == TEMPORARY]
+    for seen in worker.map(partial(_look_at, worker.store), paths):
+        blocking |= seen.blocking
+        found += seen.listed
+        destinations += [seen.path for status in seen.listed if status.name == TEMPORARY]
     marks = directories.written(fingerprints(status.path for status in found)) if found else frozenset()
     suspects = tuple(status for status in found if fingerprint(status.path) in marks)
-    return Places(suspects, tuple(blocking), tuple(destinations))
+    return Places(suspects, blocking, tuple(destinations))
 
 
-def _look_at(store: StoreOperations, path: str) -> tuple[str, list[FileStatus], str | None]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is in a directory; or what is there, or above it, instead of one."""
+
+    path: str
+    listed: Sequence[FileStatus] = ()
+    blocking: dict[str, str] = field(default_factory=dict)
+
+
+def _look_at(store: StoreOperations, path: str) -> _Seen:
     try:
-        return path, store.list_status(path), None
-    except FileNotFoundError:
-        return path, [], _link_to_nothing(store, path)
+        return _Seen(path, store.list_status(path))
     except NotADirectoryError:
         for above in (path, *ancestors(path, "/")):
             status = store.get_status(above)
             if status is not None and not status.is_directory:
-                return path, [], f"{above}: is a file where the job needs a directory"
-        return path, [], None
+                return _Seen(path, blocking={above: _IS_FILE})
+        return _Seen(path)
+    except OSError as e:
+        if not isinstance(e, FileNotFoundError) and e.errno != errno.ELOOP:  # a link to itself
+            raise
+        return _Seen(path, blocking=dict.fromkeys(_link_to_nothing(store, path), _LEADS_NOWHERE))
 
 
-def _link_to_nothing(store: StoreOperations, path: str) -> str | None:
-    """What is wrong with the link that `path`, which is not there, is or is behind, if it leads nowhere.
+def _link_to_nothing(store: StoreOperations, path: str) -> list[str]:
+    """The link that `path`, which is not there, is or is behind, if it leads nowhere.
 
     The nearest link tells: behind one that leads to a directory, the path is yet to be made."""
     link = first_link(store, (path, *ancestors(path, "/")))
     status = store.get_status(link) if link is not None else None
-    if status is None or status.is_directory:
-        return None
-    return f"{link}: is a link to nothing where the job needs a directory"
+    return [] if status is None or status.is_directory else [status.path]
 
 
 def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:

@@ -12,6 +12,7 @@ from functools import partial
 from ray_committer.directories import Directories
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError
 from ray_committer.protocol.paths import ancestors, is_inside
+from ray_committer.stages.check_places import in_the_way
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
@@ -69,19 +70,26 @@ def _make_claimed(
 def _make(store: StoreOperations, path: str, *, may_delete: tuple[str, ...]) -> None:
     try:
         store.mkdirs(path)
-    except FileExistsError as e:
+    except (FileExistsError, FileNotFoundError) as e:  # the latter behind a link to nothing
         blocking = _blocking_file(store, path)
+        if blocking is None and isinstance(e, FileNotFoundError):
+            raise _cannot_be_made(path, e) from e
         if blocking is None or not any(is_inside(blocking, root) for root in may_delete):
+            what = in_the_way(store, blocking or path)
             raise CommitConflictError(
-                f"{blocking or path}: is a file where the job needs a directory; move it away and "
-                f"run the same command, or allow its deletion with delete_blocking_files"
+                f"{blocking or path}: {what}; move it away and run the same command, or allow its "
+                f"deletion with delete_blocking_files"
             ) from e
         store.delete_file(blocking)
         store.mkdirs(path)
     except OSError as e:
-        raise CommitStateUnknownError(
-            f"{path}: could not be made ({e.strerror or e}); mend that and run the same command"
-        ) from e
+        raise _cannot_be_made(path, e) from e
+
+
+def _cannot_be_made(path: str, error: OSError) -> CommitStateUnknownError:
+    return CommitStateUnknownError(
+        f"{path}: could not be made ({error.strerror or error}); mend that and run the same command"
+    )
 
 
 def _blocking_file(store: StoreOperations, path: str) -> str | None:

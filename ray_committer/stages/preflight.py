@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ray_committer.errors import (
@@ -20,9 +20,9 @@ from ray_committer.errors import (
 )
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
-from ray_committer.protocol.paths import join
+from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
-from ray_committer.stages.check_places import check_destinations
+from ray_committer.stages.check_places import check_destinations, in_the_way, refuse_taken
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.load_manifests import LoadedManifests
@@ -58,20 +58,23 @@ def look_at_data(
     context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
 ) -> OldFiles:
     """Look at what is where the job writes; changes nothing. `CommitConflictError` names all that stands
-    in its way."""
+    in its way: what is replaced goes only after all that is new is in place, so what stands where a
+    directory must be made does, too."""
     mode, destination = context.options.mode, context.job.destination
     if mode is ConflictMode.ERROR:
         refuse_data(context.store, destination)
     roots = (replaced_roots or (destination,)) if mode is ConflictMode.OVERWRITE else ()
     directories = context.executor.directories.share(0, 1)
     own = [destination] if loaded.fills_destination else []
-    below = check_destinations(context, loaded.manifests, [*own, *directories], roots)
+    seen = check_destinations(context, loaded.manifests, [*own, *directories], roots)
     old = list_replaced_files(context, roots)
-    names = _also_written(context, loaded, old.files)
-    others = {*below, *old.destinations} - {destination}
+    written = _written_again(context, loaded, old.files)
+    blocking = _blocking(context, old.files, directories)
+    refuse_taken(_taken_by_old(context, old.files, written, blocking) | seen.taken)
+    others = {*seen.others, *old.destinations} - {destination}
     return OldFiles(
-        tuple(file for file in old.files if file.path not in names),
-        tuple(file for file in old.files if file.path in names),
+        tuple(file for file in old.files if file.path not in written | blocking),
+        tuple(file for file in old.files if file.path in written),
         tuple(sorted(others)),
     )
 
@@ -163,13 +166,42 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
             )
 
 
-def _also_written(
+def _written_again(
     context: JobContext, loaded: LoadedManifests, old: Sequence[ReplacedFile]
 ) -> frozenset[str]:
-    """The old files whose very names the job writes again."""
-    marks = fingerprints(file.path for file in old)
-    suspects = context.executor.directories.written(marks) if marks else frozenset()
+    """The old files whose very names the job writes again, and the directories of old files likewise."""
+    names = {file.path for file in old}
+    if context.store.capabilities.has_directories:
+        names |= _with_ancestors({parent(path) for path in names})
+    suspects = context.executor.directories.written(fingerprints(names)) if names else frozenset()
     if not suspects:
         return frozenset()
     written = {path for path, _ in find_destinations(context, loaded.manifests, suspects)}
-    return frozenset(file.path for file in old if file.path in written)
+    return frozenset(names & written)
+
+
+def _blocking(
+    context: JobContext, old: Sequence[ReplacedFile], directories: Sequence[str]
+) -> frozenset[str]:
+    """The old files that stand where the job needs a directory, which is made before they go."""
+    if not old or not context.store.capabilities.has_directories:
+        return frozenset()
+    return frozenset(_with_ancestors(directories) & {file.path for file in old})
+
+
+def _taken_by_old(
+    context: JobContext,
+    old: Sequence[ReplacedFile],
+    written: frozenset[str],
+    blocking: frozenset[str],
+) -> dict[str, str]:
+    """What old data stands, by path and in words, where a file or a directory of the job must go."""
+    directories = written - {file.path for file in old}
+    taken = dict.fromkeys(directories, "is a directory where the job needs a file")
+    if not context.options.delete_blocking_files:
+        taken |= {path: in_the_way(context.store, path) for path in blocking}
+    return taken
+
+
+def _with_ancestors(directories: Collection[str]) -> set[str]:
+    return {*directories, *(above for path in directories for above in ancestors(path, "/"))}

@@ -21,6 +21,8 @@ from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import ROUNDS, create_output_directories
 from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     MemoryStore,
     StoreCall,
@@ -100,6 +102,19 @@ def test_a_blocking_file_is_deleted_only_when_that_is_allowed(store, write_job, 
     (dest / "p=1").write_text("in the way")
     run_commit(store, job, CommitOptions(delete_blocking_files=True))
     assert tree() == {"p=1/q=2/a": "x"}
+
+
+@pytest.mark.parametrize("name", ["p=1", "p=1/q=2"])
+def test_a_link_to_nothing_at_any_height_is_deleted_where_that_is_allowed(tmp_path: Path, name: str):
+    store, link = LocalStore(StoreSpec("file")), tmp_path / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "nowhere")
+    leaf = f"{tmp_path}/p=1/q=2"
+    with pytest.raises(CommitConflictError, match=f"{name}: is a link to nothing where the job needs"):
+        create_output_directories(collected(context(store), [leaf]), (str(tmp_path),))
+    assert link.is_symlink()
+    create_output_directories(collected(context(store, ALLOWED), [leaf]), (str(tmp_path),))
+    assert Path(leaf).is_dir()
 
 
 ROOTS = ("/table",)
