@@ -179,9 +179,8 @@ def find_other_destinations(context: JobContext, claim: Claim) -> list[str]:
 
 def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
     """Work: those of some directories that have a ``_temporary`` with something in it."""
-    temporaries = [temporary_directory(path) for path in paths]
-    listed = worker.map(partial(_listed, worker.store), temporaries)
-    return [path for path, statuses in zip(paths, listed, strict=True) if statuses]
+    found = worker.map(lambda path: (path, _listed(worker.store, temporary_directory(path))), paths)
+    return [path for path, statuses in found if statuses]
 
 
 def _look(worker: Worker, paths: tuple[str, ...], *, directories: Directories) -> Places:

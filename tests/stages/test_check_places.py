@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ray_committer.errors import CommitConflictError, ManifestError, PreflightError
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import TEMPORARY, JobAttempt, new_job_attempt
-from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.check_places import (
@@ -18,10 +20,12 @@ from ray_committer.stages.check_places import (
     SHOWN,
     check_destinations,
     check_sources_at_once,
+    find_other_destinations,
 )
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.job_state import read_state
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
@@ -308,6 +312,33 @@ def test_each_directory_is_listed_once_and_those_that_are_replaced_are_not():
 def test_directories_in_which_other_jobs_were_set_up_are_returned(store: MemoryStore):
     put_file(store, f"/table/p=1/{TEMPORARY}/job_9/00/state/x", b"")
     assert check(store, ["/table/p=1", "/table/p=2"])[0] == ["/table/p=1"]
+
+
+@pytest.mark.parametrize("is_cheap", [True, False])
+def test_a_listing_that_takes_long_changes_nothing_of_which_directory_it_is(is_cheap: bool):
+    """Of two at once, the one that is asked for first is answered last."""
+    store = written(MemoryStore(listing_is_cheap=is_cheap))
+    put_file(store, f"/table/p=1/{TEMPORARY}/job_9/00/state/x", b"")
+    is_second_answered = threading.Event()
+
+    def wait(call: StoreCall) -> None:
+        if call.operation == "list_status" and call.paths[0].startswith("/table/p=1"):
+            assert is_second_answered.wait(30)
+
+    def note(call: StoreCall) -> None:
+        if call.operation == "list_status" and call.paths[0].startswith("/table/p=2"):
+            is_second_answered.set()
+
+    slow = WrappedStore(store, before=wait, after=note)
+    executor = InlineExecutor(lambda: Worker(slow, JOB, 2, in_driver=True))
+    found = context(slow, executor=executor)
+    directories = [f"/table/p={number}" for number in range(1, 9)]  # two for each piece of work
+    found.executor.directories.collect(0, directories, b"")
+    try:
+        seen = check_destinations(found, (), directories, ())
+        assert [*seen.others, *find_other_destinations(found, Claim(["/table"]))] == ["/table/p=1"]
+    finally:
+        executor.close()
 
 
 def test_directories_that_are_not_there_yet_are_no_error(store: MemoryStore):
