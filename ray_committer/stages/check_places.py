@@ -1,5 +1,4 @@
-"""Look, before the record, at the places that files come from and go to: what could be seen then must
-not stop the commit later, one name a run.
+"""Look, before the record, at the places that files go to.
 
 One listing a directory. What appears afterwards is met by the rename, which never replaces.
 """
@@ -12,30 +11,18 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.directories import Directories
-from ray_committer.errors import CommitConflictError, ManifestError, PreflightError
+from ray_committer.errors import CommitConflictError, PreflightError
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
-from ray_committer.protocol.paths import (
-    TEMPORARY,
-    ancestors,
-    is_inside,
-    join,
-    parent,
-    temporary_directory,
-)
+from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
-from ray_committer.protocol.recovery import prove
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.find_destinations import find_destinations
+from ray_committer.stages.obstacles import some_of
 from ray_committer.stages.other_jobs import destinations_above
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions, file_system, first_link
+from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link
 
-FILES_A_LISTING = 8
-"""So many files must be in a directory of a task, on average, for a listing of it to be worth its while;
-where a task has only one directory, it always is."""
-SHOWN = 20
 _IS_FILE = "is a file where the job needs a directory"
 _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 
@@ -53,49 +40,12 @@ class Places:
 @dataclass(frozen=True, slots=True)
 class Destinations:
     """What a look at the directories that a job writes to has shown: `taken`, by path and in words, is
-    what stands where a file or a directory of it must go; in `others` other jobs were set up."""
+    what stands where a file or a directory of it must go; in `others` other jobs were set up. Of the
+    `errors` each names the directories to which nothing can be renamed for one reason."""
 
     taken: dict[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
-
-
-def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> None:
-    """`ManifestError` if files of the manifest at `path` are missing, or not what it says, where a
-    listing is cheap."""
-    capabilities = worker.store.capabilities
-    directories = {parent(entry.source) for entry in loaded}
-    is_worth = len(directories) == 1 or len(loaded) >= FILES_A_LISTING * len(directories)
-    if capabilities.versions is not Versions.NONE or not capabilities.listing_is_cheap or not is_worth:
-        return
-    found = {
-        status.path: status for directory in directories for status in _listed(worker.store, directory)
-    }
-    wrong = [
-        f"{entry.source}: {what}"
-        for entry in loaded
-        if (what := _is_wrong(entry, found.get(entry.source)))
-    ]
-    if wrong:
-        raise ManifestError(
-            f"{path}: names {len(wrong)} files that are not what it says; run the task again: "
-            f"{' | '.join(wrong[:SHOWN])}"
-        )
-
-
-def check_sources_at_once(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
-    """`check_sources` of manifests that were loaded before."""
-    for _ in context.executor.run(_check_sources, batches(context.executor, manifests)):
-        pass
-
-
-def _check_sources(worker: Worker, manifests: tuple[ManifestRef, ...]) -> int:
-    """Work: `check_sources` of some manifests."""
-
-    def check(ref: ManifestRef) -> None:
-        loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
-        check_sources(worker, join(worker.job.manifests, ref.name), loaded)
-
-    return len(list(worker.map(check, manifests)))
+    errors: tuple[PreflightError, ...] = ()
 
 
 def check_destinations(
@@ -104,13 +54,10 @@ def check_destinations(
     directories: Sequence[str],
     replaced_roots: Sequence[str],
 ) -> Destinations:
-    """Look at the directories that the job writes to, but for those that it replaces.
-
-    `PreflightError` names those to which nothing can be renamed. Looks only where a listing is cheap.
-    """
+    """Look at the directories that the job writes to, but for those that it replaces; only where a
+    listing is cheap."""
     if not context.store.capabilities.listing_is_cheap:
         return Destinations()
-    _refuse_other_file_systems(context, directories)
     wanted = [path for path in directories if not _is_within(path, replaced_roots)]
     work = partial(_look, directories=context.executor.directories)
     groups = context.until_cancelled(batches(context.executor, wanted))
@@ -122,18 +69,17 @@ def check_destinations(
     taken = dict.fromkeys(there & suspects.keys(), "is there already")
     if not context.options.delete_blocking_files:
         taken |= {path: what for places in seen for path, what in places.blocking.items()}
-    return Destinations(taken, tuple(path for places in seen for path in places.destinations))
+    others = tuple(path for places in seen for path in places.destinations)
+    return Destinations(taken, others, tuple(_on_other_file_systems(context, directories)))
 
 
-def refuse_taken(taken: Mapping[str, str]) -> None:
-    """`CommitConflictError` names, all at once, what stands where files or directories must go."""
-    if taken:
-        shown = " | ".join(f"{path}: {taken[path]}" for path in sorted(taken)[:SHOWN])
-        more = f" | and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
-        raise CommitConflictError(
-            f"{shown}{more}; nothing was changed: move what is there away, or let the tasks write under "
-            f"other names, and run the same command"
-        )
+def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
+    """The error that names what stands where files or directories must go."""
+    named = [f"{path}: {taken[path]}" for path in sorted(taken)]
+    return CommitConflictError(
+        f"{some_of(named)}; nothing was changed: move what is there away, or let the tasks write under "
+        f"other names, and run the same command"
+    )
 
 
 def in_the_way(store: StoreOperations, path: str) -> str:
@@ -142,18 +88,20 @@ def in_the_way(store: StoreOperations, path: str) -> str:
     return _look_at(store, path).blocking.get(path, _IS_FILE) if is_link else _IS_FILE
 
 
-def _refuse_other_file_systems(context: JobContext, directories: Sequence[str]) -> None:
+def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:
     store, job = context.store, context.job
     if not store.capabilities.spans_file_systems:
-        return
+        return []
     home = file_system(store, job.directory)
     elsewhere = sorted(path for path in directories if file_system(store, path) != home)
-    if elsewhere:
-        raise PreflightError(
-            f"{' | '.join(elsewhere[:SHOWN])}: {len(elsewhere)} directories of the output are on "
-            f"another file system or mount than {job.directory}, and no file can be renamed from one to "
-            f"the other; nothing was changed: abort the job, and write to a destination there"
-        )
+    if not elsewhere:
+        return []
+    text = (
+        f"{some_of(elsewhere)}: {len(elsewhere)} directories of the output are on another file system "
+        f"or mount than {job.directory}, and no file can be renamed from one to the other; nothing was "
+        f"changed: abort the job, and write to a destination there"
+    )
+    return [PreflightError(text)]
 
 
 def find_other_destinations(context: JobContext, claim: Claim) -> list[str]:
@@ -235,16 +183,6 @@ def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
         return store.list_status(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _is_wrong(entry: Entry, found: FileStatus | None) -> str | None:
-    if found is None:
-        return "is not there"
-    if found.is_directory:
-        return "is a directory"
-    if found.size != entry.expected.size:
-        return f"has {found.size} bytes, not {entry.expected.size}"
-    return None if prove(entry.expected, found.observation()) else "was changed after that"
 
 
 def _is_within(path: str, roots: Sequence[str]) -> bool:

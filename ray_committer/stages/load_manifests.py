@@ -31,7 +31,7 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, join, paren
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.batches import batch_size, batches
-from ray_committer.stages.check_places import check_sources
+from ray_committer.stages.check_sources import WrongSources, check_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.stages.find_job import list_manifest_files, refuse_links
@@ -65,6 +65,8 @@ class LoadedManifests:
     """Whether a file goes to the destination itself, and not to a directory in it."""
     sources_are_checked: bool = True
     """Of a few small manifests the sources are looked at later, when other requests are waited for."""
+    wrong_sources: tuple[WrongSources, ...] = ()
+    """Those that were looked at and are missing or changed: such a job is not recorded."""
 
     @property
     def files(self) -> int:
@@ -93,6 +95,7 @@ class LoadedBatch:
     statistics: IOStatistics
     packs: bool
     fills_destination: bool
+    wrong_sources: tuple[WrongSources, ...]
 
 
 class ManifestsChangedError(Exception):
@@ -148,7 +151,8 @@ def load_manifests(
     size = batch_size(context.executor, len(wanted))
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
-    return LoadedManifests(manifests, statistics, size, packs, listed, fills, not can_wait)
+    wrong = tuple(one for number in numbers for one in loaded[number].wrong_sources)
+    return LoadedManifests(manifests, statistics, size, packs, listed, fills, not can_wait, wrong)
 
 
 def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:
@@ -236,6 +240,7 @@ class _Loaded:
     directories: list[str]
     marks: bytes
     statistics: IOStatistics
+    wrong: WrongSources | None
 
 
 def _load_batch(
@@ -253,7 +258,8 @@ def _load_batch(
         statistics = aggregate(statistics, one.statistics)
     small = {one.ref.sidecar or one.ref.digest: one.data for one in loaded if one.data}
     refs = tuple(one.ref for one in loaded)
-    return LoadedBatch(number, refs, statistics, bool(small), bool(paths & own)), pack(small)
+    wrong = tuple(one.wrong for one in loaded if one.wrong is not None)
+    return LoadedBatch(number, refs, statistics, bool(small), bool(paths & own), wrong), pack(small)
 
 
 def _load(
@@ -271,11 +277,13 @@ def _load(
         attempt = _attempt_directory(worker, manifest)
         loaded = _checked_entries(worker, manifest, attempt, roots)
         directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
+        wrong = None
         if isinstance(item, Listed):
-            if checks:
-                check_sources(worker, path, loaded)
-            sidecar = new_sidecar(worker, path, kept, manifest, loaded, attempt)
-            if sidecar is not None and not changes_nothing:
+            wrong = check_sources(worker, path, loaded) if checks else None
+            sidecar = wrong or new_sidecar(worker, path, kept, manifest, loaded, attempt)
+            if isinstance(sidecar, WrongSources):
+                wrong = sidecar
+            elif sidecar is not None and not changes_nothing:
                 ref, kept = _saved(worker, path, ref, sidecar), sidecar
     except (PathError, PreflightError) as e:
         raise type(e)(f"{path}: {e}") from e
@@ -286,6 +294,7 @@ def _load(
         directories=list(directories),
         marks=fingerprints(entry.dest for entry in loaded),
         statistics=manifest.iostatistics or IOStatistics(),
+        wrong=wrong,
     )
 
 

@@ -17,16 +17,19 @@ from ray_committer.errors import (
     IncompleteJobError,
     MissingManifestsError,
     PreflightError,
+    RayCommitterError,
 )
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
-from ray_committer.protocol.paths import ancestors, join, parent
+from ray_committer.protocol.paths import ancestors, is_inside, join, parent
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
-from ray_committer.stages.check_places import check_destinations, in_the_way, refuse_taken
+from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken
+from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.load_manifests import LoadedManifests
-from ray_committer.stages.remove_replaced_files import list_replaced_files
+from ray_committer.stages.obstacles import noted, refuse
+from ray_committer.stages.remove_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.setup_job import refuse_data
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
@@ -57,20 +60,35 @@ def preflight(context: JobContext, loaded: LoadedManifests) -> None:
 def look_at_data(
     context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
 ) -> OldFiles:
-    """Look at what is where the job writes; changes nothing. `CommitConflictError` names all that stands
-    in its way: what is replaced goes only after all that is new is in place, so what stands where a
-    directory must be made does, too."""
+    """Look at what is where the job writes; changes nothing.
+
+    One error names all that stands in its way, also sources that are wrong, which the manifests were
+    loaded with: a `ManifestError`, `PreflightError` or `CommitConflictError`. What is replaced goes only
+    after all that is new is in place, so what stands where a directory must be made does, too.
+    """
     mode, destination = context.options.mode, context.job.destination
+    wrong = loaded.wrong_sources
+    errors: list[RayCommitterError] = [sources_error(wrong)] if wrong else []
+    data: list[RayCommitterError] = []
     if mode is ConflictMode.ERROR:
-        refuse_data(context.store, destination)
+        with noted(data):
+            refuse_data(context.store, destination)
     roots = (replaced_roots or (destination,)) if mode is ConflictMode.OVERWRITE else ()
     directories = context.executor.directories.share(0, 1)
     own = [destination] if loaded.fills_destination else []
     seen = check_destinations(context, loaded.manifests, [*own, *directories], roots)
-    old = list_replaced_files(context, roots)
+    errors += [*data, *seen.errors]
+    old = OldData((), ())
+    with noted(errors):
+        old = list_replaced_files(context, roots)
     written = _written_again(context, loaded, old.files)
     blocking = _blocking(context, old.files, directories)
-    refuse_taken(_taken_by_old(context, old.files, written, blocking) | seen.taken)
+    taken = _taken_by_old(context, old.files, written, blocking) | seen.taken
+    if data:  # which is why, and need not be named
+        taken = {path: taken[path] for path in taken if not is_inside(path, destination)}
+    if taken:
+        errors.append(is_taken(taken))
+    refuse(errors)
     others = {*seen.others, *old.destinations} - {destination}
     return OldFiles(
         tuple(file for file in old.files if file.path not in written | blocking),

@@ -16,7 +16,8 @@ from ray_committer.errors import ManifestChangedError, RayCommitterError
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Owner
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.check_places import check_sources_at_once, find_other_destinations
+from ray_committer.stages.check_places import find_other_destinations
+from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
@@ -81,9 +82,11 @@ class _Decision:
 
 
 def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
-    context = decision.context
+    context, loaded = decision.context, decision.loaded
     claim = with_coordinator(context, lambda: _claim(decision), decision.load)
     record = _record(decision, seen, claim, OldFiles())
+    if loaded.sources_are_checked or loaded.wrong_sources:
+        _refuse_wrong_sources(decision)
     seen = _freeze_and_declare(decision, seen, claim, record)
     is_written = not claim.excludes
     below: tuple[str, ...] = ()
@@ -139,7 +142,7 @@ def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: C
     names it, is written meanwhile."""
     context, loaded = decision.context, decision.loaded
     steps: list[Callable[[], Any]] = [
-        partial(_check_and_freeze, context, loaded),
+        partial(_check_and_freeze, decision),
         partial(declare_job, context, seen, claim, decision.run),
     ]
     if not claim.excludes:
@@ -152,14 +155,32 @@ def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: C
     return cast("Seen", declared)
 
 
-def _check_and_freeze(context: JobContext, loaded: LoadedManifests) -> bool:
+def _check_and_freeze(decision: _Decision) -> bool:
     """Look at the sources, if the load has not; then freeze. False if what was loaded has changed."""
     try:
-        if not loaded.sources_are_checked:
-            check_sources_at_once(context, loaded.manifests)
-    except ManifestChangedError:  # a task has saved another since, and may until it is frozen
+        if not decision.loaded.sources_are_checked:
+            _refuse_wrong_sources(decision)
+    except ManifestsChangedError:
         return False
-    return freeze_manifests(context, loaded)
+    return freeze_manifests(decision.context, decision.loaded)
+
+
+def _refuse_wrong_sources(decision: _Decision) -> None:
+    """If sources are missing or changed, raise what says so, and all else that is in the way.
+
+    `ManifestsChangedError` if a task has saved another manifest since, which it may until the freeze.
+    """
+    context, loaded = decision.context, decision.loaded
+    try:
+        wrong = loaded.wrong_sources
+        if not loaded.sources_are_checked:
+            wrong += check_sources_at_once(context, loaded.manifests)
+        if wrong:
+            known = replace(loaded, wrong_sources=wrong)
+            look = partial(look_at_data, context, known, decision.replaced_roots)
+            with_coordinator(context, look, decision.load)
+    except ManifestChangedError:
+        raise ManifestsChangedError from None
 
 
 def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:

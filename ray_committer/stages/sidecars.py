@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ray_committer.errors import ManifestError
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
+from ray_committer.stages.check_sources import WrongSources, has_another_size, wrong_sources
 from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import Versions
@@ -29,17 +29,20 @@ def new_sidecar(
     manifest: TaskManifest,
     loaded: Sequence[Entry],
     attempt: str,
-) -> bytes | None:
+) -> bytes | WrongSources | None:
     """The sidecar of the manifest at `path`; None if it needs none.
 
-    Lists the files of the task attempt in the directory `attempt` if the manifest does not say enough.
-    `ManifestError` if a file is not there or has another size.
+    Lists the files of the task attempt in the directory `attempt` if the manifest does not say enough:
+    there is no sidecar if a file is not there or has another size.
     """
     capabilities = worker.store.capabilities
     is_said = capabilities.versions is Versions.ETAG and all(file.e for file in manifest.files)
     identities = None
     if capabilities.versions is not Versions.NONE and loaded and not is_said:
-        identities = _identities(worker, path, loaded, attempt)
+        found = _identities(worker, path, loaded, attempt)
+        if isinstance(found, WrongSources):
+            return found
+        identities = found
     if identities is None and capabilities.moves_directories:
         return None
     return encode_sidecar(identities, data)
@@ -76,16 +79,10 @@ def recorded_entries(
     )
 
 
-def _identities(worker: Worker, path: str, loaded: Sequence[Entry], attempt: str) -> list[FileIdentity]:
-    found = {status.path: status for status in worker.store.list_files(attempt)}
-    identities = []
-    for entry in loaded:
-        status = found.get(entry.source)
-        if status is None or status.size != entry.expected.size:
-            what = "is not there" if status is None else f"has {status.size} bytes"
-            raise ManifestError(
-                f"{path}: {entry.source} {what}, the manifest says {entry.expected.size} bytes; "
-                f"run the task again"
-            )
-        identities.append(FileIdentity(status.version, status.etag))
-    return identities
+def _identities(
+    worker: Worker, path: str, loaded: Sequence[Entry], attempt: str
+) -> list[FileIdentity] | WrongSources:
+    listed = {status.path: status for status in worker.store.list_files(attempt)}
+    found = [(entry, listed.get(entry.source)) for entry in loaded]
+    wrong = wrong_sources(path, [(entry, has_another_size(entry, status)) for entry, status in found])
+    return wrong or [FileIdentity(one.version, one.etag) for _, one in found if one is not None]

@@ -403,6 +403,23 @@ def test_data_at_the_destination_is_two_clear_lines_and_nothing_visible_changes(
     assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
 
 
+def test_several_kinds_of_things_in_the_way_are_two_clear_lines(dest: Path, write_job, tree):
+    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
+    source = Path(job.task_attempt("attempt_1_m_000001_0")) / "b"
+    source.unlink()
+    (dest / "a").write_text("another")
+    result = run("commit", str(dest), "--assume-complete")
+    wrong = f"{job.manifest('task_1_m_000001')}: names 1 files that are not what it says"
+    check(
+        result,
+        1,
+        f"{wrong}. Also: {dest}/a: is there already",
+        f"run the task again: {source}: is not there; nothing was changed: move what is there away, or "
+        f"let the tasks write under other names, and run the same command",
+    )
+    assert tree() == {"a": "another"}
+
+
 def test_a_read_only_destination_is_two_clear_lines_and_changes_nothing(open_dest: Path, request):
     ray_committer.setup_job(str(open_dest), "job_1")
     with ray_committer.task_attempt(str(open_dest), "job_1", 0) as attempt:

@@ -14,7 +14,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.check_places import FILES_A_LISTING
+from ray_committer.stages.check_sources import FILES_A_LISTING
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as memory_job

@@ -16,6 +16,7 @@ from ray_committer.errors import (
     CommitterBusyError,
     IncompleteJobError,
     JobNotFoundError,
+    ManifestError,
     RayCommitterError,
 )
 from ray_committer.executors.inline import InlineExecutor
@@ -37,7 +38,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing import write_job as write_to
 from ray_committer.testing.harness import all_files, put_file
-from tests.stages.support import JOB, KINDS
+from tests.stages.support import JOB, KINDS, source_path
 
 FILES = {0: {"p=2/b": "yy", "p=1/a": "x"}, 1: {"p=1/c": "zzz"}, 2: {}}
 
@@ -226,6 +227,19 @@ def test_what_is_in_the_way_of_a_job_that_nobody_changes_is_said_at_once(monkeyp
     with pytest.raises(CommitConflictError, match="/table/p=1/a: is there already"):
         plan_beside(store, calls.append, monkeypatch)
     assert [call.paths for call in calls].count(("/table/p=1",)) == 1
+
+
+def test_a_plan_names_missing_sources_and_names_that_are_taken_at_once(monkeypatch):
+    store = with_job(MemoryStore())
+    put_file(store, "/table/p=1/a", b"of somebody else")
+    store.delete_file(source_path(1, "p=2/b"))
+    before = store.files()
+    said = (
+        r"not what it says\. Also: /table/p=1/a: is there already; run the task again: .*/p=2/b: is not"
+    )
+    with pytest.raises(ManifestError, match=said):
+        plan_beside(store, lambda call: None, monkeypatch)
+    assert store.files() == before
 
 
 VERSIONED = [

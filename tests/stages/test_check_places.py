@@ -8,28 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.errors import CommitConflictError, ManifestError, PreflightError
+from ray_committer.errors import CommitConflictError, PreflightError
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import TEMPORARY, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages import load_manifests as load_manifests_module
-from ray_committer.stages.check_places import (
-    FILES_A_LISTING,
-    SHOWN,
-    check_destinations,
-    check_sources_at_once,
-    find_other_destinations,
-)
+from ray_committer.stages.check_places import check_destinations, find_other_destinations
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.job_state import read_state
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.obstacles import SHOWN
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
-    Identity,
     MemoryStore,
     StoreCall,
     WrappedStore,
@@ -38,7 +31,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, KINDS, context, source_path
+from tests.stages.support import JOB, KINDS, context
 
 FILES = {"a": b"1", "p=1/b": b"2", "p=1/c": b"3", "p=2/d": b"4"}
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -355,100 +348,7 @@ def test_where_a_listing_is_not_cheap_none_is_made():
     assert store.read("/table/a") == b"x"
 
 
-# Where files come from
-
-
-@pytest.fixture(params=["small", "large"])
-def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources of a large job are looked at while it is loaded, of a small one before it is frozen."""
-    if request.param == "large":
-        monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
-
-
-of_each_size = pytest.mark.usefixtures("_sizes")
-
-
-def look_at_sources(store: StoreOperations) -> None:
-    found, manifests = loaded(store)
-    if not manifests.sources_are_checked:
-        check_sources_at_once(found, manifests.manifests)
-
-
-def not_loaded(store: MemoryStore) -> str:
-    before = store.files()
-    with pytest.raises(ManifestError) as caught:
-        run_commit(store, JOB)
-    assert store.files() == before
-    assert phase_of(store) is Phase.OPEN
-    return str(caught.value)
-
-
-@of_each_size
-def test_sources_that_are_missing_or_changed_are_reported_at_once():
-    files = dict.fromkeys(("right", "gone", "longer", "written-again", "directory"), b"1")
-    store = written(MemoryStore(), files)
-    for name in ("gone", "directory"):
-        store.delete_file(source_path(0, name))
-    store.write(source_path(0, "longer"), b"12")
-    store.write(source_path(0, "written-again"), b"2")
-    store.mkdirs(source_path(0, "directory"))
-    text = not_loaded(store)
-    assert "names 4 files that are not what it says; run the task again" in text
-    assert f"{source_path(0, 'gone')}: is not there" in text
-    assert f"{source_path(0, 'longer')}: has 2 bytes, not 1" in text
-    assert f"{source_path(0, 'written-again')}: was changed after that" in text
-    assert f"{source_path(0, 'directory')}: is a directory" in text
-    assert "right" not in text
-
-
-@of_each_size
-@pytest.mark.parametrize("kind", ["directories", "flat", "generations"])
-def test_a_missing_source_is_found_before_the_record_on_each_store_that_lists(kind: str):
-    store = written(KINDS[kind](), {"a": b"1", "b": b"2"})
-    store.delete_file(source_path(0, "b"))
-    assert "is not there" in not_loaded(store)
-
-
-@of_each_size
-def test_of_many_wrong_sources_some_are_shown_and_all_are_counted():
-    files = {f"f{number:03d}": b"x" for number in range(2 * SHOWN)}
-    store = written(MemoryStore(), files)
-    for name in files:
-        store.delete_file(source_path(0, name))
-    text = not_loaded(store)
-    assert f"names {2 * SHOWN} files" in text
-    assert text.count("is not there") == SHOWN
-
-
-@of_each_size
-@pytest.mark.parametrize(
-    ("directories", "files", "is_looked_at"),
-    [
-        (1, 1, True),
-        (1, 3, True),
-        (3, 1, False),
-        (3, FILES_A_LISTING - 1, False),
-        (3, FILES_A_LISTING, True),
-    ],
-)
-def test_sources_are_listed_where_it_is_worth_a_request(
-    directories: int, files: int, is_looked_at: bool
-):
-    names = [f"p={one}/f{other}" for one in range(directories) for other in range(files)]
-    store = written(MemoryStore(), dict.fromkeys(names, b"x"))
-    calls: list[StoreCall] = []
-    look_at_sources(WrappedStore(store, before=calls.append))
-    listed = [call.paths[0] for call in calls if call.operation == "list_status"]
-    tasks = [path for path in listed if path.startswith(JOB.tasks)]
-    assert len(tasks) == (directories if is_looked_at else 0)
-
-
-@of_each_size
-def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
-    store = written(MemoryStore(identity=Identity.ETAG))
-    calls: list[StoreCall] = []
-    look_at_sources(WrappedStore(store, before=calls.append))
-    assert [call for call in calls if call.paths[0].startswith(JOB.tasks)] == []
+# Where nothing can be renamed to
 
 
 class WithMount(LocalStore):

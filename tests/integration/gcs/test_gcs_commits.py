@@ -108,7 +108,7 @@ def test_a_source_that_changed_before_the_commit_stops_it_before_anything_moves(
     write(store, job, {0: {"a": b"1", "b": b"2"}})
     source = next(one.path for one in store.list_files(job.tasks) if one.name == "b")
     store.write(source, b"longer")
-    with pytest.raises(ManifestError, match="has 6 bytes, the manifest says 1") as caught:
+    with pytest.raises(ManifestError, match="has 6 bytes, not 1") as caught:
         run_commit(store, job)
     assert caught.value.exit_code == 1
     store.delete_file(source)

@@ -1,0 +1,173 @@
+"""Files that tasks wrote and that are missing, or changed, are found before the record, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ray_committer.errors import ManifestError
+from ray_committer.protocol.state import Phase
+from ray_committer.stages import load_manifests as load_manifests_module
+from ray_committer.stages.check_sources import FILES_A_LISTING, check_sources_at_once
+from ray_committer.stages.obstacles import SHOWN
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from tests.stages.support import (
+    JOB,
+    KINDS,
+    context,
+    loaded,
+    manifest_path,
+    source_path,
+    state_of,
+)
+
+
+@pytest.fixture(params=["small", "large"])
+def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources of a large job are looked at while it is loaded, of a small one before it is frozen."""
+    if request.param == "large":
+        monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
+
+
+of_each_size = pytest.mark.usefixtures("_sizes")
+
+LOOK: dict[str, Callable[[], MemoryStore]] = {
+    "directories": MemoryStore,
+    "flat": KINDS["flat"],
+    "generations": KINDS["generations"],
+    "generations in folders": lambda: MemoryStore(identity=Identity.GENERATION),
+}
+"""Stores on which files of tasks are listed; for the generations that is done by the load."""
+
+
+def written(store: MemoryStore, *tasks: dict[str, bytes]) -> MemoryStore:
+    write_job(store, JOB, dict(enumerate(tasks)))
+    return store
+
+
+def look_at_sources(store: StoreOperations) -> None:
+    found = context(store)
+    manifests = loaded(found)
+    if not manifests.sources_are_checked:
+        check_sources_at_once(found, manifests.manifests)
+
+
+def refused(store: MemoryStore) -> str:
+    """What a commit says that changes nothing, and leaves the job open."""
+    before = store.files()
+    with pytest.raises(ManifestError) as caught:
+        run_commit(store, JOB)
+    assert store.files() == before
+    assert state_of(store).phase is Phase.OPEN
+    return str(caught.value)
+
+
+@of_each_size
+def test_sources_that_are_missing_or_changed_are_reported_at_once():
+    files = dict.fromkeys(("right", "gone", "longer", "written-again", "directory"), b"1")
+    store = written(MemoryStore(), files)
+    for name in ("gone", "directory"):
+        store.delete_file(source_path(0, name))
+    store.write(source_path(0, "longer"), b"12")
+    store.write(source_path(0, "written-again"), b"2")
+    store.mkdirs(source_path(0, "directory"))
+    text = refused(store)
+    assert "names 4 files that are not what it says; run the task again" in text
+    assert f"{source_path(0, 'gone')}: is not there" in text
+    assert f"{source_path(0, 'longer')}: has 2 bytes, not 1" in text
+    assert f"{source_path(0, 'written-again')}: was changed after that" in text
+    assert f"{source_path(0, 'directory')}: is a directory" in text
+    assert "right" not in text
+
+
+@of_each_size
+@pytest.mark.parametrize("kind", LOOK)
+def test_a_missing_source_is_found_before_the_record_on_each_store_that_lists(kind: str):
+    store = written(LOOK[kind](), {"a": b"1", "b": b"2"})
+    store.delete_file(source_path(0, "b"))
+    assert "is not there" in refused(store)
+
+
+@of_each_size
+@pytest.mark.parametrize("kind", LOOK)
+def test_those_of_all_manifests_are_reported_at_once(kind: str):
+    store = written(LOOK[kind](), {"a": b"1"}, {"b": b"2", "c": b"3"}, {"d": b"4"}, {"e": b"5"})
+    for task, name in ((0, "a"), (1, "c"), (3, "e")):
+        store.delete_file(source_path(task, name))
+    store.write(source_path(3, "e"), b"longer")
+    with pytest.raises(ManifestError) as caught:
+        run_commit(store, JOB)
+    assert state_of(store).phase is Phase.OPEN
+    text = str(caught.value)
+    assert text.startswith(f"{manifest_path(0)} and 2 other manifests: name 3 files that are not what")
+    assert "run the tasks again" in text
+    for task, name, what in ((0, "a", "is not there"), (1, "c", "is not there"), (3, "e", "has 6 byte")):
+        assert text.count(f"{source_path(task, name)}: {what}") == 1
+    for task, name in ((1, "b"), (2, "d")):
+        assert source_path(task, name) not in text
+
+
+@of_each_size
+def test_once_they_are_put_back_the_same_commit_succeeds():
+    store = written(MemoryStore(identity=Identity.SIZE_ONLY), {"a": b"1"}, {"b": b"2"})
+    for task, name in ((0, "a"), (1, "b")):
+        store.delete_file(source_path(task, name))
+    refused(store)
+    refused(store)
+    for task, name in ((0, "a"), (1, "b")):
+        store.write(source_path(task, name), b"1")
+    run_commit(store, JOB)
+    assert visible_files(store, "/table") == {"a": b"1", "b": b"1"}
+
+
+@of_each_size
+def test_of_many_wrong_sources_some_are_shown_and_all_are_counted():
+    files = {f"f{number:03d}": b"x" for number in range(2 * SHOWN)}
+    store = written(MemoryStore(), files)
+    for name in files:
+        store.delete_file(source_path(0, name))
+    text = refused(store)
+    assert f"names {2 * SHOWN} files" in text
+    assert text.endswith(f" | and {SHOWN} more")
+    assert text.count("is not there") == SHOWN
+
+
+@of_each_size
+@pytest.mark.parametrize(
+    ("directories", "files", "is_looked_at"),
+    [
+        (1, 1, True),
+        (1, 3, True),
+        (3, 1, False),
+        (3, FILES_A_LISTING - 1, False),
+        (3, FILES_A_LISTING, True),
+    ],
+)
+def test_sources_are_listed_where_it_is_worth_a_request(
+    directories: int, files: int, is_looked_at: bool
+):
+    names = [f"p={one}/f{other}" for one in range(directories) for other in range(files)]
+    store = written(MemoryStore(), dict.fromkeys(names, b"x"))
+    calls: list[StoreCall] = []
+    look_at_sources(WrappedStore(store, before=calls.append))
+    listed = [call.paths[0] for call in calls if call.operation == "list_status"]
+    tasks = [path for path in listed if path.startswith(JOB.tasks)]
+    assert len(tasks) == (directories if is_looked_at else 0)
+
+
+@of_each_size
+def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
+    store = written(MemoryStore(identity=Identity.ETAG))
+    calls: list[StoreCall] = []
+    look_at_sources(WrappedStore(store, before=calls.append))
+    assert [call for call in calls if call.paths[0].startswith(JOB.tasks)] == []
