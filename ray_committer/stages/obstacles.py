@@ -12,6 +12,7 @@ from ray_committer.errors import (
     LinkedPathError,
     PreflightError,
     RayCommitterError,
+    StoreRefusedError,
 )
 
 SHOWN = 20
@@ -29,7 +30,7 @@ def noted(errors: list[RayCommitterError]) -> Iterator[None]:
     """Add to `errors` what the block finds in the way, and go on."""
     try:
         yield
-    except (CommitConflictError, LinkedPathError, PreflightError) as e:
+    except (CommitConflictError, LinkedPathError, PreflightError, StoreRefusedError) as e:
         errors.append(e)
 
 

@@ -23,6 +23,7 @@ from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_inside, join, parent
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
+from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
@@ -78,6 +79,8 @@ def look_at_data(
     own = [destination] if loaded.fills_destination else []
     seen = check_destinations(context, loaded.manifests, [*own, *directories], roots)
     errors += [*data, *seen.errors]
+    with noted(errors):
+        errors += check_links(context, loaded.manifests)
     old = OldData((), ())
     with noted(errors):
         old = list_replaced_files(context, roots)

@@ -7,7 +7,7 @@ when the store did nothing and wants fewer requests, `StoreUnavailableError` whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
@@ -95,6 +95,9 @@ class StoreCapabilities:
     rename_makes_parents: bool = False
     """A rename makes the directories above its destination; elsewhere it is refused, as it should be."""
     versions: Versions = Versions.NONE
+    may_link_files: bool = False
+    """Where no rename leaves alone what is there, a file is linked and unlinked, which not everybody may
+    do: it `LinksFiles`."""
     sets_aside: bool = False
     """A file can be renamed into a directory, and never is if that is gone: it `SetsAside`."""
     needs_sync: bool = False
@@ -254,6 +257,30 @@ class SeesFileSystems(Protocol):
 def file_system(store: StoreOperations, path: str) -> str:
     """Which file system `path` is on, or would be, on a store of several."""
     return cast("SeesFileSystems", store).file_system(path)
+
+
+class LinksFiles(Protocol):
+    """A store that may have to rename by a link and an unlink; its capabilities say `may_link_files`."""
+
+    def links_files(self, directory: str) -> bool:
+        """Whether it does, as far as a change of a state has told this process.
+
+        `StoreRefusedError` if files cannot be linked either, which is tried in `directory`.
+        """
+
+    def denied_links(self, paths: Sequence[str]) -> list[str]:
+        """Those of some files that this process may not link; the kernel answers, so it counts as no
+        request."""
+
+
+def links_files(store: StoreOperations, directory: str) -> bool:
+    """Whether files are renamed by a link and an unlink, as far as that is known."""
+    return store.capabilities.may_link_files and cast("LinksFiles", store).links_files(directory)
+
+
+def denied_links(store: StoreOperations, paths: Sequence[str]) -> list[str]:
+    """Those of some files that this process may not link, on a store that links."""
+    return cast("LinksFiles", store).denied_links(paths)
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
@@ -25,8 +25,10 @@ from ray_committer.stores.base import (
     StoredState,
     StoreOperations,
     delete_version,
+    denied_links,
     file_system,
     first_link,
+    links_files,
     move_directory,
     real_path,
     set_aside,
@@ -147,6 +149,14 @@ class GuardedStore:
     def file_system(self, path: str) -> str:
         """Which file system `path` is on; no request."""
         return file_system(self._store, path)
+
+    def links_files(self, directory: str) -> bool:
+        """Whether files are renamed by a link and an unlink; no request."""
+        return links_files(self._store, directory)
+
+    def denied_links(self, paths: Sequence[str]) -> list[str]:
+        """Those of some files that this process may not link; no request."""
+        return denied_links(self._store, paths)
 
     def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a request that may be made twice."""

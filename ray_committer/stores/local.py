@@ -12,12 +12,14 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec
+from ray_committer.stores.hard_links import denied_links
 from ray_committer.stores.hdfs_protocol import UMASK, permissions
 from ray_committer.stores.state_names import read_state_name, state_rename
 
@@ -42,6 +44,7 @@ class LocalStore:
         renames_are_local=True,
         has_links=True,
         spans_file_systems=True,
+        may_link_files=True,
         sets_aside=True,
         needs_sync=True,
     )
@@ -49,6 +52,7 @@ class LocalStore:
     def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
         self.spec = spec
         self._rename = rename or rename_without_replacing
+        self._links = rename is link_and_unlink
         self._modes = permissions(spec.storage_options) if UMASK in spec.storage_options else None
 
     def get_status(self, path: str) -> FileStatus | None:
@@ -116,8 +120,12 @@ class LocalStore:
         return read_state_name(self, path)
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        """A plain rename: of a link and an unlink two processes could each do the first."""
-        os.rename(*state_rename(path, seen, text))
+        """A rename: of a link and an unlink two processes could each do the first. Nothing is there, so
+        the rename that files get does the same, if there is one."""
+        source, dest = state_rename(path, seen, text)
+        if self._links or not _renamed_by_flag(source, dest):
+            self._links = True
+            os.rename(source, dest)
         return StoredState(text)
 
     def move_directory(self, source: str, dest: str) -> None:
@@ -186,6 +194,22 @@ class LocalStore:
         finally:
             os.close(opened)
 
+    def links_files(self, directory: str) -> bool:
+        """Whether files are renamed by a link and an unlink, as far as a change of a state has told."""
+        if self._links:
+            probe = f"{directory}/.link-{uuid.uuid4().hex}"
+            try:
+                self.write(probe, b"")
+                link_and_unlink(probe, f"{probe}-ed")
+            finally:
+                _unlink(probe)
+                _unlink(f"{probe}-ed")
+        return self._links
+
+    def denied_links(self, paths: Sequence[str]) -> list[str]:
+        """Those of some files that this process may not link."""
+        return denied_links(paths)
+
     def _list_if_there(self, path: str) -> list[FileStatus]:
         try:
             return self.list_status(path)
@@ -219,18 +243,23 @@ def _make_directories(path: str, mode: int) -> None:
 
 def rename_without_replacing(source: str, dest: str) -> None:
     """Rename atomically, failing if `dest` exists; `StoreRefusedError` where nothing can do that."""
-    if _renameat2 is not None:
-        if (
-            _renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(dest), _RENAME_NOREPLACE)
-            == 0
-        ):
-            return
-        number = ctypes.get_errno()
-        if number not in _NOT_SUPPORTED:
-            if number == errno.EXDEV:
-                raise _another_file_system(source, dest)
-            raise OSError(number, os.strerror(number), source, None, dest)
-    link_and_unlink(source, dest)
+    if not _renamed_by_flag(source, dest):
+        link_and_unlink(source, dest)
+
+
+def _renamed_by_flag(source: str, dest: str) -> bool:
+    """Rename, failing if `dest` exists; False where the kernel or the file system has no such flag."""
+    if _renameat2 is None:
+        return False
+    ends = (_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(dest))
+    if _renameat2(*ends, _RENAME_NOREPLACE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_SUPPORTED:
+        return False
+    if number == errno.EXDEV:
+        raise _another_file_system(source, dest)
+    raise OSError(number, os.strerror(number), source, None, dest)
 
 
 def link_and_unlink(source: str, dest: str) -> None:
@@ -246,6 +275,8 @@ def link_and_unlink(source: str, dest: str) -> None:
 def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | None:
     if number == errno.EXDEV:
         return _another_file_system(source, dest)
+    if number == errno.EPERM and denied_links([source]):
+        return None
     if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
         return StoreRefusedError(
             f"{dest}: the file system can neither rename without replacing nor link files "

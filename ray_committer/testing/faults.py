@@ -11,7 +11,7 @@ import errno
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,8 +21,10 @@ from ray_committer.stores.base import (
     StoredState,
     StoreOperations,
     delete_version,
+    denied_links,
     file_system,
     first_link,
+    links_files,
     move_directory,
     real_path,
     set_aside,
@@ -172,6 +174,14 @@ class WrappedStore:
     def file_system(self, path: str) -> str:
         """Which file system `path` is on; no request."""
         return file_system(self._store, path)
+
+    def links_files(self, directory: str) -> bool:
+        """Whether files are renamed by a link and an unlink; no request."""
+        return links_files(self._store, directory)
+
+    def denied_links(self, paths: Sequence[str]) -> list[str]:
+        """Those of some files that this process may not link; no request."""
+        return denied_links(self._store, paths)
 
 
 def together(*hooks: Hook) -> Hook:

@@ -15,7 +15,8 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import PreflightError, StoreRefusedError
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stores import local as local_module
+from ray_committer.stores.base import StoredState, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 
 
@@ -123,6 +124,49 @@ def test_a_file_system_without_links_is_refused(monkeypatch, tmp_path: Path):
     with pytest.raises(StoreRefusedError, match="without replacing"):
         link_and_unlink(str(tmp_path / "a"), str(tmp_path / "b"))
     assert (tmp_path / "a").exists()
+
+
+def changed_state(store: LocalStore, root: Path) -> LocalStore:
+    """The store once a state has changed on it."""
+    (root / "state").mkdir(exist_ok=True)
+    (root / "state" / "a.state").touch()
+    store.advance(str(root / "state"), StoredState("a.state"), "b.state")
+    assert [path.name for path in (root / "state").iterdir()] == ["b.state"]
+    return store
+
+
+def test_a_change_of_a_state_tells_whether_files_are_renamed_by_links(monkeypatch, tmp_path: Path):
+    spec = StoreSpec("file")
+    assert changed_state(LocalStore(spec), tmp_path).links_files(str(tmp_path)) is False
+    assert changed_state(LocalStore(spec, rename=link_and_unlink), tmp_path).links_files(str(tmp_path))
+    monkeypatch.setattr(local_module, "_renameat2", None)  # an older kernel has none
+    store = LocalStore(spec)
+    assert store.links_files(str(tmp_path)) is False  # nothing has told
+    assert changed_state(store, tmp_path).links_files(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_file_system_that_can_do_neither_is_refused_once_a_state_has_changed(
+    monkeypatch, tmp_path: Path
+):
+    monkeypatch.setattr(local_module, "_renameat2", None)
+    store = changed_state(LocalStore(StoreSpec("file")), tmp_path)
+
+    def no_links(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(StoreRefusedError, match="without replacing"):
+        store.links_files(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+@pytest.mark.parametrize("rename", [rename_without_replacing, link_and_unlink])
+def test_a_state_that_another_process_has_changed_is_not_changed_again(rename, tmp_path: Path):
+    store = changed_state(LocalStore(StoreSpec("file"), rename=rename), tmp_path)
+    with pytest.raises(FileNotFoundError):
+        store.advance(str(tmp_path / "state"), StoredState("a.state"), "c.state")
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["b.state"]
 
 
 def test_replace_removes_the_stale_checksum_of_hadoop(store: LocalStore, tmp_path: Path):
@@ -367,3 +411,20 @@ def test_a_task_may_write_a_file_that_looks_like_a_checksum(dest: Path, write_jo
     write_job({0: {"p=1/.own.crc": "x", "p=1/a": "y"}})
     ray_committer.commit_job(str(dest))
     assert tree() == {"p=1/.own.crc": "x", "p=1/a": "y"}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can write a file as somebody else")
+def test_a_denied_link_is_no_refusal_of_the_file_system():
+    """The kernel denies links to files of others: `fs.protected_hardlinks`."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        (directory / "a").write_text("of root")
+        directory.chmod(0o777)
+        code = _IN_STICKY.replace("rename_without_replacing", "link_and_unlink")
+        command = [sys.executable, "-c", code, str(directory)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        is_protected = Path("/proc/sys/fs/protected_hardlinks").read_text().strip() != "0"
+        said = f"denied {directory}/a\n" if is_protected else ""
+        assert result.stdout == said, result.stderr
+    finally:
+        shutil.rmtree(directory)

@@ -1,0 +1,54 @@
+"""Look, before the record, at who may rename the files where that takes a hard link.
+
+Where neither the kernel nor the file system can rename without replacing, as on NFS, a file is linked to
+its new name; ``fs.protected_hardlinks`` denies that for files of other users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ray_committer.errors import PreflightError
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.batches import batches
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.entries import entries
+from ray_committer.stages.obstacles import SHOWN, some_of
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import denied_links, links_files
+
+Denied = tuple[int, list[str]]
+"""How many files, and the first of them."""
+
+
+def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[PreflightError]:
+    """The error, if any, that names the files that whoever renames them may not link.
+
+    `StoreRefusedError` if nothing can be linked. Where renames need no link it costs nothing.
+    """
+    if not links_files(context.store, context.job.directory):
+        return []
+    groups = context.executor.run(_denied_in_batch, batches(context.executor, manifests))
+    denied = sorted((one for group in groups for one in group), key=lambda one: one[1])
+    files = sum(count for count, _ in denied)
+    if not files:
+        return []
+    named = some_of([path for _, paths in denied for path in paths], files)
+    text = (
+        f"{named}: {files} files of other users may not be linked by this one (fs.protected_hardlinks), "
+        f"and this file system renames without replacing in no other way; nothing was changed: commit "
+        f"as the user who wrote them, or let this one write them"
+    )
+    return [PreflightError(text)]
+
+
+def _denied_in_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Denied]:
+    """Work: the files of some manifests that this process may not link."""
+    return [one for one in worker.map(partial(_denied_in_manifest, worker), refs) if one[0]]
+
+
+def _denied_in_manifest(worker: Worker, ref: ManifestRef) -> Denied:
+    loaded = entries(worker.recorded(ref).manifest, worker.store.spec)
+    denied = denied_links(worker.store, [entry.source for entry in loaded])
+    return len(denied), sorted(denied)[:SHOWN]

@@ -1,0 +1,51 @@
+"""Which files this process may link, where the kernel protects links (``fs.protected_hardlinks``).
+
+Source: ``may_linkat`` and ``safe_hardlink_source`` in Linux's ``fs/namei.c``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_SETTING = Path("/proc/sys/fs/protected_hardlinks")
+_ACT_AS_OWNER = 1 << 3  # CAP_FOWNER
+_SET_GROUP = stat.S_ISGID | stat.S_IXGRP
+
+
+def denied_links(paths: Sequence[str]) -> list[str]:
+    """Those of some files that the kernel does not let this process link; one that is gone is none."""
+    if not _is_protected() or _acts_as_owner():
+        return []
+    return [path for path in paths if not _may_link(path)]
+
+
+def _may_link(path: str) -> bool:
+    """Whether a file is this user's, or a plain one that this user may read and write."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    if found.st_uid == os.geteuid():
+        return True
+    sets_id = found.st_mode & stat.S_ISUID or found.st_mode & _SET_GROUP == _SET_GROUP
+    is_plain = stat.S_ISREG(found.st_mode) and not sets_id
+    return is_plain and os.access(path, os.R_OK | os.W_OK, effective_ids=True)
+
+
+def _is_protected() -> bool:
+    with suppress(OSError):
+        return _SETTING.read_text().strip() != "0"
+    return False
+
+
+def _acts_as_owner() -> bool:
+    """Whether this process may do with any file what its owner may."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("CapEff:"):
+                return bool(int(line.split()[1], 16) & _ACT_AS_OWNER)
+    return False
