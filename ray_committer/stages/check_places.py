@@ -16,6 +16,7 @@ from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
 from ray_committer.stages.batches import batches
+from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.obstacles import some_of
@@ -30,11 +31,13 @@ _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 @dataclass(frozen=True, slots=True)
 class Places:
     """What was seen in some directories: names that files of the job may want, what stands where the
-    job needs a directory, by path and in words, and destinations of other jobs."""
+    job needs a directory, by path and in words, destinations of other jobs, and how many names are held
+    by directories that may have no room for more."""
 
     suspects: tuple[FileStatus, ...]
     blocking: dict[str, str]
     destinations: tuple[str, ...]
+    held: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Destinations:
     taken: dict[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     errors: tuple[PreflightError, ...] = ()
+    held: dict[str, int] = field(default_factory=dict)
+    """How many names are in directories that may have no room for more."""
 
 
 def check_destinations(
@@ -59,7 +64,8 @@ def check_destinations(
     if not context.store.capabilities.listing_is_cheap:
         return Destinations()
     wanted = [path for path in directories if not _is_within(path, replaced_roots)]
-    work = partial(_look, directories=context.executor.directories)
+    most = most_held(context, manifests)
+    work = partial(_look, directories=context.executor.directories, most=most)
     groups = context.until_cancelled(batches(context.executor, wanted))
     seen = list(context.executor.run(work, groups))
     context.check_cancelled()
@@ -70,7 +76,8 @@ def check_destinations(
     if not context.options.delete_blocking_files:
         taken |= {path: what for places in seen for path, what in places.blocking.items()}
     others = tuple(path for places in seen for path in places.destinations)
-    return Destinations(taken, others, tuple(_on_other_file_systems(context, directories)))
+    held = {path: items for places in seen for path, items in places.held.items()}
+    return Destinations(taken, others, tuple(_on_other_file_systems(context, directories)), held)
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
@@ -131,18 +138,23 @@ def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
     return [path for path, statuses in found if statuses]
 
 
-def _look(worker: Worker, paths: tuple[str, ...], *, directories: Directories) -> Places:
+def _look(
+    worker: Worker, paths: tuple[str, ...], *, directories: Directories, most: int | None
+) -> Places:
     """Work: list some directories, and keep what the job may want for itself."""
     blocking: dict[str, str] = {}
     destinations: list[str] = []
     found: list[FileStatus] = []
+    held: dict[str, int] = {}
     for seen in worker.map(partial(_look_at, worker.store), paths):
         blocking |= seen.blocking
         found += seen.listed
+        if most is not None and len(seen.listed) > most:
+            held[seen.path] = len(seen.listed)
         destinations += [seen.path for status in seen.listed if status.name == TEMPORARY]
     marks = directories.written(fingerprints(status.path for status in found)) if found else frozenset()
     suspects = tuple(status for status in found if fingerprint(status.path) in marks)
-    return Places(suspects, blocking, tuple(destinations))
+    return Places(suspects, blocking, tuple(destinations), held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_inside, join, parent
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
+from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken
 from ray_committer.stages.check_sources import sources_error
@@ -85,6 +86,7 @@ def look_at_data(
     with noted(errors):
         old = list_replaced_files(context, roots)
     written = _written_again(context, loaded, old.files)
+    errors += check_items(context, loaded.manifests, seen.held, old.files, written)
     blocking = _blocking(context, old.files, directories)
     taken = _taken_by_old(context, old.files, written, blocking) | seen.taken
     if data:  # which is why, and need not be named

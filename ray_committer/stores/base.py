@@ -79,6 +79,8 @@ class StoreCapabilities:
     listing_is_cheap: bool
     max_path_length: int
     max_name_length: int
+    max_directory_items: int | None = None
+    """How many files and directories one directory may hold; None if any number."""
     renames_are_local: bool = False
     """The kernel of one machine renames, so that more processes gain nothing."""
     has_links: bool = False

@@ -18,7 +18,7 @@ from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import DeadlineThreads
 from ray_committer.stores.hdfs_protocol import (
-    CAPABILITIES,
+    capabilities,
     files_below,
     not_a_directory,
     permissions,
@@ -54,10 +54,9 @@ class HdfsStore(NamedStates):
     `storage_options` are Hadoop's own settings; those of ``HADOOP_CONF_DIR`` are read too.
     """
 
-    capabilities = CAPABILITIES
-
     def __init__(self, spec: StoreSpec, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self.spec = spec
+        self.capabilities = capabilities(spec.storage_options)
         self._client = _open(spec)
         self._threads = DeadlineThreads(deadline_seconds)
         self._file_mode, self._directory_mode = permissions(spec.storage_options)

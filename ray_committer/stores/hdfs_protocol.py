@@ -7,15 +7,21 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.stores.base import FileStatus, StoreCapabilities
 
 CAPABILITIES = StoreCapabilities(
-    listing_is_cheap=True, max_path_length=8000, max_name_length=255, sets_aside=True
+    listing_is_cheap=True,
+    max_path_length=8000,
+    max_name_length=255,
+    max_directory_items=1024 * 1024,
+    sets_aside=True,
 )
 UMASK = "fs.permissions.umask-mode"
+MAX_ITEMS = "dfs.namenode.fs-limits.max-directory-items"
 
 _BY_EXCEPTION = {
     "FileNotFoundException": errno.ENOENT,
@@ -69,6 +75,14 @@ def permissions(storage_options: Mapping[str, Any]) -> tuple[int, int]:
     except ValueError as e:
         raise StoreRefusedError(f"{UMASK}: {umask!r} is no octal number; write it like 027") from e
     return 0o666 & ~bits, 0o777 & ~bits
+
+
+def capabilities(storage_options: Mapping[str, Any]) -> StoreCapabilities:
+    """What HDFS can do, with the NameNode's limit of names in a directory if that is given."""
+    limit = str(storage_options.get(MAX_ITEMS, CAPABILITIES.max_directory_items))
+    if not (limit.isascii() and limit.isdigit()):
+        raise StoreRefusedError(f"{MAX_ITEMS}: {limit!r} is no number; write it like 1048576")
+    return replace(CAPABILITIES, max_directory_items=int(limit))
 
 
 def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> list[FileStatus]:

@@ -19,7 +19,7 @@ import msgspec
 
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.hdfs_protocol import (
-    CAPABILITIES,
+    capabilities,
     files_below,
     not_a_directory,
     permissions,
@@ -66,10 +66,9 @@ class WebHdfsStore(NamedStates):
     Other options: `user` (that of this process), or `delegation_token` instead.
     """
 
-    capabilities = CAPABILITIES
-
     def __init__(self, spec: StoreSpec, *, client: HttpClient | None = None) -> None:
         self.spec = spec
+        self.capabilities = capabilities(spec.storage_options)
         self._client = client or HttpClient()
         options = spec.storage_options
         url = options.get("webhdfs_url") or f"http://{spec.authority}"

@@ -22,8 +22,9 @@ import tempfile
 import time
 import urllib.request
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.servers import debian
 from tests.servers.hdfs_gate import HdfsGate
@@ -90,13 +91,15 @@ log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d %p %c: %m%n
 """
+_NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
 
 class HdfsServer:
     """One NameNode with one DataNode, empty at first; files in a directory that ends with it."""
 
-    def __init__(self, cache: Path = CACHE) -> None:
+    def __init__(self, cache: Path = CACHE, *, settings: Mapping[str, object] = _NO_SETTINGS) -> None:
         self._cache = cache
+        self._settings = settings
         self._processes: list[subprocess.Popen[bytes]] = []
         self.directory = Path()
         self.direct_authority = ""
@@ -115,7 +118,14 @@ class HdfsServer:
         rpc, http, *datanode = free_ports(5)
         self.direct_authority, self.http_url = f"127.0.0.1:{rpc}", f"http://127.0.0.1:{http}"
         self.gate = HdfsGate(rpc)
-        _configure(self.directory, self.authority, rpc=rpc, http=http, datanode=datanode)
+        _configure(
+            self.directory,
+            self.authority,
+            rpc=rpc,
+            http=http,
+            datanode=datanode,
+            more=self._settings,
+        )
         shutil.copytree(self._cache / "name", self.directory / "name")
         try:
             for name in (_NAMENODE, _DATANODE):
@@ -180,9 +190,9 @@ class HdfsServer:
 
 
 @contextlib.contextmanager
-def hdfs_server() -> Iterator[HdfsServer]:
-    """A server for the length of a block."""
-    server = HdfsServer().start()
+def hdfs_server(settings: Mapping[str, object] = _NO_SETTINGS) -> Iterator[HdfsServer]:
+    """A server for the length of a block, with `settings` of ``hdfs-site.xml`` beside its own."""
+    server = HdfsServer(settings=settings).start()
     try:
         yield server
     finally:
@@ -248,7 +258,15 @@ def _format(scratch: Path, cache: Path) -> None:
     shutil.move(scratch / "name", cache / "name")
 
 
-def _configure(directory: Path, authority: str, *, rpc: int, http: int, datanode: list[int]) -> None:
+def _configure(
+    directory: Path,
+    authority: str,
+    *,
+    rpc: int,
+    http: int,
+    datanode: list[int],
+    more: Mapping[str, object] = _NO_SETTINGS,
+) -> None:
     """Write the configuration of a server with its files in `directory`, for clients at `authority`."""
     host = "127.0.0.1"
     (directory / "core-site.xml").write_text(_xml({"fs.defaultFS": f"hdfs://{authority}"}))
@@ -268,7 +286,7 @@ def _configure(directory: Path, authority: str, *, rpc: int, http: int, datanode
         "dfs.namenode.datanode.registration.ip-hostname-check": "false",
         "dfs.namenode.handler.count": 16,
     }
-    (directory / "hdfs-site.xml").write_text(_xml(settings))
+    (directory / "hdfs-site.xml").write_text(_xml({**settings, **more}))
     (directory / "log4j.properties").write_text(_LOG4J)
     for application in ("hdfs", "datanode"):  # the pages of both servers are in no jar
         page = directory / "webapps" / application / "WEB-INF" / "web.xml"

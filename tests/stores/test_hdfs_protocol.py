@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import errno
 import stat
+from dataclasses import replace
 
 import pytest
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.stores.base import FileStatus
-from ray_committer.stores.hdfs_protocol import UMASK, files_below, permissions, remote_error
+from ray_committer.stores.hdfs_protocol import (
+    CAPABILITIES,
+    MAX_ITEMS,
+    UMASK,
+    capabilities,
+    files_below,
+    permissions,
+    remote_error,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +80,20 @@ def test_the_umask_is_the_clients(options: dict[str, str], file: int, directory:
 def test_a_umask_that_is_no_number_is_refused():
     with pytest.raises(StoreRefusedError, match="no octal number"):
         permissions({UMASK: "u=rwx,g=rx"})
+
+
+@pytest.mark.parametrize(("given", "limit"), [({}, 1_048_576), ({MAX_ITEMS: "20"}, 20)])
+def test_the_names_that_a_directory_may_hold_are_the_default_of_namenodes_unless_they_are_given(
+    given: dict[str, str], limit: int
+):
+    assert capabilities(given) == replace(CAPABILITIES, max_directory_items=limit)
+    assert capabilities({MAX_ITEMS: 20}).max_directory_items == 20
+
+
+@pytest.mark.parametrize("limit", ["many", "", "-1", "1e6"])
+def test_a_limit_that_is_no_number_is_refused(limit: str):
+    with pytest.raises(StoreRefusedError, match=f"{MAX_ITEMS}: '{limit}' is no number"):
+        capabilities({MAX_ITEMS: limit})
 
 
 def test_a_directory_that_goes_away_during_a_walk_has_no_files():
