@@ -46,7 +46,11 @@ class PricedStore(WrappedStore):
     def __init__(self, seconds: float) -> None:
         super().__init__(LocalStore(StoreSpec("file")), before=self._pay)
         self.capabilities = replace(
-            self.capabilities, renames_are_local=False, has_links=False, spans_file_systems=False
+            self.capabilities,
+            renames_are_local=False,
+            has_links=False,
+            spans_file_systems=False,
+            may_be_network=False,
         )
         self.requests: deque[str] = deque()
         self._seconds = seconds

@@ -26,6 +26,7 @@ from ray_committer.stages.load_manifests import (
 )
 from ray_committer.stages.preflight import look_at_data, preflight
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_aborted
+from ray_committer.stages.sidecars import freezes_copies
 from ray_committer.stages.worker import Worker
 
 FIRST = 10
@@ -155,7 +156,8 @@ def _requests(context: JobContext, loaded: LoadedManifests, directories: int, re
     validates = context.options.validate
     if validates is None:
         validates = store.listing_is_cheap
-    a_task = 2 + (not store.moves_directories)  # its manifest, its files, and a copy
+    copies = freezes_copies(context.store, context.job.manifests)
+    a_task = 2 + copies  # its manifest, its files, and a copy
     a_directory = store.has_directories + 1 + validates  # made, looked at, and listed once more
     above = context.job.destination.count("/")
     moved = loaded.files + replaced

@@ -22,7 +22,7 @@ from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.obstacles import some_of
 from ray_committer.stages.other_jobs import destinations_above
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link
+from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
 
 _IS_FILE = "is a file where the job needs a directory"
 _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
@@ -168,7 +168,7 @@ class _Seen:
 
 def _look_at(store: StoreOperations, path: str) -> _Seen:
     try:
-        return _Seen(path, store.list_status(path))
+        return _Seen(path, list_anew(store, path))
     except NotADirectoryError:
         for above in (path, *ancestors(path, "/")):
             status = store.get_status(above)

@@ -38,7 +38,7 @@ from ray_committer.protocol.paths import (
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
 from ray_committer.stages.job_state import Seen, read_state
-from ray_committer.stores.base import FileStatus, StoreOperations, first_link
+from ray_committer.stores.base import FileStatus, StoreOperations, first_link, list_anew
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 
@@ -258,7 +258,7 @@ def list_temporary(store: StoreOperations, destination: str) -> Temporary:
     temporary = temporary_directory(destination)
     refuse_links(store, (temporary,))
     try:
-        found = store.list_status(temporary)
+        found = list_anew(store, temporary)
     except (FileNotFoundError, NotADirectoryError):
         return Temporary()
     directories = sorted(one.path for one in found if one.is_directory and not one.is_link)
@@ -288,7 +288,7 @@ def _job_id(name: str, names: Collection[str]) -> str:
 def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
     """The job in a directory; None if it is not there, or no more."""
     try:
-        statuses = store.list_status(directory)
+        statuses = list_anew(store, directory)
     except FileNotFoundError:
         return None
     except PermissionError as e:

@@ -12,7 +12,7 @@ from ray_committer.protocol.paths import is_inside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, listed_manifests
 from ray_committer.stages.settle import settle
-from ray_committer.stores.base import move_directory
+from ray_committer.stores.base import list_anew, move_directory
 
 
 def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
@@ -43,7 +43,7 @@ def copies_are_current(context: JobContext, loaded: LoadedManifests) -> bool:
 
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
     try:
-        found = listed_manifests(context, context.store.list_status(directory))
+        found = listed_manifests(context, list_anew(context.store, directory))
     except FileNotFoundError as e:
         raise MissingManifestsError(
             f"{directory}: is gone; another job's clean-up may have deleted all of "

@@ -23,7 +23,7 @@ from ray_committer.protocol.state import SUFFIX, JobState, Phase, new_nonce, par
 from ray_committer.stages.find_job import list_temporary, refuse_links
 from ray_committer.stages.job_state import Seen, delete_state, read_state
 from ray_committer.stages.settle import settle
-from ray_committer.stores.base import FileStatus, StoreOperations, move_directory
+from ray_committer.stores.base import FileStatus, StoreOperations, list_anew, move_directory
 
 
 def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt | None:
@@ -174,7 +174,7 @@ def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
     """The state of what was taken away, which changes no more; None if it is deleted in part."""
     refuse_links(store, (gone.directory, gone.state))
     try:
-        listed = store.list_status(gone.state)
+        listed = list_anew(store, gone.state)
     except FileNotFoundError:
         return None
     tokens = [one.name for one in listed if one.name.endswith(SUFFIX)]

@@ -30,7 +30,7 @@ from ray_committer.stages.owners import nobody, owner_of
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
-from ray_committer.stores.base import real_path
+from ray_committer.stores.base import network_file_system, real_path
 
 MOST_WRITES = 100
 """So many directories a declaration names; of more it says the destination."""
@@ -84,6 +84,7 @@ class _Decision:
 def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
     context, loaded = decision.context, decision.loaded
     claim = with_coordinator(context, lambda: _claim(decision), decision.load)
+    _warn_of_network(context, claim)
     record = _record(decision, seen, claim, OldFiles())
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
@@ -115,6 +116,19 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
         record = _record(decision, seen, claim, old)
         write_commit_record(context, record)
     return save_commit_record(context, seen, record), record
+
+
+def _warn_of_network(context: JobContext, claim: Claim) -> None:
+    """Say of a job that nobody else may write beside that its file system is a network's."""
+    kinds = {root: network_file_system(context.store, root) for root in claim.excludes}
+    found = [(root, kind) for root, kind in kinds.items() if kind is not None]
+    if found:
+        root, kind = found[0]
+        context.notice_once(
+            f"{root}: is on a network file system ({kind}), where a machine may see late what others "
+            f"do; let no other job write there until this one, which replaces data or wants none there, "
+            f"has ended"
+        )
 
 
 def _claim(decision: _Decision) -> Claim:

@@ -30,6 +30,7 @@ from ray_committer.stores.base import (
     StoreOperations,
     Versions,
     delete_version,
+    list_anew,
     set_aside,
 )
 
@@ -161,7 +162,7 @@ def _list_directories(worker: Worker, directories: tuple[str, ...]) -> list[File
 
 def _list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:
     try:
-        statuses = store.list_status(directory)
+        statuses = list_anew(store, directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [
@@ -232,7 +233,7 @@ def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[st
     """The old files that are what was recorded, and those that are not; from one listing."""
     directory, files = group
     try:
-        now = {status.path: _replaced(status) for status in store.list_status(directory)}
+        now = {status.path: _replaced(status) for status in list_anew(store, directory)}
     except FileNotFoundError:
         return [], []
     same = [old for old in files if now.get(old[0].path) == old[0]]

@@ -17,6 +17,7 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.job_state import Seen, read_state
+from ray_committer.stages.sidecars import freezes_copies
 from ray_committer.stores.base import StoreOperations
 
 RETRY_SECONDS = 0.5
@@ -112,9 +113,9 @@ def _check_counted(
 
 
 def _counts(store: StoreOperations, job: JobAttempt, seen: Seen | None, path: str, data: bytes) -> bool:
-    """Whether this very manifest is frozen or, where directories are not renamed, in the record."""
+    """Whether this very manifest is frozen or, where copies are, in the record."""
     try:
-        if store.capabilities.moves_directories:
+        if not freezes_copies(store, path):
             return store.read(join(job.frozen, path.rpartition("/")[2])) == data
         record = seen.state.record if seen else None
         return record is not None and digest(data).encode() in store.read(job.content(record))

@@ -2,7 +2,8 @@
 
 On a file system the modification time in the manifest is enough, and the manifests' directory is renamed
 to freeze them; a store with versions refuses to rename a source that was rewritten, if it is told which
-version is meant, and one without directories freezes nothing that is not copied.
+version is meant, and one without directories freezes nothing that is not copied. Nor does a network file
+system: a machine that remembers the directory can save a manifest there after it was renamed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar
 from ray_committer.stages.check_sources import WrongSources, has_another_size, wrong_sources
 from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import Versions
+from ray_committer.stores.base import StoreOperations, Versions, network_file_system
 
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
@@ -43,9 +44,14 @@ def new_sidecar(
         if isinstance(found, WrongSources):
             return found
         identities = found
-    if identities is None and capabilities.moves_directories:
+    if identities is None and not freezes_copies(worker.store, path):
         return None
     return encode_sidecar(identities, data)
+
+
+def freezes_copies(store: StoreOperations, path: str) -> bool:
+    """Whether only a copy of the manifest at `path` is one that no task can replace."""
+    return not store.capabilities.moves_directories or network_file_system(store, path) is not None
 
 
 def save_sidecar(worker: Worker, directory: str, name: str, sidecar: bytes) -> str:

@@ -18,7 +18,7 @@ from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.worker import Worker
+from ray_committer.stages.worker import Worker, kept_name
 from ray_committer.stores.base import StoreOperations, sync
 
 Paths = tuple[str, ...]
@@ -27,7 +27,7 @@ Paths = tuple[str, ...]
 def sync_manifests(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
     """Force the manifests to disk, and the names that lead to them."""
     if context.syncs:
-        files = [join(context.job.frozen, manifest.name) for manifest in manifests]
+        files = [join(context.job.frozen, kept_name(manifest)) for manifest in manifests]
         _run(context, _sync_files, batches(context.executor, files))
         _run(context, _sync_directories, [(context.job.frozen,)])
 

@@ -22,7 +22,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.sidecars import recorded_entries
 from ray_committer.stages.worker import Worker
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
 
 FILES_A_SHARE = 250_000
 FILES_A_THREAD = 32
@@ -174,7 +174,7 @@ def _compare_directory(
 ) -> tuple[list[str], set[bytes]]:
     directory, files = item
     try:
-        listed = store.list_status(directory)
+        listed = list_anew(store, directory)
     except FileNotFoundError:
         listed = []
     texts, present = [], set[bytes]()

@@ -156,7 +156,7 @@ class Worker:
         wanted = ref.sidecar or ref.digest
         data = self._read.get(wanted)
         if data is None:
-            name = sidecar_name(ref.name, ref.sidecar) if ref.sidecar else ref.name
+            name = kept_name(ref)
             data = self._read_frozen(name)
             if digest(data) != wanted:
                 raise ManifestChangedError(
@@ -184,6 +184,11 @@ class Worker:
             f"{join(self.job.frozen, name)}: is named by the commit record but gone; another job's "
             f"clean-up may have deleted it, and what it names cannot be moved without it"
         )
+
+
+def kept_name(ref: ManifestRef) -> str:
+    """The name of what is kept of a manifest, in the directory of those that are frozen."""
+    return sidecar_name(ref.name, ref.sidecar) if ref.sidecar else ref.name
 
 
 def _parse(ref: ManifestRef, kept: bytes, path: str) -> Recorded:

@@ -88,6 +88,9 @@ class StoreCapabilities:
     spans_file_systems: bool = False
     """A directory may be on another file system than the one above it, and nothing is renamed from one
     to the other: it `SeesFileSystems`."""
+    may_be_network: bool = False
+    """A directory may be on a network file system, whose listings a machine keeps for a while: it
+    `Revalidates`."""
     has_directories: bool = True
     """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
@@ -283,6 +286,37 @@ def links_files(store: StoreOperations, directory: str) -> bool:
 def denied_links(store: StoreOperations, paths: Sequence[str]) -> list[str]:
     """Those of some files that this process may not link, on a store that links."""
     return cast("LinksFiles", store).denied_links(paths)
+
+
+class Revalidates(Protocol):
+    """A store of file systems of which some are a network's; its capabilities say `may_be_network`."""
+
+    def network_file_system(self, path: str) -> str | None:
+        """The type of the network file system that `path` is on, or would be; None if it is on another
+        one. The kernel answers, so it counts as no request."""
+
+    def revalidate(self, path: str) -> None:
+        """Let the next listing of the directory `path` show what other machines have done; nothing if
+        that is not allowed."""
+
+
+def network_file_system(store: StoreOperations, path: str) -> str | None:
+    """The type of the network file system that `path` is on, or would be; None if it is on no such."""
+    if not store.capabilities.may_be_network:
+        return None
+    return cast("Revalidates", store).network_file_system(path)
+
+
+def revalidate(store: StoreOperations, path: str) -> None:
+    """Let the next listing of `path` show what other machines have done, on a network file system."""
+    cast("Revalidates", store).revalidate(path)
+
+
+def list_anew(store: StoreOperations, path: str) -> list[FileStatus]:
+    """`list_status`, but never what this machine remembers of a network file system."""
+    if network_file_system(store, path) is not None:
+        revalidate(store, path)
+    return store.list_status(path)
 
 
 @runtime_checkable

@@ -107,7 +107,7 @@ class GenericStore:
             self._move(source, dest)
 
     def read_state(self, path: str) -> StoredState | None:
-        return read_state_name(self, path)
+        return read_state_name(self.list_status, path)
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
         self.rename(*state_rename(path, seen, text))

@@ -30,7 +30,9 @@ from ray_committer.stores.base import (
     first_link,
     links_files,
     move_directory,
+    network_file_system,
     real_path,
+    revalidate,
     set_aside,
     sync,
 )
@@ -157,6 +159,14 @@ class GuardedStore:
     def denied_links(self, paths: Sequence[str]) -> list[str]:
         """Those of some files that this process may not link; no request."""
         return denied_links(self._store, paths)
+
+    def network_file_system(self, path: str) -> str | None:
+        """The type of the network file system that `path` is on; no request."""
+        return network_file_system(self._store, path)
+
+    def revalidate(self, path: str) -> None:
+        """Let the next listing of a directory show what other machines have done."""
+        self._call("op_create", revalidate, self._store, path)
 
     def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a request that may be made twice."""

@@ -15,17 +15,19 @@ import stat
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec, list_anew
 from ray_committer.stores.hard_links import denied_links
 from ray_committer.stores.hdfs_protocol import UMASK, permissions
+from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
 from ray_committer.stores.state_names import read_state_name, state_rename
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+_REMOVALS = 5
 
 Rename = Callable[[str, str], None]
 
@@ -45,6 +47,7 @@ class LocalStore:
         has_links=True,
         spans_file_systems=True,
         may_link_files=True,
+        may_be_network=True,
         sets_aside=True,
         needs_sync=True,
     )
@@ -53,6 +56,7 @@ class LocalStore:
         self.spec = spec
         self._rename = rename or rename_without_replacing
         self._links = rename is link_and_unlink
+        self._mounts = Mounts()
         self._modes = permissions(spec.storage_options) if UMASK in spec.storage_options else None
 
     def get_status(self, path: str) -> FileStatus | None:
@@ -65,7 +69,7 @@ class LocalStore:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # whatever it is renamed to meanwhile
         try:
             with os.scandir(directory) as listed:
-                entries = list(listed)
+                entries = [entry for entry in listed if not entry.name.startswith(LOOK_PREFIX)]
             checksums = {_checksum_of(entry.name) for entry in entries}
             found = [_listed(path, entry) for entry in entries if entry.name not in checksums]
         finally:
@@ -103,7 +107,14 @@ class LocalStore:
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         _remove_stale_checksum(dest)  # before: after a crash nobody would come back for it
-        self._rename(source, dest)
+        try:
+            self._rename(source, dest)
+        except FileNotFoundError:  # this machine may remember that the directory was not there
+            above = os.path.dirname(dest)
+            if os.path.isdir(above) or self.network_file_system(above) is None:
+                raise
+            self.revalidate(above)
+            self._rename(source, dest)
 
     def replace(
         self,
@@ -117,7 +128,7 @@ class LocalStore:
         os.replace(source, dest)
 
     def read_state(self, path: str) -> StoredState | None:
-        return read_state_name(self, path)
+        return read_state_name(partial(list_anew, self), path)
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
         """A rename: of a link and an unlink two processes could each do the first. Nothing is there, so
@@ -152,7 +163,13 @@ class LocalStore:
     def delete_directory(self, path: str) -> bool:
         if not os.path.lexists(path):
             return False
-        shutil.rmtree(path, onerror=_unless_gone)
+        for tries_left in reversed(range(_REMOVALS)):
+            try:
+                shutil.rmtree(path, onerror=_unless_gone)
+                break
+            except OSError as e:  # another process has made a name there, to look anew
+                if e.errno != errno.ENOTEMPTY or not tries_left or not self.network_file_system(path):
+                    raise
         return True
 
     def remove_empty_directory(self, path: str) -> bool:
@@ -161,9 +178,9 @@ class LocalStore:
         except FileNotFoundError:
             return False
         except OSError as e:
-            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return False
-            raise
+            if e.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return self._remove_but_for_names(path)
         return True
 
     def sync(self, path: str) -> None:
@@ -190,7 +207,7 @@ class LocalStore:
             path = os.path.dirname(path)
         opened = os.open(path, os.O_PATH | os.O_DIRECTORY)
         try:
-            return f"{os.fstat(opened).st_dev} {_mount_of(opened)}"
+            return f"{os.fstat(opened).st_dev} {mount_of(opened)}"
         finally:
             os.close(opened)
 
@@ -210,19 +227,31 @@ class LocalStore:
         """Those of some files that this process may not link."""
         return denied_links(paths)
 
+    def network_file_system(self, path: str) -> str | None:
+        """The type of the network file system that the nearest directory that is there is on."""
+        return self._mounts.kind(path)
+
+    def revalidate(self, path: str) -> None:
+        """Let the next listing of a directory on a network file system show what others have done."""
+        look_anew(path)
+
+    def _remove_but_for_names(self, path: str) -> bool:
+        """Remove a directory on a network file system that holds nothing but names made to look anew."""
+        try:
+            if not self.network_file_system(path) or not remove_names(path):
+                return False
+            os.rmdir(path)
+        except OSError as e:
+            if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
+        return True
+
     def _list_if_there(self, path: str) -> list[FileStatus]:
         try:
             return self.list_status(path)
         except (FileNotFoundError, NotADirectoryError):
             return []
-
-
-def _mount_of(opened: int) -> str:
-    """The kernel's number of the mount that an open directory is on; empty where it does not tell."""
-    with suppress(OSError):
-        lines = Path(f"/proc/self/fdinfo/{opened}").read_text().splitlines()
-        return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), "")
-    return ""
 
 
 def _make_directories(path: str, mode: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from ray_committer.stores.base import STATE_SUFFIX, FileStatus, StoredState
@@ -30,7 +31,7 @@ class NamedStates:
     """
 
     def read_state(self: _Lists, path: str) -> StoredState | None:
-        return read_state_name(self, path)
+        return read_state_name(self.list_status, path)
 
     def advance(self: _Renames, path: str, seen: StoredState | None, text: str) -> StoredState:
         self.rename(*state_rename(path, seen, text))
@@ -52,13 +53,13 @@ def state_rename(path: str, seen: StoredState | None, text: str) -> tuple[str, s
     return f"{path}/{seen.text}", f"{path}/{text}"
 
 
-def read_state_name(store: _Lists, path: str) -> StoredState | None:
+def read_state_name(list_status: Callable[[str], list[FileStatus]], path: str) -> StoredState | None:
     """The state in the directory `path`, None if there is no such directory; ``OSError`` if it stays
     unclear which it is, ``ENODATA`` if it never shows one."""
     for look in range(LOOKS):
         time.sleep(PAUSE_SECONDS * (2**look - 1))
         try:
-            listed = store.list_status(path)
+            listed = list_status(path)
         except FileNotFoundError:
             return None
         names = [status.name for status in listed if status.name.endswith(STATE_SUFFIX)]

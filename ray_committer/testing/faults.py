@@ -26,7 +26,9 @@ from ray_committer.stores.base import (
     first_link,
     links_files,
     move_directory,
+    network_file_system,
     real_path,
+    revalidate,
     set_aside,
     sync,
 )
@@ -182,6 +184,15 @@ class WrappedStore:
     def denied_links(self, paths: Sequence[str]) -> list[str]:
         """Those of some files that this process may not link; no request."""
         return denied_links(self._store, paths)
+
+    def network_file_system(self, path: str) -> str | None:
+        """The type of the network file system that `path` is on; no request."""
+        return network_file_system(self._store, path)
+
+    def revalidate(self, path: str) -> None:
+        """Let the next listing of a directory show what other machines have done."""
+        with self._call("revalidate", path):
+            revalidate(self._store, path)
 
 
 def together(*hooks: Hook) -> Hook:
