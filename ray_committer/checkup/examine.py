@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ray_committer.checkup.lines import Diagnosis, Line, Verdict
+from ray_committer.checkup.network_lines import examine_processes
 from ray_committer.checkup.ray_lines import examine_ray
 from ray_committer.checkup.spark_lines import examine_spark
 from ray_committer.checkup.store_lines import costs, examine_store, what_it_is
@@ -25,7 +26,12 @@ def examine(
     lines = [
         what_it_is(store, f"{store.spec.scheme}://{store.spec.authority}{destination}"),
         *examine_store(
-            guarded, destination, lambda scratch: examine_ray(scratch, store.spec, executor, options)
+            guarded,
+            destination,
+            lambda scratch: [
+                *examine_processes(scratch),
+                *examine_ray(scratch, store.spec, executor, options),
+            ],
         ),
         costs(store),
         *examine_spark(),

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.checkup.network_lines import examine_nodes
 from ray_committer.checkup.scratch import PROOF, Scratch
 from ray_committer.errors import RayCommitterError
 from ray_committer.executors.choose import (
@@ -43,10 +44,11 @@ def examine_ray(
 
     try:
         found = survey(partial(read_proof, spec, scratch.proof), options)
+        listings = examine_nodes(scratch, spec, partial(survey, options=options))
     except RayCommitterError as e:
         verdict = Verdict.FAILED if executor == "ray" else Verdict.NOTE
         return [Line("ray", verdict, f"not used: {e}", "start Ray, or commit with --executor threads")]
-    return [_cluster(found), _package(found), _same_store(found), _room(found)]
+    return [_cluster(found), _package(found), _same_store(found), *listings, _room(found)]
 
 
 def read_proof(spec: StoreSpec, path: str) -> bytes | str:

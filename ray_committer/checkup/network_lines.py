@@ -1,0 +1,134 @@
+"""Whether a network file system shows at once what another process, or another node, has done there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.checkup.scratch import Scratch
+from ray_committer.errors import RayCommitterError
+from ray_committer.protocol.paths import join
+from ray_committer.stores.base import StoreOperations, StoreSpec, list_anew, network_file_system
+from ray_committer.stores.registry import open_store
+
+if TYPE_CHECKING:
+    from ray_committer.executors.ray.survey import Survey
+
+PROCESSES, NODES = "listings of others", "ray lists what others do"
+
+_MAKE = "import sys; open(sys.argv[1], 'x').close()"
+_SECONDS = 60.0
+_ADVICE = (
+    "mount it so that listings are not kept (NFS: actimeo=0,lookupcache=none), or let no other job "
+    "write beside one that replaces data"
+)
+
+
+def examine_processes(scratch: Scratch) -> list[Line]:
+    """List a directory, let another process make a name there, and list it again; no line where the
+    directory is on no network file system."""
+    kind = network_file_system(scratch.store, scratch.path)
+    if kind is None:
+        return []
+    directory = _directory(scratch, "processes")
+    _names(scratch.store, directory)
+    command = [sys.executable, "-c", _MAKE, join(directory, "other")]
+    made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    if made.returncode != 0:
+        what = f"another process could not make a name: {made.stderr.strip().rpartition(chr(10))[2]}"
+        return [Line(PROCESSES, Verdict.FAILED, what, "mend that and run the same command")]
+    if "other" not in _names(scratch.store, directory):
+        what = f"{kind}: a name that another process had made was not listed"
+        return [Line(PROCESSES, Verdict.FAILED, what, _ADVICE)]
+    what = f"{kind}, a network file system: what another process of this machine made was listed at once"
+    advice = (
+        "try it from two machines, with --executor ray; let no other job write beside one that replaces "
+        "data"
+    )
+    return [Line(PROCESSES, Verdict.WARNING, what, advice)]
+
+
+def examine_nodes(
+    scratch: Scratch, spec: StoreSpec, ask: Callable[[Callable[[], Any]], Survey]
+) -> list[Line]:
+    """Let every node make a name in a directory and list it, and list it again once all have, and this
+    process, too; no line where it is on no network file system. `ask` asks every node."""
+    kind = network_file_system(scratch.store, scratch.path)
+    if kind is None:
+        return []
+    directory = _directory(scratch, "nodes")
+    _names(scratch.store, directory)
+    first = ask(partial(make_and_list, spec, directory))
+    made = {name for one in first.answers if isinstance(one.answer, tuple) for name in one.answer}
+    missed = _missed(_names(scratch.store, directory), made)
+    scratch.file("nodes/driver", b"")
+    second = ask(partial(list_names, spec, directory))
+    blind = [f"{one.node}: {one.error or one.answer}" for one in first.answers if _failed(one.answer)]
+    blind += [f"this process: {missed}"] if missed else []
+    blind += [
+        f"{one.node}: {words}"
+        for one in second.answers
+        if (words := one.error or _missed(one.answer, {*made, "driver"}))
+    ]
+    if blind:
+        return [Line(NODES, Verdict.FAILED, f"{kind}: {'; '.join(blind)}", _ADVICE)]
+    count = len(second.answers)
+    if count < 2:
+        what, advice = f"{kind}: {count} node has CPUs", "try it from two nodes"
+        return [Line(NODES, Verdict.WARNING, what, advice)]
+    return [
+        Line(NODES, Verdict.OK, f"{kind}: what each of {count} nodes made was listed by all at once")
+    ]
+
+
+def make_and_list(spec: StoreSpec, directory: str) -> tuple[str, ...] | str:
+    """On a node: make a name, which is returned, in a directory and list that; or what is wrong."""
+
+    def make(store: StoreOperations) -> tuple[str, ...]:
+        name = f"node-{uuid.uuid4()}"
+        store.write(join(directory, name), b"")
+        _names(store, directory)
+        return (name,)
+
+    return _or_words(spec, make)
+
+
+def list_names(spec: StoreSpec, directory: str) -> tuple[str, ...] | str:
+    """On a node: the names in a directory; or what is wrong."""
+    return _or_words(spec, lambda store: _names(store, directory))
+
+
+def _or_words(
+    spec: StoreSpec, ask: Callable[[StoreOperations], tuple[str, ...]]
+) -> tuple[str, ...] | str:
+    try:
+        return ask(open_store(spec))
+    except (OSError, RayCommitterError) as e:
+        return f"{type(e).__name__}: {e}"
+
+
+def _directory(scratch: Scratch, name: str) -> str:
+    directory = scratch.at(name)
+    scratch.store.mkdirs(directory)
+    return directory
+
+
+def _names(store: StoreOperations, directory: str) -> tuple[str, ...]:
+    return tuple(status.name for status in list_anew(store, directory))
+
+
+def _failed(answer: object) -> bool:
+    return not isinstance(answer, tuple)
+
+
+def _missed(names: object, wanted: Iterable[str]) -> str:
+    """In words, what a listing lacks of the names, or the words that are there instead; or nothing."""
+    if not isinstance(names, tuple):
+        return str(names)
+    missed = set(wanted).difference(names)
+    return f"did not list {len(missed)} names that others had made" if missed else ""
