@@ -23,6 +23,8 @@ _KINDS = frozenset(
         *("ocfs2", "9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs"),
     )
 )
+_OF_CONTAINERS = "fuse.fuse-overlayfs"
+"""Where containers without root keep their files: on a disk of this machine."""
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.ENOSPC)
 
 
@@ -44,6 +46,8 @@ class Mounts:
 def network_kind(kind: str) -> str | None:
     """`kind`, a type of file systems, if it is one of a network or, since nobody can tell what is behind
     it, one of a process; else None."""
+    if kind == _OF_CONTAINERS:
+        return None
     return kind if kind in _KINDS or kind == "fuse" or kind.startswith("fuse.") else None
 
 

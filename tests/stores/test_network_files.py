@@ -53,7 +53,8 @@ def test_what_other_machines_use_as_well_is_a_network_file_system(kind: str):
 
 
 @pytest.mark.parametrize(
-    "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk", "nfsd", ""]
+    "kind",
+    ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuse.fuse-overlayfs", "fuseblk", "nfsd", ""],
 )
 def test_a_disk_of_this_machine_is_none(kind: str):
     assert network_kind(kind) is None
