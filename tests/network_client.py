@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ray_committer.protocol.paths import ancestors, join, parent
@@ -59,8 +60,10 @@ class NetworkClient(LocalStore):
     def mkdirs(self, path: str) -> None:
         self._changing(super().mkdirs, path)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        self._changing(super().replace, source, dest, version)
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        self._changing(partial(super().replace, old=old), source, dest, version)
 
     def advance(self, *arguments: Any) -> Any:
         return self._changing(super().advance, *arguments)

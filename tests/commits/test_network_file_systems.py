@@ -176,8 +176,10 @@ class Late(NetworkClient):
     def write(self, path: str, data: bytes) -> None:
         super().write(self._where(path), data)
 
-    def replace(self, source: str, dest: str, version: str | None = None) -> None:
-        super().replace(self._where(source), self._where(dest), version)
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        super().replace(self._where(source), self._where(dest), version, old=old)
 
 
 @pytest.mark.parametrize("task", [0, 1], ids=["of a task that is counted", "of another task"])

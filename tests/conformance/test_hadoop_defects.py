@@ -351,6 +351,8 @@ def _pattern(name: str) -> str:
 
 def test_b13_the_documented_names_are_those_on_disk(store, dest: Path):
     overwrite = CommitOptions(mode=ConflictMode.OVERWRITE, cleanup=False)
+    dest.mkdir(exist_ok=True)
+    (dest / "old").write_text("x")
     ray_committer.setup_job(str(dest), "job_1", options=overwrite)
     with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
         Path(attempt.path("a")).write_text("x")
