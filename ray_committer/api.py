@@ -191,11 +191,13 @@ def abort_job(
     undo: bool = False,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
+    on_event: EventSink = ignore,
 ) -> bool:
     """Abort a job: delete what its tasks wrote. False if nothing was there.
 
     `CommitRecordExistsError`, with nothing deleted, once its commit has begun. With `undo` a commit that
-    was recorded, and has not begun to replace data, is given up: what it has moved is taken back.
+    was recorded, and has not begun to replace data, is given up: what it has moved is taken back. A file
+    that was changed since, and so may not be the job's, stays: a `Notice` names it.
 
     >>> abort_job(dest, "job_1")
     True
@@ -206,6 +208,7 @@ def abort_job(
         executor="threads" if undo else "inline",
         options=options,
         storage_options=storage_options,
+        on_event=on_event,
     ) as job:
         if not undo:
             return abort_job_stage.abort_job(job.context)

@@ -11,6 +11,7 @@ from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.events import Event, Notice
 
 
 @click.command(cls=Command)
@@ -50,10 +51,17 @@ def abort(
         plan = api.plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)
         print_result(output, plan, _plan_lines(plan, undo=undo))
         return
-    deleted = api.abort_job(destination, job_id, undo=undo, options=options, storage_options=told)
+    notices: list[str] = []
+
+    def note(event: Event) -> None:
+        notices.extend([event.text] if isinstance(event, Notice) else [])
+
+    deleted = api.abort_job(
+        destination, job_id, undo=undo, options=options, storage_options=told, on_event=note
+    )
     what = "the job was aborted" if deleted else "nothing was left to abort"
-    value = {"destination": destination, "job_id": job_id, "aborted": deleted}
-    print_result(output, value, [f"{destination}: {what}"])
+    value = {"destination": destination, "job_id": job_id, "aborted": deleted, "notices": notices}
+    print_result(output, value, [f"{destination}: {what}", *(f"note: {text}" for text in notices)])
 
 
 def _plan_lines(plan: api.AbortPlan, *, undo: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ Its state is gone, so what is left must tell: ``_SUCCESS``, or what was taken aw
 from __future__ import annotations
 
 from ray_committer.commit_report import Outcome
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, MissingManifestsError
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, JobGoneError
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
@@ -24,9 +24,11 @@ def finish_remnant(context: JobContext) -> Outcome:
     job = context.job
     if not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
         if context.options.expected_tasks is not None:
-            raise MissingManifestsError(
+            raise JobGoneError(
                 f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
-                f"are gone; another job's clean-up may have deleted all of {job.temporary}"
+                f"are gone, and _SUCCESS is not this job's; it may have been committed by another "
+                f"process, or another job's clean-up may have deleted all of {job.temporary}: look for "
+                f"its files in {job.destination}"
             )
         if context.store.get_status(job.directory) is not None:
             context.notice(

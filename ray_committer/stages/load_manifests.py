@@ -338,8 +338,9 @@ def _read(
         )
     if (stamp_of(manifest) or UNSTAMPED) != stamp:
         raise ManifestError(
-            f"{path}: was not written for this job but for another one of its id, which is over; move "
-            f"it away"
+            f"{path}: was not written for this job but for another one of its id, which is over, by a "
+            f"task that woke up late; it may have taken the place of one of this job's own: abort the "
+            f"job and run its application again, or, if every task still has its manifest, move it away"
         )
     return _reference(worker, item, data, manifest), data, manifest
 

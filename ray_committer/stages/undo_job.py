@@ -102,50 +102,54 @@ def _take_back(context: JobContext, record: CommitRecord) -> None:
     if context.store.capabilities.has_directories:
         context.store.mkdirs(_undone(context.job))
     numbered = context.until_cancelled(enumerate(record.manifests))
-    for _ in context.executor.run(_take_back_manifest, numbered):
-        pass
+    for stays in context.executor.run(_take_back_manifest, numbered):
+        for path in stays:
+            context.notice(
+                f"{path}: stays, since it is not what the job's manifest says: another program wrote "
+                f"it, or the job's file was changed; look at it, and remove it if it is the job's"
+            )
     context.check_cancelled()
 
 
-def _take_back_manifest(worker: Worker, numbered: Numbered) -> int:
-    """Work: take back the files of one manifest."""
+def _take_back_manifest(worker: Worker, numbered: Numbered) -> list[str]:
+    """Work: take back the files of one manifest; those that may be the job's, and stay."""
     number, ref = numbered
     entries = enumerate(recorded_entries(worker, ref))
     take = partial(_take_back_entry, worker.store, join(_undone(worker.job), str(number)))
-    return sum(worker.map(take, entries))
+    return [path for path in worker.map(take, entries) if path is not None]
 
 
-def _take_back_entry(store: StoreOperations, prefix: str, numbered: tuple[int, Entry]) -> bool:
-    """Whether a file was there to be taken back."""
+def _take_back_entry(store: StoreOperations, prefix: str, numbered: tuple[int, Entry]) -> str | None:
+    """Take a file back; its destination if what is there may be the job's, and stays."""
     number, entry = numbered
     taken = f"{prefix}-{number}"
     try:
         _rename(store, lambda: store.rename(entry.source, taken), taken)
     except FileNotFoundError:
-        if store.get_status(taken) is not None:  # by an earlier run
-            return False
+        if store.get_status(taken) is None:
+            return _take_from_destination(store, f"{taken}-moved", entry)
     except FileExistsError:  # taken by an earlier run, and written again by a task that should be dead
         store.delete_file(entry.source)
-        return False
     else:
-        return _is_second_name(store, taken, entry) and store.delete_file(entry.dest)
-    return _take_from_destination(store, f"{taken}-moved", entry)
+        if _is_second_name(store, taken, entry):
+            store.delete_file(entry.dest)
+    return None
 
 
-def _take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> bool:
+def _take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> str | None:
     found = store.get_status(entry.dest)
     if found is None or found.is_directory:
-        return False
+        return None
     proof = prove(entry.expected, found.observation())
-    if proof is None:  # another's, which appeared since
-        return False
+    if proof is None:
+        return None if store.get_status(taken) is not None else entry.dest
     if proof is Proof.SIZE_ONLY:
         raise CommitStateUnknownError(
             f"{entry.dest}: has the size of the file that this job wrote, but the store does not tell "
             f"whether it is that one; move it away if it is, and run the same command"
         )
     _rename(store, lambda: store.rename(entry.dest, taken, found.version), taken)
-    return True
+    return None
 
 
 def _rename(store: StoreOperations, rename: Callable[[], None], taken: str) -> None:

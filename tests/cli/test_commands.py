@@ -127,6 +127,20 @@ def test_once_the_commit_has_begun_abort_is_refused_and_undo_takes_it_back(write
     assert not (dest / "_temporary").exists()
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_an_undo_names_a_file_that_may_be_the_jobs_and_stays(write_job, dest: Path, tree, output: str):
+    """A file was changed after its manifest was saved, so that the commit stops, and was moved."""
+    job = write_job({0: {"a": "x", "p=1/b": "y"}})
+    ray_committer.record_job(str(dest))
+    next(Path(job.tasks).rglob("a")).write_text("changed")
+    assert run("commit", str(dest)).exit_code == 5
+    undone = run("abort", str(dest), "--undo", "--output", output)
+    assert undone.exit_code == 0
+    text = json.loads(undone.stdout)["notices"][0] if output == "json" else undone.stdout
+    assert f"{dest}/a: stays, since it is not what the job's manifest says" in text
+    assert tree() == {"a": "changed"}
+
+
 def test_an_undo_with_a_root_outside_of_the_destination_needs_to_be_allowed_it(
     write_job, dest: Path, tmp_path: Path
 ):

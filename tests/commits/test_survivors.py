@@ -11,8 +11,8 @@ from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     IncompleteJobError,
+    JobGoneError,
     ManifestError,
-    MissingManifestsError,
 )
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
@@ -131,8 +131,9 @@ def test_the_marker_of_another_job_does_not_answer_for_one_whose_files_are_gone(
     run_commit(store, FIRST)
     assert store.get_status(FIRST.success) is not None
     store.delete_directory(SECOND.temporary)
-    with pytest.raises(MissingManifestsError, match="clean-up"):
+    with pytest.raises(JobGoneError, match=r"may have been committed .* clean-up") as caught:
         run_commit(store, SECOND, CommitOptions(expected_tasks=1))
+    assert caught.value.exit_code == 3
 
 
 def test_who_knows_the_number_of_tasks_does_not_know_what_they_were_to_replace():

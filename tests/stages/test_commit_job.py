@@ -14,9 +14,9 @@ from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
     CommitCancelledError,
     CommitterBusyError,
+    JobGoneError,
     JobNotFoundError,
     ManifestChangedError,
-    MissingManifestsError,
     RayCommitterError,
     RayLostError,
     StoreRefusedError,
@@ -68,7 +68,7 @@ def test_without_clean_up_the_job_stays_committed_and_can_be_validated(store, wr
 def test_a_foreign_clean_up_is_told_apart_from_a_job_that_never_was(store, write_job, dest: Path):
     job = write_job({0: {"a": "x"}})
     shutil.rmtree(dest / "_temporary")
-    with pytest.raises(MissingManifestsError, match="another job's clean-up"):
+    with pytest.raises(JobGoneError, match=r"1 tasks succeeded .* another job's clean-up"):
         run_commit(store, job, CommitOptions(expected_tasks=1))
     with pytest.raises(JobNotFoundError):
         run_commit(store, job)

@@ -22,6 +22,8 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
+from ray_committer.events import Event as AnyEvent
+from ray_committer.events import Notice
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, digest, encode_manifest
 from ray_committer.protocol.paths import GONE_PREFIX, UNDONE, JobAttempt, join, new_job_attempt
@@ -442,6 +444,20 @@ def test_a_file_that_was_moved_and_replaced_since_stays(kind: str):
     store.delete_file("/table/p=1/b")
     run_undo(store, JOB)
     assert visible_files(store, "/table") == {**OLD, "a": b"9"}
+
+
+@pytest.mark.parametrize("kind", ["directories", "etags"])
+def test_what_stays_is_named_where_it_may_be_the_jobs_and_only_there(kind: str):
+    """A file was moved and changed; where one that was not moved belongs stands that of others."""
+    store, events = recorded(kind, 1), list[AnyEvent]()
+    (moved,) = visible_files(store, "/table").keys() - OLD.keys()
+    (other, *_) = {"a", "p=1/b"} - {moved}
+    store.write(f"/table/{moved}", b"changed")
+    put_file(store, f"/table/{other}", b"of others")
+    undo_job(context(store, emit=events.append), read_attempt_state(store, JOB))
+    assert visible_files(store, "/table") == {**OLD, moved: b"changed", other: b"of others"}
+    (notice,) = [event.text for event in events if isinstance(event, Notice)]
+    assert notice.startswith(f"/table/{moved}: stays, since it is not what the job's manifest says")
 
 
 @pytest.mark.parametrize("directory", ["/table/a/deep"])

@@ -14,6 +14,7 @@ from ray_committer.api import commit_job
 from ray_committer.commit_report import Outcome
 from ray_committer.errors import (
     CommitConflictError,
+    JobGoneError,
     ManifestError,
     MissingManifestsError,
     PreflightError,
@@ -326,7 +327,7 @@ def test_manifests_that_a_foreign_clean_up_deleted_are_named_as_such(
     assert not (job.destination / "_temporary").exists()
     with pytest.raises(RayCommitterError, match="it may have been committed before another job was"):
         commit(job)
-    with pytest.raises(MissingManifestsError, match="1 tasks succeeded"):
+    with pytest.raises(JobGoneError, match="1 tasks succeeded"):
         commit(job, expected_tasks=1, job_attempt=0)
 
 
