@@ -6,6 +6,7 @@ which deletes a file that is in the way without a word; here it is refused by na
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from functools import partial
 
@@ -68,22 +69,33 @@ def _make_claimed(
 
 
 def _make(store: StoreOperations, path: str, *, may_delete: tuple[str, ...]) -> None:
-    try:
-        store.mkdirs(path)
-    except (FileExistsError, FileNotFoundError) as e:  # the latter behind a link to nothing
-        blocking = _blocking_file(store, path)
-        if blocking is None and isinstance(e, FileNotFoundError):
+    for is_last in (False, True):
+        try:
+            store.mkdirs(path)
+            return
+        except (FileExistsError, FileNotFoundError) as e:  # the latter behind a link to nothing
+            blocking = _blocking_file(store, path)
+            where = blocking or path
+            if is_last or not any(is_inside(where, root) for root in may_delete):
+                if blocking is None and isinstance(e, FileNotFoundError):
+                    raise _cannot_be_made(path, e) from e
+                raise CommitConflictError(
+                    f"{where}: {in_the_way(store, where)}; move it away and run the same command, or "
+                    f"allow its deletion with delete_blocking_files"
+                ) from e
+            if blocking is not None:
+                _delete_unless_made(store, blocking)
+        except OSError as e:
             raise _cannot_be_made(path, e) from e
-        if blocking is None or not any(is_inside(blocking, root) for root in may_delete):
-            what = in_the_way(store, blocking or path)
-            raise CommitConflictError(
-                f"{blocking or path}: {what}; move it away and run the same command, or allow its "
-                f"deletion with delete_blocking_files"
-            ) from e
+
+
+def _delete_unless_made(store: StoreOperations, blocking: str) -> None:
+    """Delete what is in the way, unless another leaf's worker has done so, and made the directory."""
+    try:
         store.delete_file(blocking)
-        store.mkdirs(path)
     except OSError as e:
-        raise _cannot_be_made(path, e) from e
+        if e.errno not in (errno.EISDIR, errno.ENOTEMPTY):
+            raise
 
 
 def _cannot_be_made(path: str, error: OSError) -> CommitStateUnknownError:

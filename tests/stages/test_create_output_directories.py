@@ -186,6 +186,19 @@ def test_a_file_in_the_way_costs_a_look_per_level_a_deletion_and_another_try(blo
     assert store.files() == {}
 
 
+@pytest.mark.parametrize("request_name", ["mkdirs", "get_status", "delete_file"])
+def test_a_file_that_another_leafs_worker_deletes_meanwhile_hinders_nobody(request_name: str):
+    store = MemoryStore()
+    put_file(store, "/table/p=1", b"in the way")
+
+    def meanwhile() -> None:
+        make(store, ["/table/p=1/q=2"], ALLOWED)
+
+    made = make(WrappedStore(store, before=do_at(request_name, meanwhile)), ["/table/p=1/q=1"], ALLOWED)
+    assert made == 1
+    assert [status.name for status in store.list_status("/table/p=1")] == ["q=1", "q=2"]
+
+
 @pytest.mark.parametrize("roots", [(), ("/table/p=2",), ("/other", "/table/p=22")])
 def test_a_file_that_is_not_below_what_the_job_may_change_is_never_deleted(roots: tuple[str, ...]):
     store = MemoryStore()
