@@ -92,7 +92,12 @@ def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
 def in_the_way(store: StoreOperations, path: str) -> str:
     """What is wrong with a file, or a link, at `path`, where the job needs a directory."""
     is_link = first_link(store, (path,)) is not None
-    return _look_at(store, path).blocking.get(path, _IS_FILE) if is_link else _IS_FILE
+    return what_blocks(store, path).get(path, _IS_FILE) if is_link else _IS_FILE
+
+
+def what_blocks(store: StoreOperations, path: str) -> dict[str, str]:
+    """What stands at `path`, or above it, where the job needs a directory: where, and in words."""
+    return _look_at(store, path).blocking
 
 
 def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:

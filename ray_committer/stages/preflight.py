@@ -21,11 +21,11 @@ from ray_committer.errors import (
 )
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
-from ray_committer.protocol.paths import ancestors, is_inside, join, parent
+from ray_committer.protocol.paths import ancestors, is_inside, join
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
 from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
-from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken
+from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken, what_blocks
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
@@ -82,13 +82,14 @@ def look_at_data(
     errors += [*data, *seen.errors]
     with noted(errors):
         errors += check_links(context, loaded.manifests)
-    old = OldData((), ())
+    old = OldData()
     with noted(errors):
         old = list_replaced_files(context, roots)
-    written = _written_again(context, loaded, old.files)
+    written = _written_again(context, loaded, old)
     errors += check_items(context, loaded.manifests, seen.held, old.files, written)
-    blocking = _blocking(context, old.files, directories)
-    taken = _taken_by_old(context, old.files, written, blocking) | seen.taken
+    needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
+    blocking = frozenset(file.path for file in old.files if file.path in needed)
+    taken = _taken_by_old(context, old, written, needed) | seen.taken
     if data:  # which is why, and need not be named
         taken = {path: taken[path] for path in taken if not is_inside(path, destination)}
     if taken:
@@ -189,13 +190,11 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
             )
 
 
-def _written_again(
-    context: JobContext, loaded: LoadedManifests, old: Sequence[ReplacedFile]
-) -> frozenset[str]:
-    """The old files whose very names the job writes again, and the directories of old files likewise."""
-    names = {file.path for file in old}
+def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -> frozenset[str]:
+    """The old files whose very names the job writes again, and the directories of old data likewise."""
+    names = {file.path for file in old.files}
     if context.store.capabilities.has_directories:
-        names |= _with_ancestors({parent(path) for path in names})
+        names.update(old.directories)
     suspects = context.executor.directories.written(fingerprints(names)) if names else frozenset()
     if not suspects:
         return frozenset()
@@ -203,26 +202,18 @@ def _written_again(
     return frozenset(names & written)
 
 
-def _blocking(
-    context: JobContext, old: Sequence[ReplacedFile], directories: Sequence[str]
-) -> frozenset[str]:
-    """The old files that stand where the job needs a directory, which is made before they go."""
-    if not old or not context.store.capabilities.has_directories:
-        return frozenset()
-    return frozenset(_with_ancestors(directories) & {file.path for file in old})
-
-
 def _taken_by_old(
-    context: JobContext,
-    old: Sequence[ReplacedFile],
-    written: frozenset[str],
-    blocking: frozenset[str],
+    context: JobContext, old: OldData, written: frozenset[str], needed: set[str]
 ) -> dict[str, str]:
-    """What old data stands, by path and in words, where a file or a directory of the job must go."""
-    directories = written - {file.path for file in old}
-    taken = dict.fromkeys(directories, "is a directory where the job needs a file")
-    if not context.options.delete_blocking_files:
-        taken |= {path: in_the_way(context.store, path) for path in blocking}
+    """What old data stands, by path and in words, where a file or one of the `needed` directories of the
+    job must go: these are made before it goes."""
+    files = {file.path for file in old.files}
+    taken = dict.fromkeys(written - files, "is a directory where the job needs a file")
+    if context.options.delete_blocking_files:
+        return taken
+    taken |= {path: in_the_way(context.store, path) for path in files & needed}
+    for root in needed.intersection(old.no_directories):
+        taken |= what_blocks(context.store, root)
     return taken
 
 

@@ -45,12 +45,14 @@ Group = tuple[str, tuple[Old, ...]]
 
 @dataclass(frozen=True, slots=True)
 class OldData:
-    """What is below the roots that a job replaces: `files`, and the `destinations` of jobs set up
-    there.
+    """What is below the roots that a job replaces: `files`, the `destinations` of jobs set up there, and
+    `directories`; in the place of a root, or above it, may be a file: these are `no_directories`.
     """
 
-    files: tuple[ReplacedFile, ...]
-    destinations: tuple[str, ...]
+    files: tuple[ReplacedFile, ...] = ()
+    destinations: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    no_directories: tuple[str, ...] = ()
 
 
 def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
@@ -63,11 +65,14 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
         refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
     found: dict[str, ReplacedFile] = {}
     destinations: list[str] = []
+    directories: list[str] = []
+    no_directories: list[str] = []
     level = list(dict.fromkeys(roots))
     while level:
         below: list[str] = []
         work = context.until_cancelled(batches(context.executor, level))
-        for statuses in context.executor.run(_list_directories, work):
+        for statuses, files in context.executor.run(_list_directories, work):
+            no_directories += files
             for status in statuses:
                 if status.name == TEMPORARY:
                     destinations.append(parent(status.path))
@@ -81,9 +86,15 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
                     below.append(status.path)
                 else:
                     found[_recordable(status.path)] = _replaced(status)
+        directories += below
         level = below
     context.check_cancelled()
-    return OldData(tuple(found[path] for path in sorted(found)), tuple(sorted(destinations)))
+    return OldData(
+        tuple(found[path] for path in sorted(found)),
+        tuple(sorted(destinations)),
+        tuple(directories),
+        tuple(no_directories),
+    )
 
 
 def _recordable(path: str) -> str:
@@ -154,16 +165,24 @@ def _sets_aside(store: StoreOperations) -> bool:
     return store.capabilities.sets_aside and store.capabilities.versions is Versions.NONE
 
 
-def _list_directories(worker: Worker, directories: tuple[str, ...]) -> list[FileStatus]:
-    """Work: list some directories of old data."""
-    listed = worker.map(partial(_list_directory, worker.store), directories)
-    return [status for statuses in listed for status in statuses]
+def _list_directories(
+    worker: Worker, directories: tuple[str, ...]
+) -> tuple[list[FileStatus], list[str]]:
+    """Work: list some directories of old data; also, which of them are none."""
+    no_directories: list[str] = []  # an element each; appending is safe for threads
+    listed = worker.map(partial(_list_directory, worker.store, no_directories), directories)
+    return [status for statuses in listed for status in statuses], no_directories
 
 
-def _list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:
+def _list_directory(
+    store: StoreOperations, no_directories: list[str], directory: str
+) -> list[FileStatus]:
     try:
         statuses = list_anew(store, directory)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        no_directories.append(directory)
         return []
     return [
         status

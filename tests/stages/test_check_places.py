@@ -241,6 +241,38 @@ def test_an_old_directory_where_the_job_needs_a_file_is_reported():
     assert text.startswith("/table/a: is a directory where the job needs a file; nothing was changed")
 
 
+@pytest.mark.parametrize("blocking", ["/table/p=1", "/table/p=1/q=1"])
+def test_a_file_in_the_place_of_a_directory_that_is_replaced_or_above_it_is_reported(blocking: str):
+    store = written(MemoryStore(), {"p=1/q=1/b": b"1", "a": b"2"})
+    put_file(store, blocking, b"old")
+    roots = ("/table/p=1/q=1", "/table/p=7")
+    text = refused(store, CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=roots))
+    assert text.startswith(f"{blocking}: is a file where the job needs a directory; nothing was changed")
+
+
+def test_a_file_in_the_place_of_a_replaced_directory_may_be_deleted_or_is_in_nobodys_way():
+    for name, delete in (("p=1", True), ("p=7", False)):
+        store = written(MemoryStore(), {"p=1/b": b"1"})
+        put_file(store, f"/table/{name}", b"old")
+        run_commit(
+            store,
+            JOB,
+            CommitOptions(
+                mode=ConflictMode.OVERWRITE,
+                replaced_roots=(f"/table/{name}",),
+                delete_blocking_files=delete,
+            ),
+        )
+        left = {} if delete else {"p=7": b"old"}
+        assert visible_files(store, "/table") == {"p=1/b": b"1", **left}
+
+
+def test_an_empty_directory_where_the_job_needs_a_file_is_reported():
+    store = written(MemoryStore(listing_is_cheap=False))
+    store.mkdirs("/table/a")
+    assert "/table/a: is a directory where the job needs a file" in refused(store, OVERWRITE)
+
+
 @pytest.mark.parametrize("kind", ["flat", "generations"])
 def test_where_a_name_can_be_a_file_and_a_directory_old_files_are_in_nobodys_way(kind: str):
     store = written(KINDS[kind]())
