@@ -93,7 +93,7 @@ def test_java_loads_our_summary_reports(hadoop: Hadoop, job: HadoopJob, tmp_path
     report = tmp_path / "reports" / f"summary-{job.job_id}.json"
     failed = hadoop.load_success(report)
     assert (failed.success, failed.filenames) == (False, [])
-    assert failed.diagnostics["stage"] == "job_stage_load_manifests"
+    assert failed.diagnostics["stage"] == "job_stage_save_commit_record"
     assert "/a: is not there" in failed.diagnostics["exception"]
 
     (tmp_path / "away").rename(next(job.directory.glob("tasks/*")) / "a")
