@@ -32,6 +32,7 @@ from ray_committer.testing import (
 from ray_committer.testing.harness import (
     commit_attempt,
     put_file,
+    run_abort,
     run_undo,
     set_up_attempt,
     write_attempt,
@@ -253,4 +254,29 @@ def test_a_committer_that_sleeps_before_it_makes_places_for_old_files_leaves_non
     assert woken
     assert report.outcome is Outcome.ALREADY_COMMITTED
     assert visible_files(store, "/table") == {"b": b"1"}
+    assert store.get_status(FIRST.temporary) is None
+
+
+def test_places_that_a_committer_made_of_a_job_that_was_over_hinder_nobody_and_go_with_an_abort():
+    """It slept until then, made them, and died."""
+    store, woken = MemoryStore(), []
+    put_file(store, "/table/a", b"old")
+    write_job(store, FIRST, {0: {"b": b"1"}}, mode=ConflictMode.OVERWRITE)
+
+    def sleep(call: StoreCall) -> None:
+        if call.operation == "mkdirs" and call.paths[0].startswith(FIRST.state) and not woken:
+            woken.append(call)
+            assert run_commit(store, FIRST, OVERWRITE).outcome is Outcome.COMMITTED
+
+    def die(call: StoreCall) -> None:
+        if call in woken:
+            raise SimulatedCrash(call)
+
+    with pytest.raises(SimulatedCrash):
+        long_ago(WrappedStore(store, before=sleep, after=die), FIRST, OVERWRITE)
+    assert store.get_status(FIRST.state) is not None
+    write_job(store, SECOND, {0: {"c": b"2"}}, mode=ConflictMode.OVERWRITE)
+    assert run_commit(store, SECOND, OVERWRITE).outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == {"c": b"2"}
+    assert not run_abort(store, FIRST)
     assert store.get_status(FIRST.temporary) is None
