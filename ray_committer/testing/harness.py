@@ -73,11 +73,11 @@ def write_job(
 ) -> None:
     """Set up `job` and commit its tasks, each given by its files and their contents."""
     replaces = (job.destination,) if mode is ConflictMode.OVERWRITE else ()
-    setup_job(store, job, replaces=replaces)
+    stamp, _ = setup_job(store, job, replaces=replaces)
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt_id, files)
-        commit_attempt(store, job, task, attempt_id)
+        commit_attempt(store, job, task, attempt_id, stamp=stamp)
 
 
 def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
@@ -15,6 +15,7 @@ from ray_committer.stages.job_state import read_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreOperations
+from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore
 from ray_committer.testing.harness import (
     commit_attempt,
     put_file,
@@ -36,7 +37,12 @@ Files = Mapping[str, bytes]
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job at a table: what it writes, the roots that it replaces, and the directory `below` the table
-    in which it was set up. `late` is what another attempt of its task writes."""
+    in which it was set up. Its `id` is its name unless it is another attempt, of another `number`, or
+    set up again.
+
+    `late` is what another attempt of its task writes. If it `is_half`, its commit died after its first
+    file.
+    """
 
     name: str
     files: Files
@@ -44,10 +50,19 @@ class Job:
     replaces: tuple[str, ...] = ()
     below: str = ""
     late: Files = field(default_factory=dict)
+    id: str = ""
+    number: int = 0
+    is_half: bool = False
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Where it is set up, which another job may be later: the destination, the id and the number."""
+        return self.below, self.id or self.name, self.number
 
     def attempt(self, table: str) -> JobAttempt:
         """The job's attempt at a table."""
-        return new_job_attempt(join(table, self.below) if self.below else table, self.name, 0)
+        below, job_id, number = self.place
+        return new_job_attempt(join(table, below) if below else table, job_id, number)
 
     def options(self, table: str) -> CommitOptions:
         """How it is committed."""
@@ -72,15 +87,31 @@ class Job:
         return None if kept.keys() & files.keys() else {**kept, **files}
 
 
-APPEND = Job("append", {"p=1/a": b"a1", "p=3/a": b"a3"}, late={"p=1/late": b"late", "p=3/a": b"a3!"})
+APPEND = Job("append", {"p=1/a": b"a1", "p=3/a": b"a3"})
 OTHER_APPEND = Job("other", {"p=1/o": b"o1", "p=2/o": b"o2"})
 OVERWRITE = Job("overwrite", {"p=1/same": b"w-same", "p=4/w": b"w4"}, ConflictMode.OVERWRITE, ("",))
 OTHER_OVERWRITE = Job("again", {"p=1/same": b"x-same-", "p=5/x": b"x5"}, ConflictMode.OVERWRITE, ("",))
 PARTITION = Job("partition", {"p=1/same": b"q-same--", "p=1/q": b"q1"}, ConflictMode.OVERWRITE, ("p=1",))
+OTHER_PARTITION = Job(
+    "parts", {"p=1/same": b"r-same", "p=2/r": b"r2"}, ConflictMode.OVERWRITE, ("p=1", "p=2")
+)
 EMPTY = Job("empty", {"p=1/e": b"e1"}, ConflictMode.ERROR)
 OTHER_EMPTY = Job("empty2", {"p=1/f": b"f1"}, ConflictMode.ERROR)
 NESTED = Job("nested", {"p=1/n": b"n1"}, below="p=1")
 NESTED_OVERWRITE = Job("nested2", {"p=1/m": b"m1"}, ConflictMode.OVERWRITE, ("p=1",), below="p=1")
+KINDS = (APPEND, OVERWRITE, PARTITION, EMPTY, NESTED, NESTED_OVERWRITE)
+OTHERS = (OTHER_APPEND, OTHER_OVERWRITE, OTHER_PARTITION, OTHER_EMPTY)
+"""Another job of each of the first four kinds."""
+HALF = Job("half", {"p=1/h": b"h1", "p=3/h": b"h3"}, is_half=True)
+HALF_OVERWRITE = Job(
+    "half2",
+    {"p=1/same": b"h-same", "p=4/h": b"h4", "p=5/h": b"h5"},
+    ConflictMode.OVERWRITE,
+    ("",),
+    is_half=True,
+)
+AGAIN = Job("append again", {"p=1/g": b"g1", "p=3/g": b"g3"}, id="append")
+SECOND = Job("append 1", {"p=1/s": b"s1", "p=3/s": b"s3"}, id="append", number=1)
 OLD: Files = {"p=1/old": b"old1", "p=1/same": b"old-same", "p=2/old": b"old2"}
 
 
@@ -93,7 +124,14 @@ class Operation:
     run: Callable[[StoreOperations, str], str]
     is_commit: bool = False
     is_late_task: bool = False
+    may_abort: bool = False
     must_end_well: bool = False
+    instead_of: Job | None = None
+    """What is there of the job's id; the job itself is set up by this operation."""
+
+    def is_of(self, job: Job) -> bool:
+        """Whether it is done to this job; one with a late attempt is the same."""
+        return self.job is not None and self.job.name == job.name
 
 
 def commit(job: Job) -> Operation:
@@ -111,7 +149,7 @@ def abort(job: Job) -> Operation:
     def run(store: StoreOperations, table: str) -> str:
         return "aborted" if run_abort(store, job.attempt(table)) else "nothing there"
 
-    return Operation(f"abort {job.name}", job, run)
+    return Operation(f"abort {job.name}", job, run, may_abort=True)
 
 
 def undo(job: Job) -> Operation:
@@ -120,23 +158,48 @@ def undo(job: Job) -> Operation:
     def run(store: StoreOperations, table: str) -> str:
         return "aborted" if run_undo(store, job.attempt(table)) else "nothing there"
 
-    return Operation(f"undo {job.name}", job, run)
+    return Operation(f"undo {job.name}", job, run, may_abort=True)
 
 
 def late_task(job: Job) -> Operation:
     """Commit another attempt of the job's first task, as late as can be."""
+    name, data = next(iter(job.files.items()))
+    job = replace(job, late={name: data.upper(), join(parent(name), "late"): b"late"})
 
     def run(store: StoreOperations, table: str) -> str:
         stamp = store.read(_stamp_path(table, job)).decode()
-        attempt_id = f"attempt_{job.name}_m_000000_1"
-        commit_attempt(store, job.attempt(table), 0, attempt_id, stamp=stamp)
+        attempt = job.attempt(table)
+        attempt_id = f"attempt_{attempt.job_id}_m_000000_1"
+        commit_attempt(store, attempt, 0, attempt_id, stamp=stamp)
         return "task committed"
 
     return Operation(f"late task of {job.name}", job, run, is_late_task=True)
 
 
+def run_again(job: Job, *, commits: bool = True) -> Operation:
+    """End what is there of the job's id and attempt, and run its application anew, or its tasks."""
+
+    def run(store: StoreOperations, table: str) -> str:
+        attempt = job.attempt(table)
+        try:
+            run_abort(store, attempt)
+        except CommitRecordExistsError:
+            run_commit(store, attempt, job.options(table))
+        write_job(store, attempt, {0: job.own(job.files)}, mode=job.mode)
+        return run_commit(store, attempt, job.options(table)).outcome.value if commits else "written"
+
+    name = f"{'run' if commits else 'tasks'} of {job.name}"
+    return Operation(name, job, run, is_commit=commits, instead_of=APPEND)
+
+
 def vacuum(store: StoreOperations, table: str) -> str:
     """Remove whatever is not decided, however young it is."""
+    for destination in (table, join(table, NESTED.below)):
+        _vacuum(store, destination)
+    return "swept"
+
+
+def _vacuum(store: StoreOperations, table: str) -> None:
     found = find_remains(store, table, older_than_seconds=0, now_milliseconds=FAR_FUTURE_MILLISECONDS)
     for remains in list(found):
         if remains.is_gone:
@@ -147,10 +210,9 @@ def vacuum(store: StoreOperations, table: str) -> str:
         elif remains.kept is None:
             store.remove_empty_directory(remains.directory)
     store.remove_empty_directory(temporary_directory(table))
-    return "swept"
 
 
-VACUUM = Operation("vacuum", None, vacuum)
+VACUUM = Operation("vacuum", None, vacuum, may_abort=True)
 
 
 def _set_up(store: StoreOperations, table: str) -> str:
@@ -174,33 +236,53 @@ def prepare(store: StoreOperations, table: str, jobs: list[Job], old: Files) -> 
             write_attempt(store, attempt, late, job.own(job.late))
             seen = read_state(store, attempt)
             put_file(store, _stamp_path(table, job), (seen.state.stamp if seen else "").encode())
+    for job in jobs:
+        if job.is_half:
+            _commit_half(store, table, job)
+
+
+def _commit_half(store: StoreOperations, table: str, job: Job) -> None:
+    """Commit a job, and die before its second file; beside another such overwrite it stays open."""
+    renames = itertools.count()
+
+    def die(call: StoreCall) -> None:
+        if call.operation == "rename" and next(renames) > 0:
+            raise SimulatedCrash(call)
+
+    with suppress(SimulatedCrash, CommitConflictError):
+        run_commit(WrappedStore(store, before=die), job.attempt(table), job.options(table))
 
 
 def pairs() -> list[tuple[Operation, Operation]]:
     """Every pair of operations that may meet, each as the one that is stopped."""
-    ours = [commit(APPEND), abort(APPEND), undo(APPEND), VACUUM, late_task(APPEND)]
-    found = [
-        (one, other)
-        for one, other in itertools.product(ours, ours)
-        if not one.is_late_task or one != other
-    ]
-    for job in (OTHER_APPEND, OVERWRITE, PARTITION, NESTED, NESTED_OVERWRITE):
-        found += _both(commit(APPEND), commit(job))
-    found += [pair for one in (commit(APPEND), abort(APPEND)) for pair in _both(one, SET_UP)]
-    for job in (OVERWRITE, PARTITION):
-        found.append((commit(job), commit(job)))
-        for other in (undo(job), VACUUM, abort(job)):
-            found += _both(commit(job), other)
-    found += [(commit(OVERWRITE), commit(OTHER_OVERWRITE)), *_both(commit(OVERWRITE), commit(PARTITION))]
-    for job in (NESTED, NESTED_OVERWRITE):
-        found += _both(commit(OVERWRITE), commit(job))
-    found += [(commit(EMPTY), commit(OTHER_EMPTY)), *_both(commit(EMPTY), commit(APPEND))]
-    found += _both(commit(EMPTY), undo(EMPTY))
-    return list({(one.name, other.name): (one, other) for one, other in found}.values())
+    found = list(itertools.product(_of_job(APPEND), repeat=2))
+    found += _each(_of_job(APPEND)[:2], [SET_UP])
+    for job in KINDS[1:]:
+        found += _each([commit(job)], _of_job(job))
+    found += itertools.permutations(map(commit, KINDS), 2)
+    for job, other in zip(KINDS, OTHERS, strict=False):
+        found += _each([commit(job)], [commit(other)])
+    for job in (APPEND, NESTED):
+        others = [commit(other) for other in (*KINDS, OTHER_APPEND) if other is not job]
+        found += _each([abort(job), late_task(job)], others)
+    for job in (HALF, HALF_OVERWRITE):
+        found += _each([undo(job)], [*_of_job(job), *map(commit, KINDS), SET_UP])
+    for job in (AGAIN, SECOND):
+        others = [*_of_job(APPEND), commit(OVERWRITE)]
+        found += _each([run_again(job)], others)
+        found += itertools.product(others, [run_again(job, commits=False)])
+    found += _each([commit(SECOND), abort(SECOND)], [commit(APPEND), abort(APPEND)])
+    unique = {(one.name, other.name): (one, other) for one, other in found}.values()
+    return [(one, other) for one, other in unique if not one.is_late_task or one.name != other.name]
 
 
-def _both(one: Operation, other: Operation) -> list[tuple[Operation, Operation]]:
-    return [(one, other), (other, one)]
+def _of_job(job: Job) -> list[Operation]:
+    return [commit(job), abort(job), undo(job), late_task(job), VACUUM]
+
+
+def _each(some: list[Operation], others: list[Operation]) -> list[tuple[Operation, Operation]]:
+    """Each of some with each of the others, in both orders."""
+    return [*itertools.product(some, others), *itertools.product(others, some)]
 
 
 def _is_below(name: str, root: str) -> bool:

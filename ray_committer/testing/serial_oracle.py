@@ -1,8 +1,8 @@
 """Judge what processes left at a table, without a look at any state of a job.
 
 The table must be what the committed jobs make of it one after the other, in some order; who was told
-"committed" misses nothing; who was told that nothing was changed sees nothing of that job; and each job
-can be brought to its end.
+"committed" misses nothing; who was told that nothing was changed sees nothing of that job; of attempts
+of one job at most one is committed; and each job can be brought to its end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Ends:
     """How each job ended: committed or not, None if nobody can say; and all that was said on the way."""
 
     committed: dict[str, bool | None] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    said: list[tuple[Operation, Told]] = field(default_factory=list)
 
 
 def judge(
@@ -50,7 +50,8 @@ def judge(
         _left(store, table, jobs),
     ):
         if wrong is not None:
-            return f"{wrong}; said: {ends.said}; ends: {ends.committed}"
+            said = [f"{one.name}: {told}" for one, told in ends.said]
+            return f"{wrong}; said: {said}; ends: {ends.committed}"
     return None
 
 
@@ -58,40 +59,52 @@ def _bring_to_their_ends(
     store: StoreOperations, table: str, jobs: Sequence[Job], answers: Answers, random: Random
 ) -> Ends:
     """Run what finishes each job, as a person would whom the answers tell what to run."""
-    ends = Ends(said=[f"{operation.name}: {told}" for operation, told in answers])
+    ends = Ends(said=list(answers))
     for _ in range(ROUNDS):
         waiting = [job for job in jobs if job.name not in ends.committed]
         random.shuffle(waiting)
         for job in waiting:
-            _bring_to_its_end(store, table, job, answers, ends)
+            is_alone = sum(other.place == job.place for other in jobs) == 1
+            for end in _bring_to_its_end(store, table, job, answers, ends):
+                ends.committed[job.name] = end if is_alone else None
     return ends
 
 
 def _bring_to_its_end(
     store: StoreOperations, table: str, job: Job, answers: Answers, ends: Ends
-) -> None:
+) -> Iterator[bool | None]:
+    """Whether it is committed, None if nobody can say; nothing if it has not come to an end."""
+
     def run(operation: Operation) -> Told:
         told = attempt(lambda store: operation.run(store, table), store)
-        ends.said.append(f"then {operation.name}: {told}")
+        ends.said.append((operation, told))
         return told
 
     told = run(commit(job))
     text = str(told.text)
     if told.how == "ended":
-        ends.committed[job.name] = True
+        yield True
     elif "CommitAbortedError" in text:
         run(undo(job) if "--undo" in text else abort(job))
-        ends.committed[job.name] = False
+        yield False
     elif "JobNotFoundError" in text or "JobGoneError" in text:
-        ends.committed[job.name] = _was_told(answers, job)
-    elif "CommitConflictError" in text and job.mode is ConflictMode.ERROR:
+        if store.get_status(job.attempt(table).directory) is not None:  # a notice says so
+            run(abort(job))
+        yield _was_told(answers, job)
+    elif any(error in text for error in _given_up(job)):
         run(abort(job))
-        ends.committed[job.name] = False
+        yield False
+
+
+def _given_up(job: Job) -> tuple[str, ...]:
+    """The errors after which a job is aborted: its tasks have not committed, or there is data."""
+    without_tasks = ("IncompleteJobError", "MissingManifestsError", "not written for this job")
+    return (*without_tasks, "CommitConflictError") if job.mode is ConflictMode.ERROR else without_tasks
 
 
 def _was_told(answers: Answers, job: Job) -> bool | None:
     """Whether somebody was told that the job is committed, or that it is aborted; None if nobody was."""
-    texts = {answer.text for one, answer in answers if one.job is job}
+    texts = {answer.text for one, answer in answers if one.is_of(job)}
     if texts & set(COMMITTED):
         return True
     return False if ABORTED in texts else None
@@ -105,8 +118,8 @@ def _crashed(answers: Answers) -> str | None:
 
 def _refused(answers: Answers) -> str | None:
     """An operation that nothing may keep from ending well."""
-    wrong = (f"{one.name}: {told}" for one, told in answers if one.must_end_well and told.how != "ended")
-    return next(wrong, None)
+    refused = [(one, told) for one, told in answers if told.how not in ("ended", "killed")]
+    return next((f"{one.name}: {told}" for one, told in refused if one.must_end_well), None)
 
 
 def _without_end(jobs: Sequence[Job], ends: Ends) -> str | None:
@@ -121,7 +134,7 @@ def _told_wrong(answers: Answers, ends: Ends) -> str | None:
         is_committed = ends.committed[operation.job.name]
         if told.text in COMMITTED and is_committed is False:
             return f"{operation.name} was told {told}, but the job is aborted"
-        others = [other for one, other in answers if one.job is operation.job and other is not told]
+        others = [other for one, other in answers if one.is_of(operation.job) and other is not told]
         is_refused = operation.is_commit and told.exit_code == 1
         was_wrong = is_refused and any(other.text in COMMITTED for other in others)
         if is_committed and (told.text == ABORTED or was_wrong):
@@ -134,8 +147,19 @@ def _not_serial(
 ) -> str | None:
     found = visible_files(store, table).items()
     visible = {name: data for name, data in found if "/_" not in name}
-    allowed = list(_serial(jobs, old, ends, answers))
+    kept = _kept(answers) if store.capabilities.moves_directories else []
+    allowed = list(_serial(jobs, old, ends, kept))
     return None if visible in allowed else f"there is {visible}, not one of {allowed}"
+
+
+def _kept(answers: Answers) -> list[Job]:
+    """The jobs whose id was set up again, which nobody may have ended but by a commit: who slept until
+    then may not, but that a task replaces the manifest of their own. Where directories cannot be moved,
+    a clean-up may delete that."""
+    if any(one.may_abort or one.is_late_task for one, _ in answers):
+        return []
+    again = [(one.job, one.instead_of) for one, told in answers if told.how == "ended"]
+    return [job for job, old in again if job and old and job.place == old.place]
 
 
 def _left(store: StoreOperations, table: str, jobs: Sequence[Job]) -> str | None:
@@ -157,14 +181,18 @@ def _temporaries(store: StoreOperations, table: str) -> list[str]:
     return found
 
 
-def _serial(jobs: Sequence[Job], old: Files, ends: Ends, answers: Answers) -> Iterator[dict[str, bytes]]:
+def _serial(
+    jobs: Sequence[Job], old: Files, ends: Ends, kept: Sequence[Job]
+) -> Iterator[dict[str, bytes]]:
     """What is there after the committed jobs, one after the other, in each order; a job of which nobody
-    can say whether it is committed was told neither, so it may be either."""
-    late = {one.job.name: told for one, told in answers if one.job and one.is_late_task}
+    can say whether it is committed may be either, if that agrees with all that was said."""
+    late = {one.job.name: told for one, told in ends.said if one.job and one.is_late_task}
     unsure = [job for job in jobs if ends.committed[job.name] is None]
     for count in range(len(unsure) + 1):
         for some in itertools.combinations(unsure, count):
             committed = [job for job in jobs if ends.committed[job.name] or job in some]
+            if not _agrees(jobs, committed, ends.said) or any(job not in committed for job in kept):
+                continue
             for order in itertools.permutations(committed):
                 for chosen in itertools.product(*(_outputs(job, late) for job in order)):
                     there: dict[str, bytes] | None = dict(old)
@@ -174,9 +202,24 @@ def _serial(jobs: Sequence[Job], old: Files, ends: Ends, answers: Answers) -> It
                         yield there
 
 
+def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> bool:
+    """Whether just these jobs can be committed: of one id one attempt, and what was said of an attempt
+    is true of some job that was set up as it, or of the one that was set up by who was told so."""
+    if len({job.place[:2] for job in committed}) < len({job.place for job in committed}):
+        return False
+    for one, told in said:
+        meant = [job for job in jobs if one.job and job.place == one.job.place]
+        ends = [job in committed for job in meant if one.instead_of is None or one.is_of(job)]
+        has_failed = one.instead_of is not None and told.exit_code == 1 and "is over" not in told.text
+        is_refused = told.text == ABORTED or has_failed
+        if (told.text in COMMITTED and not any(ends)) or (is_refused and all(ends)):
+            return False
+    return True
+
+
 def _outputs(job: Job, late: Mapping[str, Told]) -> list[Files]:
     """The outputs that a job may have: those of the late attempt only if that was not told that it
     failed while the job was there; of a job that is over it cannot know whether it counted."""
     told = late.get(job.name)
-    may_count = told is None or told.how == "ended" or "is over" in told.text
+    may_count = told is None or told.how in ("ended", "killed") or "is over" in told.text
     return [job.files, job.late] if job.late and may_count else [job.files]

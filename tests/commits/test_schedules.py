@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
+from ray_committer.testing.operations import pairs
 from tests.schedules import run_schedules
 from tests.tiers import RANGE, seeds
 
-STRIDE = 40
-"""One of so many parts of all schedules of two processes is in `make test`: about 240 schedules."""
+STRIDE = 173
+"""One of so many parts of all schedules of two processes is in `make test`: about 230 schedules. It
+divides neither the number of pairs nor the six ways in which each is stopped."""
 
 PARTS = [
     pytest.param(part, marks=() if part == RANGE % STRIDE else (pytest.mark.wide,))
     for part in range(STRIDE)
 ]
+MEET = (
+    *("commit append", "commit overwrite", "commit partition", "commit empty", "commit nested"),
+    *("abort", "undo", "vacuum", "late task"),
+)
+RUNS = ("run of append again", "run of append 1")
+"""Of applications with the id of another job: one that is set up again, and a newer attempt."""
+RUNS_MEET = ("commit append", "commit overwrite", "abort", "undo", "vacuum", "late task")
+BLIND_CLEANUP = """
+def take_away(store, job, seen):
+    gone = job.gone("0")
+    store.move_directory(job.directory, gone.directory)
+    return gone
+cleanup_job.take_away = take_away
+"""
 RULES_LEFT_OUT = {
     "nobody looks around": ("record_job.look_around = lambda *_: []", "overwrite stopped before"),
     "a loser does not look again": (
@@ -21,9 +39,32 @@ RULES_LEFT_OUT = {
         "append stopped after",
     ),
     "an undo leaves the sources": ("undo_job._take_back_entry = lambda *_: None", "undo append runs"),
+    "an undo that died is not finished": (
+        "undo_job._take_from_destination = lambda *_: None",
+        "undo half stopped before",
+    ),
+    "a newer attempt leaves the older ones alone": (
+        "record_job.abort_older_attempts = lambda *_: None",
+        "run of append 1 stopped before",
+    ),
+    "a clean-up does not look at what it takes away": (BLIND_CLEANUP, "tasks of append again runs"),
 }
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("one", [*MEET, *RUNS])
+def test_each_kind_of_operation_is_stopped_while_each_other_runs(one: str):
+    met = {
+        (one_kind, other_kind)
+        for first, second in pairs()
+        for one_kind, other_kind in itertools.product((*MEET, *RUNS), repeat=2)
+        if first.name.startswith(one_kind) and second.name.startswith(other_kind)
+    }
+    others = RUNS_MEET if one in RUNS else MEET
+    may_meet = {(one, other) for other in others if (one, other) != ("late task", "late task")}
+    assert may_meet <= met
+    assert {(other, one) for one, other in may_meet} <= met
 
 
 @pytest.mark.parametrize("part", PARTS)
