@@ -1,4 +1,4 @@
-"""The requests of those that end a job otherwise: abort, undo, and who sweeps what was taken away."""
+"""The requests of those that end a job otherwise: abort, undo, vacuum, and who sweeps what is gone."""
 
 from __future__ import annotations
 
@@ -69,7 +69,14 @@ class EndSteps(Steps):
             shared = self._show(shared, shared.visible - {file})
         yield self._go(shared, process, "take", at=process.at + 1)
 
-    # Who sweeps.
+    # Who sweeps, and aborts what is not decided.
+
+    def _vacuum_look(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Abort one of the jobs that are there, or sweep; which of them it comes to is left open."""
+        for number, job in enumerate(shared.jobs):
+            if job.place is Place.HERE and job.phase in (*UNDECIDED, Phase.ABORTED):
+                yield shared, Process("abort", self.slot(number)), -1
+        yield shared, Process("sweep", process.slot), -1
 
     def _sweep_look(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Take what was taken away once more; who did so before may not have looked inside yet."""

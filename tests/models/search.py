@@ -1,4 +1,4 @@
-"""Search every interleaving of processes, and judge every world that can be reached.
+"""Search every interleaving of processes, or some at random, and judge every world that is reached.
 
 A step depends on the store and on the process that makes it, not on where the others are. So steps are
 worked out once for each pair of the two, and a world is a whole number made of the numbers of its parts.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from random import Random
 
 from tests.models.commit_steps import CommitSteps
 from tests.models.driver_steps import DriverSteps
@@ -57,6 +58,15 @@ def check(situation: Situation, without: frozenset[Rule] = frozenset()) -> Found
     return _Search(situation, without).run()
 
 
+def wander(situation: Situation, steps: int, seed: int, without: frozenset[Rule] = frozenset()) -> Found:
+    """Try interleavings at random until there were so many steps, where all would be too many.
+
+    Each process has a pace of its own, so some hardly begin, and some are as good as dead in the middle.
+    """
+    return _Search(situation, without).wander(steps, Random(seed))
+
+
+_PACES = (0.01, 0.1, 1.0)
 _BITS = 20
 _MASK = (1 << _BITS) - 1
 
@@ -80,7 +90,6 @@ class _Search:
         shift = _BITS * len(self.situation.processes)
         places = range(0, shift, _BITS)
         alike = _alike(self.situation.processes)
-        known, step = self.known, self._step
         seen, waiting, wrong, example = {first}, [first], 0, None
         while waiting:
             world = waiting.pop()
@@ -88,10 +97,7 @@ class _Search:
             parts = [(world >> place) & _MASK for place in places]
             is_wrong = False
             for place, part in enumerate(parts):
-                pair = store << _BITS | part
-                found = known.get(pair)
-                if found is None:
-                    found = known[pair] = step(store, part)
+                found = self._known(store, part)
                 is_wrong |= found[0]
                 for new_store, new_part, changed in found[1]:
                     after = parts.copy()
@@ -112,6 +118,30 @@ class _Search:
                 example = example or self._describe(store, parts)
         return Found(len(seen), wrong, example)
 
+    def wander(self, steps: int, random: Random) -> Found:
+        shift = _BITS * len(self.situation.processes)
+        first = self._first()
+        begin = first >> shift, [(first >> place) & _MASK for place in range(0, shift, _BITS)]
+        seen: set[tuple[int, ...]] = set()
+        wrong, example = 0, None
+        moving: list[int] = []
+        for _ in range(steps):
+            if not moving:
+                (store, parts), moving = begin, list(range(len(begin[1])))
+                paces = [random.choice(_PACES) for _ in moving]
+            place = random.choices(moving, [paces[one] for one in moving])[0]
+            store, part, changed = random.choice(self._known(store, parts[place])[1])
+            after = [self._outdated(one, changed) if changed >= 0 else one for one in parts]
+            parts = [*after[:place], part, *after[place + 1 :]]
+            moving = [one for one in moving if self.processes[parts[one]].told is None]
+            world = (store, *parts)
+            if world not in seen:
+                seen.add(world)
+                if any(self._known(store, one)[0] for one in parts):
+                    wrong += 1
+                    example = example or self._describe(store, parts)
+        return Found(len(seen), wrong, example)
+
     def _first(self) -> int:
         plans = self.situation.plans
         jobs = tuple(
@@ -125,8 +155,15 @@ class _Search:
             number = number << _BITS | self._process(process)
         return number
 
-    def _step(self, store: int, part: int) -> tuple[bool, list[tuple[int, int, int]]]:
+    def _known(self, store: int, part: int) -> tuple[bool, list[tuple[int, int, int]]]:
         """Whether a process in this world ends wrongly, and what its next request leads to."""
+        pair = store << _BITS | part
+        found = self.known.get(pair)
+        if found is None:
+            found = self.known[pair] = self._step(store, part)
+        return found
+
+    def _step(self, store: int, part: int) -> tuple[bool, list[tuple[int, int, int]]]:
         shared, process = self.stores[store], self.processes[part]
         steps = [
             (self._store(after), self._process(then), changed)

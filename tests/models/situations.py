@@ -16,7 +16,7 @@ APPEND_OUTER = Plan(("p1", "p3"))
 SAME_NAME = Plan(BOTH, BOTH, namesakes=("p1",))
 
 COMMIT, OTHER_COMMIT, THIRD_COMMIT = ("commit", 0), ("commit", 1), ("commit", 2)
-ABORT, UNDO, TASK = ("abort", 0), ("undo", 0), ("task", 0)
+ABORT, UNDO, TASK, VACUUM = ("abort", 0), ("undo", 0), ("task", 0), ("vacuum", 0)
 
 
 def plain(plans: tuple[Plan, ...], *processes: tuple[str, int], options: str = "") -> Situation:
@@ -168,8 +168,31 @@ LARGE = {
     "an id set up again, an overwrite beside it": plain(
         (*again(APPEND), OVERWRITE), ABORT, ABORT, ("setup", 1), THIRD_COMMIT
     ),
+    "three jobs, a vacuum and a late task": plain(
+        (APPEND, PARTITION, OVERWRITE), COMMIT, OTHER_COMMIT, THIRD_COMMIT, VACUUM, TASK
+    ),
+    "three jobs, two committers and an abort of one": plain(
+        (APPEND, PARTITION, OVERWRITE), COMMIT, COMMIT, OTHER_COMMIT, THIRD_COMMIT, ABORT
+    ),
+    "an append and an overwrite, two committers of each, and a vacuum": plain(
+        (APPEND, OVERWRITE), COMMIT, COMMIT, OTHER_COMMIT, OTHER_COMMIT, VACUUM
+    ),
 }
 """Those of a run of all tests."""
+
+CROWD = (
+    *(COMMIT, COMMIT, OTHER_COMMIT, OTHER_COMMIT, THIRD_COMMIT, THIRD_COMMIT),
+    *(ABORT, VACUUM, TASK),
+)
+CROWDS = {
+    "three jobs, two committers of each": plain((APPEND, PARTITION, OVERWRITE), *CROWD),
+    "lost answers, own states read late, three jobs with namesakes": plain(
+        (SAME_NAME, PARTITION, OVERWRITE), *CROWD, options="LOST_ANSWERS STALE_OWN"
+    ),
+}
+"""Those with too many worlds to try all: two committers of each of three jobs, and of one an abort, a
+vacuum and a late task.
+"""
 
 NOT_PROMISED = {
     "two overwrites, others seen late": plain(

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.models.search import check
-from tests.models.situations import EVERY, LARGE, NEEDED, NOT_PROMISED, SITUATIONS
+from tests.models.search import check, wander
+from tests.models.situations import CROWDS, EVERY, LARGE, NEEDED, NOT_PROMISED, SITUATIONS
 from tests.models.world import Rule
+from tests.tiers import seeds
+
+STEPS = 20_000
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +24,24 @@ def test_no_interleaving_ends_in_what_must_not_be(name: str):
     print(f"{counted.worlds} situations")
     assert counted.wrong == 0, counted.example
     assert counted.worlds > 100
+
+
+@pytest.mark.parametrize("drawn", seeds(narrow=2, wide=100))
+@pytest.mark.parametrize("name", CROWDS)
+def test_no_steps_at_random_of_a_crowd_end_in_what_must_not_be(name: str, drawn: range):
+    for seed in drawn:
+        counted = wander(CROWDS[name], STEPS, seed)
+        print(f"seed {seed}: {STEPS} steps, {counted.worlds} situations")
+        assert counted.wrong == 0, counted.example
+        assert counted.worlds > STEPS / 2
+
+
+@pytest.mark.parametrize(
+    "rule", [Rule.CONSUME, Rule.LOOK, Rule.DECLARE_FIRST, Rule.LIST_AFTER, Rule.FREEZE]
+)
+def test_steps_at_random_find_a_rule_that_is_left_out(rule: Rule):
+    counted = wander(CROWDS["three jobs, two committers of each"], STEPS // 2, 0, frozenset({rule}))
+    assert counted.wrong > 0
 
 
 @pytest.mark.parametrize("rule", NEEDED)
