@@ -28,24 +28,24 @@ class Found:
     ran: int
 
 
-PARTS = 80
+PARTS, TURNS = 160, 5
 PARTS_OF_A_SERVER = [
     pytest.param(part, marks=() if part == RANGE % PARTS else (pytest.mark.wide,))
     for part in range(PARTS)
 ]
 STRIDE_OF_A_SERVER = 53
-"""One of so many schedules of a part's pairs of operations is run: about 9."""
+"""One of so many schedules of a part's pairs of operations is run: about 5."""
 
 
 def check_server(spec: StoreSpec, directory: str, part: int) -> None:
     """A part of the turns of three processes and of the schedules of two, in a directory of a server."""
     where = ("--store", destination_url(spec, directory), "--options", json.dumps(spec.storage_options))
-    turns = run_schedules(*where, "--random", "--offset", str(part * 10), "--most", "10")
+    turns = run_schedules(*where, "--random", "--offset", str(part * TURNS), "--most", str(TURNS))
     assert turns.wrong == [], turns.wrong
-    assert turns.ran == 10
+    assert turns.ran == TURNS
     pairs = run_schedules(*where, "--part", f"{part + 1}/{PARTS}", "--stride", str(STRIDE_OF_A_SERVER))
     assert pairs.wrong == [], pairs.wrong
-    assert pairs.ran > 1
+    assert pairs.ran > 0
 
 
 def run_schedules(*arguments: str, code: str = "") -> Found:

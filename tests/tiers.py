@@ -10,6 +10,14 @@ from _pytest.mark.structures import ParameterSet
 RANGE = int(os.environ.get("RAY_COMMITTER_TEST_RANGE", "0"))
 
 
+class FewerCrashes:
+    """For a `StoreContract` on a server: `make test` lets a commit die at a third of its requests."""
+
+    @pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.wide)])
+    def crash_stride(self, request: pytest.FixtureRequest) -> int:
+        return int(request.param)
+
+
 def seeds(*, narrow: int, wide: int) -> list[ParameterSet]:
     """The seeds up to `wide` in ranges of `narrow`, for `parametrize`; all but one range are `wide`.
 

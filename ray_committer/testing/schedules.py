@@ -212,6 +212,7 @@ def main() -> int:
     parser.add_argument("--offset", type=int, default=0, help="the first of them, or the first seed")
     parser.add_argument("--most", type=int, help="how many, at most")
     parser.add_argument("--random", action="store_true", help="three processes by turns")
+    parser.add_argument("--until-wrong", action="store_true", help="end with the first that is wrong")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="schedules-") as local:
         spec, root = resolve_destination(asked.store or local, json.loads(asked.options))
@@ -226,6 +227,8 @@ def main() -> int:
             except WrongEndError as e:
                 wrong += 1
                 print(json.dumps({"schedule": name, "wrong": str(e)}), flush=True)
+                if asked.until_wrong:
+                    break
         done(lambda store: store.delete_directory(table.root), spec)
     print(json.dumps({"ran": ran, "wrong": wrong}))
     return 1 if wrong else 0

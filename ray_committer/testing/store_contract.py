@@ -63,7 +63,7 @@ class StoreContract:
     """The promises of `StoreOperations`, each as a test.
 
     `refused_names` are names that the store itself forbids; `faulty_renames` is how many files are
-    renamed under faults.
+    renamed under faults. A commit dies at one of `crash_stride` requests: a fixture.
     """
 
     refused_names: frozenset[str] = frozenset()
@@ -78,6 +78,11 @@ class StoreContract:
     def root(self) -> str:
         """An empty directory on the store, absolute and decoded; give it in a subclass."""
         raise NotImplementedError("a subclass gives an empty directory")
+
+    @pytest.fixture
+    def crash_stride(self) -> int:
+        """How far apart the requests are at which a commit dies; 1 for each."""
+        return 1
 
     def test_what_is_written_is_read(self, store: StoreOperations, root: str) -> None:
         put_file(store, f"{root}/d/a", b"first and longer")
@@ -436,11 +441,11 @@ class StoreContract:
         assert store.get_status(job.temporary) is None
 
     def test_a_commit_that_died_at_any_request_is_finished(
-        self, store: StoreOperations, root: str
+        self, store: StoreOperations, root: str, crash_stride: int
     ) -> None:
         tasks = {0: {"p=1/a": b"a", "p=2/b": b"bb"}, 1: {"p=1/c": b"ccc"}}
         calls: list[StoreCall] = []
-        for crash in range(1, 100):
+        for crash in range(1, 100, crash_stride):
             job = new_job_attempt(join(root, f"table-{crash}"), "job_1", 0)
             write_job(store, job, tasks)
             try:

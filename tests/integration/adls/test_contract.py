@@ -10,11 +10,12 @@ import pytest
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import StoreContract
 from tests.integration.adls.conftest import opened
+from tests.tiers import FewerCrashes
 
 pytestmark = [pytest.mark.xdist_group("adls")]
 
 
-class TestAdlsStore(StoreContract):
+class TestAdlsStore(FewerCrashes, StoreContract):
     faulty_renames = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "120"))
 
     @pytest.fixture

@@ -23,11 +23,12 @@ from ray_committer.testing import StoreContract
 from tests.integration.gcs.conftest import RENAMES
 from tests.servers.gcs import GcsServer
 from tests.servers.proxy import Answer, Fault, Harm, Request, Send
+from tests.tiers import FewerCrashes
 
 pytestmark = pytest.mark.xdist_group("gcs")
 
 
-class TestGcs(StoreContract):
+class TestGcs(FewerCrashes, StoreContract):
     faulty_renames = RENAMES
 
     @pytest.fixture

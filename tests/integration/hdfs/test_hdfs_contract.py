@@ -7,11 +7,12 @@ import pytest
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import StoreContract
+from tests.tiers import FewerCrashes
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
 
 
-class HdfsContract(StoreContract):
+class HdfsContract(FewerCrashes, StoreContract):
     @pytest.fixture
     def root(self, store: StoreOperations, directory: str) -> str:
         store.mkdirs(directory)

@@ -19,7 +19,7 @@ from tests.integration.spark.test_spark_writes import fail_task, texts
 from tests.integration.spark.test_transactional import ODD
 
 IS_SPARK_4 = int(pyspark.__version__.partition(".")[0]) >= 4
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-data-source")]
 needs_spark_4 = pytest.mark.skipif(not IS_SPARK_4, reason="Python data sources came with Spark 4")
 
 Save = Callable[..., None]
