@@ -15,7 +15,7 @@ import harness
 import ray
 
 from ray_committer import CommitOptions
-from ray_committer.executors.ray.limit_actor import ActorLimit, start_limit
+from ray_committer.executors.ray.host import Host, HostedLimit
 from ray_committer.permits import Permits
 
 SECONDS = 5.0
@@ -26,7 +26,7 @@ EVEN, SKEWED = (32, 32, 32, 32), (100, 10, 10, 10)
 class Asker:
     """Takes permits with many threads."""
 
-    limit: ActorLimit
+    limit: HostedLimit
     number: int
     threads: int
     begin: float  # by the clock that all processes of this machine share
@@ -59,12 +59,13 @@ def count(asker: Asker) -> int:
 
 
 def measure(remote_count: Any, rate: float, threads: tuple[int, ...]) -> dict[str, float]:
-    limit = start_limit(CommitOptions(max_requests_per_second=rate))
-    limit.wait_until_ready(30.0)
+    host = Host()
+    host.wait_until_ready(30.0)
+    limit = HostedLimit(host.actor, "commit", CommitOptions(max_requests_per_second=rate))
     begin = time.time() + 3.0
     refs = [remote_count.remote(Asker(limit, n, many, begin)) for n, many in enumerate(threads)]
     taken = sum(ray.get(refs))
-    limit.close()
+    host.close()
     return {"of_limit": taken / (rate * SECONDS)}
 
 

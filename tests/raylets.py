@@ -150,7 +150,7 @@ def _wait_for_actors_to_end() -> None:
 
     deadline = time.monotonic() + SECONDS_TO_END_ACTORS
     while left := [
-        pid for name in ("CommitWorker", "Coordinator", "RateLimit") for pid in processes(name)
+        pid for name in ("CommitWorker", "CommitHost") for pid in processes(name)
     ]:
         if time.monotonic() > deadline:
             raise RuntimeError(f"actors outlived their driver: {left}")

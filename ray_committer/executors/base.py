@@ -57,9 +57,12 @@ class WorkExecutor(Protocol):
     """How many items are worked on at once, at most."""
     threads: int
     """How many requests to the store each of them can have in flight."""
-    directories: Directories
     permits: Permits
     """For the requests that the driver makes itself."""
+
+    @property
+    def directories(self) -> Directories:
+        """The commit's coordinator."""
 
     def listen(self, sink: EventSink) -> None:
         """Tell `sink` which workers started and which were lost."""

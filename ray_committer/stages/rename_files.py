@@ -118,7 +118,8 @@ def rename_files(
     """
     failures: list[RayCommitterError] = []
     throttling = ThrottlingWatch(context)
-    size = _ShardSize(context, record.files)
+    files, total_bytes = record.files, record.bytes  # sums over all manifests, of which a shard has few
+    size = _ShardSize(context, files)
     work = partial(
         _rename_shard,
         which=which,
@@ -134,7 +135,7 @@ def rename_files(
         if result.failure is not None:
             failures.append(result.failure)
         context.emit(result.as_event())
-        context.emit(FilesRenamed(renamed.files, record.files, renamed.bytes, record.bytes))
+        context.emit(FilesRenamed(renamed.files, files, renamed.bytes, total_bytes))
         throttling.look(result.statistics)
     context.check_cancelled()
     if failures:

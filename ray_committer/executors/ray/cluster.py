@@ -148,6 +148,7 @@ def near(node_id: str) -> NodeAffinitySchedulingStrategy:
     return NodeAffinitySchedulingStrategy(node_id=node_id, soft=True)
 
 
-def near_driver() -> NodeAffinitySchedulingStrategy:
-    """A wish for the driver's node; Ray was seen to put actors that need no CPU elsewhere."""
-    return near(ray.get_runtime_context().get_node_id())
+def on_drivers_node() -> NodeAffinitySchedulingStrategy:
+    """The driver's node and no other: Ray was seen to put what needs no CPU elsewhere than wished."""
+    node_id = ray.get_runtime_context().get_node_id()
+    return NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)

@@ -12,8 +12,7 @@ from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work
 from ray_committer.executors.ray.cluster import calls, connect, disconnect, worker_nodes
-from ray_committer.executors.ray.coordinator_actor import start_coordinator
-from ray_committer.executors.ray.limit_actor import start_limit
+from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.options import CommitOptions
@@ -55,7 +54,10 @@ class RayPool:
 
 
 class RayExecutor:
-    """Runs the work of one commit on a Ray cluster; shuts down only a connection that it made."""
+    """Runs the work of one commit on a Ray cluster; shuts down only a connection that it made.
+
+    No process is started, and the driver asks for its own requests here, until there is work.
+    """
 
     name = "ray"
 
@@ -75,21 +77,21 @@ class RayExecutor:
         self._own_pool: WorkerPool | None = None
         self._shared_pool = pool.workers if pool else None
         self._job: PoolJob | None = None
+        self._directories: HostedDirectories | None = None
         self._sink: EventSink = ignore
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
-        try:
-            with calls():
-                self._limit = start_limit(options)
-                self._coordinator = start_coordinator()
-                self._limit.wait_until_ready(options.worker_start_seconds)
-        except BaseException:
-            self._disconnect()
-            raise
-        self.directories: Directories = self._coordinator
+        self._limit = DriverLimit(options)
         self.permits = Permits(
             self._limit, f"driver-{self._key}", patience_seconds=options.lease_seconds
         )
+
+    @property
+    def directories(self) -> Directories:
+        if self._directories is None:
+            host = self._workers().pool.host
+            self._directories = HostedDirectories(host.actor, self._key)
+        return self._directories
 
     def listen(self, sink: EventSink) -> None:
         self._sink = sink
@@ -123,19 +125,20 @@ class RayExecutor:
                 self._own_pool.close()
             elif self._job is not None:
                 self._job.close()
-            self._limit.close()
-            self._coordinator.close()
         self._job = self._own_pool = None
         self._disconnect()
 
     def _workers(self) -> PoolJob:
-        """This commit's part of the worker pool, which starts when it is first needed."""
+        """This commit's part of the pool, which starts here if it is none that was given."""
         if self._job is None:
             with calls():
                 pool = self._shared_pool
                 if pool is None:
                     pool = self._own_pool = WorkerPool(self._options, self.width)
-                self._job = PoolJob(pool, self._key, self._open_resources, self._limit, self._sink)
+                pool.host.wait_until_ready(self._options.worker_start_seconds)
+                limit = HostedLimit(pool.host.actor, self._key, self._options)
+                self._limit.share(limit)
+                self._job = PoolJob(pool, self._key, self._open_resources, limit, self._sink)
         return self._job
 
     def _disconnect(self) -> None:

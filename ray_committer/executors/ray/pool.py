@@ -15,6 +15,7 @@ from typing import Any
 import ray
 
 from ray_committer.executors.ray.cluster import near, worker_nodes
+from ray_committer.executors.ray.host import Host
 from ray_committer.executors.ray.remote import CommitWorkerActor
 from ray_committer.options import CommitOptions
 
@@ -32,13 +33,14 @@ class Member:
 
 
 class WorkerPool:
-    """`size` worker actors that live as long as the pool; used by several commits at once."""
+    """A host and `size` worker actors that live as long as the pool; used by several commits at once."""
 
     def __init__(self, options: CommitOptions, size: int) -> None:
         self.options = options
         self.size = size
         self._lock = threading.Lock()
         self._numbers = itertools.count()
+        self.host = Host()
         self._members = self._spawn(size)
 
     @property
@@ -57,9 +59,10 @@ class WorkerPool:
             self._members[self._members.index(lost)] = self._spawn(1)[0]
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers, and the host."""
         for member in self.members:
             ray.kill(member.actor)
+        self.host.close()
 
     def _spawn(self, number: int) -> list[Member]:
         """Start workers on the nodes in turn; Ray's own spreading puts small ones together."""

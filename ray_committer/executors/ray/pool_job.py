@@ -16,7 +16,7 @@ from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
 from ray_committer.events import EventSink, ShardRequeued, WorkerLost, WorkerStarted
 from ray_committer.executors.base import OpenResources, Place, Supplied, Work
 from ray_committer.executors.ray.cluster import calls
-from ray_committer.executors.ray.limit_actor import ActorLimit
+from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import Member, WorkerPool
 from ray_committer.version import __version__
 
@@ -79,10 +79,10 @@ class PoolJob:
         pool: WorkerPool,
         key: str,
         open_resources: OpenResources,
-        limit: ActorLimit,
+        limit: HostedLimit,
         sink: EventSink,
     ) -> None:
-        self._pool = pool
+        self.pool = pool
         self._key = key
         self._open_resources = open_resources
         self._limit = limit
@@ -94,7 +94,7 @@ class PoolJob:
 
     def start(self) -> None:
         """Wait until every worker of the pool is ready; `RayNotAvailableError` if one does not start."""
-        deadline = time.monotonic() + self._pool.options.worker_start_seconds
+        deadline = time.monotonic() + self.pool.options.worker_start_seconds
         while waiting := self._waiting():
             seconds = max(0.0, deadline - time.monotonic())
             ready, _ = ray.wait([seat.pending for seat in waiting], timeout=seconds)
@@ -149,17 +149,18 @@ class PoolJob:
 
     def cancel(self) -> None:
         """Ask every worker to stop its work at the next step."""
-        for member in self._pool.members:
+        for member in self.pool.members:
             member.actor.cancel.remote(self._key)
 
     def close(self) -> None:
-        """Let every worker give back what it had opened for this commit."""
-        for member in self._pool.members:
+        """Let every worker give back what it had opened for this commit, and the host forget it."""
+        for member in self.pool.members:
             member.actor.close.remote(self._key)
+        self.pool.host.end(self._key)
 
     def _waiting(self) -> list[_Seat]:
         """The seats of workers that are not ready, each with its next step under way."""
-        members = self._pool.members
+        members = self.pool.members
         for number in self._seats.keys() - {member.number for member in members}:
             del self._seats[number]
         for member in members:
@@ -260,7 +261,7 @@ class PoolJob:
                 f"run the same command"
             ) from cause
         self._limit.expel(self._holder(seat))
-        self._pool.replace(seat.member, cause)
+        self.pool.replace(seat.member, cause)
 
     def _holder(self, seat: _Seat) -> str:
         return f"worker-{self._key}-{seat.member.number}"
@@ -269,7 +270,7 @@ class PoolJob:
         """How long to wait: without end while work is done, but not for workers that never start."""
         if running or any(seat.pending is None for seat in self._seats.values()):
             return None
-        seconds = self._pool.options.worker_start_seconds
+        seconds = self.pool.options.worker_start_seconds
         if all(time.monotonic() - seat.since > seconds for seat in self._seats.values()):
             if not self._has_begun:
                 raise self._not_started()
@@ -280,9 +281,9 @@ class PoolJob:
         return 1.0
 
     def _not_started(self) -> RayNotAvailableError:
-        options = self._pool.options
+        options = self.pool.options
         return RayNotAvailableError(
-            f"not all of {self._pool.size} commit workers started within "
+            f"not all of {self.pool.size} commit workers started within "
             f"{options.worker_start_seconds:g} s: each asks Ray for {options.worker_cpus:g} CPU, "
             f"{ray.available_resources()} is available; free some, or lower worker_cpus or workers"
         )

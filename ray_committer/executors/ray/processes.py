@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -16,11 +17,11 @@ from typing import Any
 import ray
 
 from ray_committer.directories import DirectoryCoordinator
-from ray_committer.errors import CoordinatorLostError, RayNotAvailableError
+from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAvailableError
 from ray_committer.executors.base import OpenResources, Place, Work
 from ray_committer.executors.ray.metrics import WorkerMetrics
 from ray_committer.permits import Permits
-from ray_committer.ratelimit import LimitAuthority
+from ray_committer.ratelimit import LimitAuthority, RateLimit
 from ray_committer.version import __version__
 
 
@@ -84,27 +85,52 @@ class CommitWorker:
             resources.close()
 
 
-class Coordinator:
-    """A `DirectoryCoordinator` that says so when it is not the one that the caller knows.
+class CommitHost:
+    """What the processes of commits share: of each commit its limit of requests and its coordinator.
+    Run by Ray as a threaded actor.
 
-    Ray starts a lost actor again, empty; a caller that went on with it would miss directories.
+    Ray starts a lost host again, empty. A limit then learns anew what the store bears; who goes on with
+    a coordinator would miss directories, so it says which `life` of the host it knows.
     """
 
     def __init__(self) -> None:
-        self._directories = DirectoryCoordinator()
-        self._generation = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._life = uuid.uuid4().hex
+        self._limits: dict[str, RateLimit] = {}
+        self._directories: dict[str, DirectoryCoordinator] = {}
+        self._ended: set[str] = set()
 
-    def generation(self) -> str:
-        """What tells this coordinator from the next one of its name."""
-        return self._generation
+    def life(self) -> str:
+        """What tells this host from the next one."""
+        return self._life
 
-    def call(self, generation: str, method: str, *arguments: Any) -> Any:
-        """Call a method of `Directories`; `CoordinatorLostError` if this is not that `generation`."""
-        if generation != self._generation:
+    def limit(self, key: str, asked: tuple[float | None, float], method: str, *arguments: Any) -> Any:
+        """Call a method of a commit's `RateLimit` of so many requests a second and such a lease;
+        `LeaseLostError` once the commit has ended."""
+        with self._lock:
+            if key in self._ended:
+                raise LeaseLostError("this commit has ended; no more may be done for it")
+            limit = self._limits.get(key)
+            if limit is None:
+                limit = self._limits[key] = RateLimit(asked[0], lease_seconds=asked[1])
+        return getattr(limit, method)(*arguments)
+
+    def directories(self, key: str, life: str, method: str, *arguments: Any) -> Any:
+        """Call a method of a commit's `Directories`; `CoordinatorLostError` in another life."""
+        if life != self._life:
             raise CoordinatorLostError(
                 "the coordinating actor of this commit was lost and runs again, empty"
             )
-        return getattr(self._directories, method)(*arguments)
+        with self._lock:
+            directories = self._directories.setdefault(key, DirectoryCoordinator())
+        return getattr(directories, method)(*arguments)
+
+    def end(self, key: str) -> None:
+        """Forget a commit; idempotent."""
+        with self._lock:
+            self._ended.add(key)
+            self._limits.pop(key, None)
+            self._directories.pop(key, None)
 
 
 def _check_version(version: str) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ray
 
-from ray_committer.executors.ray.processes import CommitWorker, Coordinator, answer
-from ray_committer.ratelimit import RateLimit
+from ray_committer.executors.ray.processes import CommitHost, CommitWorker, answer
 
 answer_remotely = ray.remote(answer)
+CommitHostActor = ray.remote(CommitHost)
 CommitWorkerActor = ray.remote(CommitWorker)
-CoordinatorActor = ray.remote(Coordinator)
-LimitActor = ray.remote(RateLimit)

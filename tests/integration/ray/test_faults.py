@@ -134,24 +134,24 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
 @pytest.mark.parametrize(
     "listener",
     [
-        pytest.param(at_start(lambda: kill("Coordinator")), id="before loading", marks=pytest.mark.wide),
+        pytest.param(at_start(lambda: kill("CommitHost")), id="before loading", marks=pytest.mark.wide),
         pytest.param(
-            at_stage("job_stage_load_manifests", lambda: kill("Coordinator")), id="while loading"
+            at_stage("job_stage_load_manifests", lambda: kill("CommitHost")), id="while loading"
         ),
         pytest.param(
-            at_stage("job_stage_load_manifests", lambda: kill("Coordinator"), ended=True),
+            at_stage("job_stage_load_manifests", lambda: kill("CommitHost"), ended=True),
             id="before the preflight",
             marks=pytest.mark.wide,
         ),
         pytest.param(
-            at_stage(names.SAVE_RECORD, lambda: kill("Coordinator")), id="before the declaration"
+            at_stage(names.SAVE_RECORD, lambda: kill("CommitHost")), id="before the declaration"
         ),
         pytest.param(
-            at_stage("job_stage_create_target_dirs", lambda: kill("Coordinator")),
+            at_stage("job_stage_create_target_dirs", lambda: kill("CommitHost")),
             id="before the directories",
             marks=pytest.mark.wide,
         ),
-        pytest.param(at(0.3, lambda: kill("Coordinator")), id="while renaming"),
+        pytest.param(at(0.3, lambda: kill("CommitHost")), id="while renaming"),
     ],
 )
 def test_the_coordinator_is_lost(cluster: Cluster, dest: Path, listener: Callable[[Event], None]):
@@ -163,7 +163,7 @@ def test_the_coordinator_is_lost(cluster: Cluster, dest: Path, listener: Callabl
 
 def test_the_limit_of_requests_is_lost(cluster: Cluster, dest: Path):
     written = write_files(dest, tasks=60, files=FILES)
-    check(commit(dest, at(0.3, lambda: kill("RateLimit"))), dest, written)
+    check(commit(dest, at(0.3, lambda: kill("CommitHost"))), dest, written)
 
 
 DRIVER = """
@@ -235,7 +235,7 @@ def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):
     seen: list[int] = []
 
     def cut_off() -> None:
-        frozen.extend(processes("RateLimit"))
+        frozen.extend(processes("CommitHost"))
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(6.0)  # lease, and the renames that were in flight

@@ -23,7 +23,7 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event, FilesRenamed, StageStarted, ignore
 from ray_committer.executors.base import CommitPool
-from ray_committer.executors.ray.limit_actor import start_limit
+from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.protocol.paths import new_job_attempt
@@ -103,7 +103,8 @@ def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
 def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
     """It may live on behind a partition, where nobody can end it."""
     options = CommitOptions(workers=1)
-    limit, pool = start_limit(options), WorkerPool(options, 1)
+    pool = WorkerPool(options, 1)
+    limit = HostedLimit(pool.host.actor, "commit", options)
     try:
         spec = WorkerSpec(StoreSpec("file"), new_job_attempt(str(dest), "job_1", 0), concurrency=1)
         job = PoolJob(pool, "commit", spec, limit, ignore)
@@ -116,7 +117,6 @@ def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
         assert limit.grant("worker-commit-1", 0).requests is None
     finally:
         pool.close()
-        limit.close()
 
 
 @pytest.mark.parametrize("executor", ["ray", "threads"])
@@ -182,8 +182,8 @@ def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
 
 def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest: Path, tree):
     write_files(dest, tasks=1, files=10)
-    options = CommitOptions(worker_cpus=1.0, workers=50, worker_start_seconds=2.0)
-    with pytest.raises(RayNotAvailableError, match="50 commit workers started within 2 s"):
+    options = CommitOptions(worker_cpus=1.0, workers=50, worker_start_seconds=6.0)
+    with pytest.raises(RayNotAvailableError, match="50 commit workers started within 6 s"):
         ray_committer.commit_job(str(dest), executor="ray", options=options)
     assert tree() == {}
     assert ray_committer.list_jobs(str(dest))[0].state == "running"

@@ -1,0 +1,169 @@
+"""The host of a worker pool: one actor that keeps, for each commit, its limit of requests and its
+coordinator.
+
+It asks for no CPU and lives on the driver's node, so that no other node takes it along. Started with the
+workers, it costs a commit on a warm pool no process start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import ray
+from ray.exceptions import GetTimeoutError
+
+from ray_committer.errors import RayNotAvailableError
+from ray_committer.executors.ray.cluster import calls, on_drivers_node
+from ray_committer.executors.ray.remote import CommitHostActor
+from ray_committer.options import CommitOptions
+from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
+
+
+class Host:
+    """The host's actor, which Ray starts again, empty, if it is lost."""
+
+    def __init__(self) -> None:
+        self.actor = CommitHostActor.options(
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=16,
+            enable_task_events=False,
+            scheduling_strategy=on_drivers_node(),
+        ).remote()
+
+    def wait_until_ready(self, seconds: float) -> None:
+        """Wait for its start, which no lease should have to cover."""
+        try:
+            ray.get(self.actor.life.remote(), timeout=seconds)
+        except GetTimeoutError as e:
+            raise RayNotAvailableError(
+                f"the actor that limits requests did not start within {seconds:g} s; is the driver's "
+                f"node overloaded?"
+            ) from e
+
+    def end(self, key: str) -> None:
+        """Forget a commit, whose processes are given no lease any more; does not wait."""
+        self.actor.end.remote(key)
+
+    def close(self) -> None:
+        """End the actor."""
+        ray.kill(self.actor)
+
+
+class HostedLimit:
+    """`LimitAuthority` of the commit `key`; pickles. An answer that takes a whole lease is none."""
+
+    def __init__(self, actor: Any, key: str, options: CommitOptions) -> None:
+        self._actor = actor
+        self._key = key
+        self._requests_per_second = options.max_requests_per_second
+        self.lease_seconds = options.lease_seconds
+
+    def grant(self, holder: str, used: int) -> Grant:
+        return cast("Grant", self._call("grant", holder, used))
+
+    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
+        self._call("throttled", holder, used, retry_after_seconds)
+
+    def statistics(self) -> LimitStatistics:
+        return cast("LimitStatistics", self._call("statistics"))
+
+    def expel(self, holder: str) -> None:
+        """Give `holder` no more permits; does not wait for the answer."""
+        with calls():
+            self._ask("expel", holder)
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        with calls():
+            return ray.get(self._ask(method, *arguments), timeout=self.lease_seconds)
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        limit = (self._requests_per_second, self.lease_seconds)
+        return self._actor.limit.remote(self._key, limit, method, *arguments)
+
+
+class DriverLimit:
+    """`LimitAuthority` of a commit for its driver: a limit of its own until workers share one."""
+
+    def __init__(self, options: CommitOptions) -> None:
+        self.lease_seconds = options.lease_seconds
+        self._own = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
+        self._shared: HostedLimit | None = None
+
+    def share(self, limit: HostedLimit) -> None:
+        """Ask this one from now on."""
+        self._shared = limit
+
+    def grant(self, holder: str, used: int) -> Grant:
+        return (self._shared or self._own).grant(holder, used)
+
+    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
+        (self._shared or self._own).throttled(holder, used, retry_after_seconds)
+
+    def statistics(self) -> LimitStatistics:
+        own = self._own.statistics()
+        if self._shared is None:
+            return own
+        shared = self._shared.statistics()
+        lowest = [one.lowest for one in (own, shared) if one.lowest is not None]
+        return replace(
+            shared,
+            requests=own.requests + shared.requests,
+            throttled=own.throttled + shared.throttled,
+            lowest=min(lowest, default=None),
+            spans=own.spans + shared.spans,
+        )
+
+
+class HostedDirectories:
+    """`Directories` of the commit `key`; pickles, so that workers can be given it.
+
+    A copy knows the `life` of the host that it was made for and is refused by any later one.
+    """
+
+    def __init__(self, actor: Any, key: str) -> None:
+        self._actor = actor
+        self._key = key
+        self._life = ""
+        self.renew()
+
+    def renew(self) -> None:
+        with calls():
+            self._life = ray.get(self._actor.life.remote())
+
+    def forget(self) -> None:
+        self._call("forget")
+
+    def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
+        self._call("collect", batch, directories, files)
+
+    def plan(self) -> int:
+        return cast("int", self._call("plan"))
+
+    def claim(self, limit: int) -> list[str]:
+        return cast("list[str]", self._call("claim", limit))
+
+    def finish(self, made: Sequence[str]) -> None:
+        self._call("finish", made)
+
+    def release(self) -> int:
+        return cast("int", self._call("release"))
+
+    def repeated(self) -> frozenset[bytes]:
+        return cast("frozenset[bytes]", self._call("repeated"))
+
+    def written(self, files: bytes) -> frozenset[bytes]:
+        return cast("frozenset[bytes]", self._call("written", files))
+
+    def find(self, wanted: frozenset[bytes]) -> list[str]:
+        return cast("list[str]", self._call("find", wanted))
+
+    def share(self, number: int, shares: int) -> list[str]:
+        return cast("list[str]", self._call("share", number, shares))
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        with calls():
+            return ray.get(self._actor.directories.remote(self._key, self._life, method, *arguments))
