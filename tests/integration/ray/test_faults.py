@@ -18,7 +18,7 @@ from ray.cluster_utils import Cluster
 import ray_committer
 from ray_committer import CommitOptions, CommitReport, Outcome
 from ray_committer.errors import LeaseLostError
-from ray_committer.events import CommitStarted, Event, FilesRenamed, StageEnded, StageStarted
+from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted, WorkerStarted
 from ray_committer.protocol import statistic_names as names
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from tests.conftest import visible_files
@@ -64,9 +64,13 @@ def at_stage(name: str, action: Callable[[], object], *, ended: bool = False) ->
     return listen
 
 
-def at_start(action: Callable[[], object]) -> Callable[[Event], None]:
+def at_first_worker(action: Callable[[], object]) -> Callable[[Event], None]:
+    """A listener that does something once, when a worker is ready for its first work."""
+    done: list[Event] = []
+
     def listen(event: Event) -> None:
-        if isinstance(event, CommitStarted):
+        if isinstance(event, WorkerStarted) and not done:
+            done.append(event)
             action()
 
     return listen
@@ -134,10 +138,7 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
 @pytest.mark.parametrize(
     "listener",
     [
-        pytest.param(at_start(lambda: kill("CommitHost")), id="before loading", marks=pytest.mark.wide),
-        pytest.param(
-            at_stage("job_stage_load_manifests", lambda: kill("CommitHost")), id="while loading"
-        ),
+        pytest.param(at_first_worker(lambda: kill("CommitHost")), id="while loading"),
         pytest.param(
             at_stage("job_stage_load_manifests", lambda: kill("CommitHost"), ended=True),
             id="before the preflight",
