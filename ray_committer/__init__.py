@@ -21,35 +21,41 @@ Here `dest` is a new directory:
 True
 """
 
-from ray_committer.api import (
-    AbortPlan,
-    Document,
-    DocumentKind,
-    Evidence,
-    JobPlan,
-    JobSummary,
-    PlannedRename,
-    VacuumedJob,
-    Validation,
-    abort_job,
-    commit_job,
-    commit_pool,
-    doctor,
-    list_jobs,
-    plan_abort,
-    plan_job,
-    read_document,
-    record_job,
-    setup_job,
-    vacuum_jobs,
-    validate_job,
-)
-from ray_committer.cancellation import CancelToken
-from ray_committer.commit_report import CommitReport, Outcome
-from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.protocol.record import ConflictMode
-from ray_committer.task_attempts import TaskAttempt, task_attempt
-from ray_committer.version import __version__
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ray_committer.api import (
+        AbortPlan,
+        Document,
+        DocumentKind,
+        Evidence,
+        JobPlan,
+        JobSummary,
+        PlannedRename,
+        VacuumedJob,
+        Validation,
+        abort_job,
+        commit_job,
+        commit_pool,
+        doctor,
+        list_jobs,
+        plan_abort,
+        plan_job,
+        read_document,
+        record_job,
+        setup_job,
+        vacuum_jobs,
+        validate_job,
+    )
+    from ray_committer.cancellation import CancelToken
+    from ray_committer.commit_report import CommitReport, Outcome
+    from ray_committer.options import CommitOptions, CommittedTask
+    from ray_committer.protocol.record import ConflictMode
+    from ray_committer.task_attempts import TaskAttempt, task_attempt
+    from ray_committer.version import __version__
 
 __all__ = [
     "AbortPlan",
@@ -83,3 +89,29 @@ __all__ = [
     "vacuum_jobs",
     "validate_job",
 ]
+
+_ELSEWHERE = {
+    "CancelToken": "cancellation",
+    "CommitOptions": "options",
+    "CommitReport": "commit_report",
+    "CommittedTask": "options",
+    "ConflictMode": "protocol.record",
+    "Outcome": "commit_report",
+    "TaskAttempt": "task_attempts",
+    "__version__": "version",
+    "task_attempt": "task_attempts",
+}
+"""Where a name is that is not in `api`."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first asked for: a task of Spark's needs little of this package."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'api')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.checkup.examine import examine, refused
 from ray_committer.checkup.lines import Diagnosis
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import StoreRefusedError
@@ -234,6 +233,8 @@ def doctor(
     It works on files of its own below ``$dest/_temporary`` and removes them. A store that is refused
     is a failed line, not an error.
     """
+    from ray_committer.checkup.examine import examine, refused  # only this operation needs all of it
+
     try:
         spec, destination = resolve_destination(dest, storage_options)
         store = open_store(spec)

@@ -149,9 +149,7 @@ def _wait_for_actors_to_end() -> None:
     from tests.integration.ray.jobs import processes
 
     deadline = time.monotonic() + SECONDS_TO_END_ACTORS
-    while left := [
-        pid for name in ("CommitWorker", "CommitHost") for pid in processes(name)
-    ]:
+    while left := [pid for name in ("CommitWorker", "CommitHost") for pid in processes(name)]:
         if time.monotonic() > deadline:
             raise RuntimeError(f"actors outlived their driver: {left}")
         time.sleep(0.05)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import click
@@ -29,13 +31,32 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """``ray-committer``: it turns every exception into two lines and an exit code."""
+    """``ray-committer``: it turns every exception into two lines and an exit code.
+
+    `summaries` has a line of help for each command, which is found in the module of its name here, and
+    imported only when it is run.
+    """
 
     command_class = Command
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, summaries: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(**{"context_settings": HELP, **kwargs})
+        self.summaries = summaries
         name_environment(self)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(self.summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in self.summaries:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"ray_committer.cli.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(self.summaries.items()))
 
     def invoke(self, context: click.Context) -> Any:
         try:

@@ -7,22 +7,24 @@ import sys
 
 import click
 
-from ray_committer.cli.abort import abort
 from ray_committer.cli.command import Group
-from ray_committer.cli.commit import commit
-from ray_committer.cli.doctor import doctor
-from ray_committer.cli.show import show
-from ray_committer.cli.spark_conf import spark_conf
-from ray_committer.cli.spark_job import spark_job
-from ray_committer.cli.status import status
-from ray_committer.cli.vacuum import vacuum
-from ray_committer.cli.validate import validate
 from ray_committer.version import __version__
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+_COMMANDS = {
+    "abort": "Delete what the tasks of a job wrote.",
+    "commit": "Move every file of the successful tasks of a job to its place below DEST.",
+    "doctor": "Try what a commit to DEST rests on, and say what to fix.",
+    "show": "Show the _SUCCESS file, summary report, task manifest or commit record at PATH.",
+    "spark-conf": "Print the settings with which a Spark driver's writes are committed here.",
+    "spark-job": "Set up, commit or abort a job for a Spark driver without Python, which starts it.",
+    "status": "List the jobs in DEST/_temporary: tasks, files, bytes, age, and how far each commit got.",
+    "vacuum": "Remove what dead jobs left in DEST/_temporary.",
+    "validate": "Compare what is at DEST with what its job says must be there.",
+}
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, summaries=_COMMANDS)
 @click.version_option(__version__)
 @click.option("-v", "--verbose", count=True, help="Log what happens; -vv: more, and where errors arose.")
 def main(verbose: int) -> None:
@@ -37,7 +39,3 @@ def main(verbose: int) -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     # Only our own: libraries of stores log requests, and with them what may be a secret.
     logging.getLogger("ray_committer").setLevel(_LEVELS[min(verbose, 2)])
-
-
-for command in (commit, status, show, validate, abort, vacuum, doctor, spark_conf, spark_job):
-    main.add_command(command)

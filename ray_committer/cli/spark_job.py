@@ -29,7 +29,7 @@ Action = Callable[[CommitHandler, str], str]
 
 @click.group("spark-job")
 def spark_job() -> None:
-    """Set up, commit or abort a job for a Spark driver without Python, which starts this by itself."""
+    """Set up, commit or abort a job for a Spark driver without Python, which starts it."""
 
 
 _inline = click.option(

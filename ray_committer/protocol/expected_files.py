@@ -7,17 +7,14 @@ Packed rows of many manifests are cheap to hold, to move and to sort by director
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
 
-import numpy
-from numpy.typing import NDArray
-
-from ray_committer.protocol.fingerprints import fingerprint
+from ray_committer.protocol.fingerprints import FEW, fingerprint
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import Expectation
 
-_ROW = numpy.dtype(
-    [("directory", "<u8"), ("path", "<u8"), ("size", "<i8"), ("etag", "<u8"), ("modified", "<i8")]
-)
+_ROW = Struct("<QQqQq")
+"""Directory, path, size, etag, and when it was modified."""
 _NONE = -(2**63)
 
 
@@ -31,7 +28,7 @@ def pack_expected(files: Iterable[tuple[str, Expectation]]) -> bytes:
             directories[directory] = _number(directory)
         modified = expected.modified_milliseconds
         rows.append(
-            (
+            _ROW.pack(
                 directories[directory],
                 _number(path),
                 expected.size,
@@ -39,7 +36,7 @@ def pack_expected(files: Iterable[tuple[str, Expectation]]) -> bytes:
                 _NONE if modified is None else modified,
             )
         )
-    return numpy.array(rows, dtype=_ROW).tobytes()
+    return b"".join(rows)
 
 
 def by_directory(
@@ -49,10 +46,9 @@ def by_directory(
 
     By fingerprint of the directory, then of the path; an etag is one of `hashed_etag`.
     """
-    chosen = [_share(numpy.frombuffer(part, dtype=_ROW), number, shares) for part in parts]
     found: dict[bytes, dict[bytes, Expectation]] = {}
-    for rows in chosen:
-        for directory, path, expected in _expectations(rows):
+    for part in parts:
+        for directory, path, expected in _expectations(_share(part, number, shares)):
             found.setdefault(directory, {})[path] = expected
     return found
 
@@ -68,13 +64,21 @@ def etag_number(etag: str | None) -> int:
     return (_number(etag) or 1) if etag else 0
 
 
-def _share(rows: NDArray[numpy.void], number: int, shares: int) -> NDArray[numpy.void]:
-    chosen: NDArray[numpy.void] = rows[rows["directory"] % numpy.uint64(shares) == number]
-    return chosen
+def _share(part: bytes, number: int, shares: int) -> bytes:
+    """The rows of a share; by numpy, which skips those of others in no time, once there are many."""
+    if shares == 1:
+        return part
+    if len(part) <= FEW * _ROW.size:
+        rows = (part[at : at + _ROW.size] for at in range(0, len(part), _ROW.size))
+        return b"".join(row for row in rows if int.from_bytes(row[:8], "little") % shares == number)
+    import numpy
+
+    columns = numpy.frombuffer(part, dtype="<u8").reshape(-1, _ROW.size // 8)
+    return bytes(columns[columns[:, 0] % numpy.uint64(shares) == number].tobytes())
 
 
-def _expectations(rows: NDArray[numpy.void]) -> Iterator[tuple[bytes, bytes, Expectation]]:
-    for directory, path, size, etag, modified in rows.tolist():
+def _expectations(rows: bytes) -> Iterator[tuple[bytes, bytes, Expectation]]:
+    for directory, path, size, etag, modified in _ROW.iter_unpack(rows):
         yield (
             directory.to_bytes(8, "little"),
             path.to_bytes(8, "little"),

@@ -7,13 +7,19 @@ exactly, so a collision costs a second look and never an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from itertools import chain
+from typing import TYPE_CHECKING
 
-import numpy
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
 
 WIDTH = 8
+FEW = 100_000
+"""So many fingerprints are compared before numpy is imported."""
 
 
 def fingerprint(path: str) -> bytes:
@@ -28,16 +34,23 @@ def fingerprints(paths: Iterable[str]) -> bytes:
 
 def repeated(parts: Iterable[bytes]) -> frozenset[bytes]:
     """The fingerprints that occur more than once in all of `parts`; one copy of them is made."""
-    array = _sorted(parts)
+    known = list(parts)
+    if _are_few(known):
+        counts = Counter(chain.from_iterable(map(_each, known)))
+        return frozenset(mark for mark, count in counts.items() if count > 1)
+    array = _sorted(known)
     return _values(array[1:][array[1:] == array[:-1]])
 
 
 def common(parts: Iterable[bytes], wanted: bytes) -> frozenset[bytes]:
     """The fingerprints of `wanted` that occur in `parts`."""
-    if not wanted:
-        return frozenset()
+    known = list(parts)
+    if _are_few([wanted, *known]):
+        return frozenset(_each(wanted)).intersection(chain.from_iterable(map(_each, known)))
+    import numpy
+
     sought = _sorted([wanted])
-    found = [part[numpy.isin(part, sought)] for part in map(_numbers, parts)]
+    found = [part[numpy.isin(part, sought)] for part in map(_numbers, known)]
     return _values(numpy.concatenate([_numbers(b""), *found]))
 
 
@@ -46,15 +59,29 @@ def share_of(mark: bytes, shares: int) -> int:
     return int.from_bytes(mark, "little") % shares
 
 
+def _are_few(parts: list[bytes]) -> bool:
+    return sum(map(len, parts)) <= FEW * WIDTH
+
+
+def _each(part: bytes) -> Iterator[bytes]:
+    return (part[at : at + WIDTH] for at in range(0, len(part), WIDTH))
+
+
 def _numbers(part: bytes) -> NDArray[numpy.uint64]:
+    import numpy
+
     return numpy.frombuffer(part, dtype="<u8")
 
 
 def _sorted(parts: Iterable[bytes]) -> NDArray[numpy.uint64]:
+    import numpy
+
     array: NDArray[numpy.uint64] = numpy.concatenate([_numbers(b""), *map(_numbers, parts)])
     array.sort()
     return array
 
 
 def _values(array: NDArray[numpy.uint64]) -> frozenset[bytes]:
+    import numpy
+
     return frozenset(value.tobytes() for value in numpy.unique(array))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO, cast
 
-from fsspec.core import url_to_fs
-
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import fsspec_options, fsspec_url
@@ -22,6 +20,8 @@ def open_output(spec: StoreSpec, path: str) -> BinaryIO:
     """
     if spec.scheme == "file":
         return open(path, "xb")
+    from fsspec.core import url_to_fs  # takes long to import, and local files need none of it
+
     try:
         fs, _ = url_to_fs(f"{spec.scheme}://{spec.authority}/", **fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:

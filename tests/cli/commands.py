@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 from click.testing import CliRunner, Result
 
 from ray_committer.cli.main import main
 
 TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1"}
 HADOOP = Path(__file__).parents[1] / "data" / "hadoop"
+
+
+def command_of(name: str) -> click.Command:
+    """The command called `name`."""
+    found = main.get_command(click.Context(main), name)
+    assert found is not None
+    return found
+
+
+COMMANDS = {name: command_of(name) for name in main.list_commands(click.Context(main))}
 
 
 def run(*arguments: str, **environment: str) -> Result:

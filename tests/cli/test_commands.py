@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 import ray_committer
 from ray_committer.cli.main import main
 from ray_committer.version import __version__
+from tests.cli.commands import COMMANDS
 
 
 def run(*arguments: str) -> Result:
@@ -316,3 +317,8 @@ def test_a_second_ctrl_c_ends_at_once_and_the_same_command_finishes(
     again = run("commit", str(dest), "--assume-complete")
     assert again.exit_code == 0
     assert tree() == files
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_of_each_what_its_own_help_begins_with(name: str):
+    assert main.summaries[name] == (COMMANDS[name].help or "").partition("\n")[0]

@@ -17,9 +17,10 @@ from ray_committer import CommitOptions
 from ray_committer.cli import options as shared
 from ray_committer.cli.main import main
 from ray_committer.options import COMMAND_LINE, TEXTS
+from tests.cli import commands
 from tests.cli.commands import run
 
-COMMANDS = {name: command for name, command in main.commands.items() if name != "spark-job"}
+COMMANDS = {name: command for name, command in commands.COMMANDS.items() if name != "spark-job"}
 COMMAND = [sys.executable, "-m", "ray_committer.cli"]
 
 

@@ -19,14 +19,13 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.cli.main import main
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from tests.cli.commands import HADOOP, run
+from tests.cli.commands import COMMANDS, HADOOP, run
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITES = os.environ.get("RAY_COMMITTER_TEST_GOLDEN") == "write"
@@ -210,7 +209,7 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
         ["spark-conf", "hdfs://n/t", "--driver", "pyspark", "--executor", "ray", "--output", "json"],
     ),
     "help": (nothing, ["--help"]),
-    **{f"help_{name}": (nothing, [name, "--help"]) for name in main.commands if name != "spark-job"},
+    **{f"help_{name}": (nothing, [name, "--help"]) for name in COMMANDS if name != "spark-job"},
 }
 REPLACED = [
     (r"[^ \"=]*/ray-committer\.jar", "/JAR"),

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from ray_committer.cli.main import main
+from tests.cli.commands import COMMANDS
 from tests.docs import ways
 from tests.docs.blocks import ROOT, all_blocks, blocks, pages
 
@@ -45,7 +46,7 @@ def test_python_is_python(name: str):
 def test_every_command_of_ours_has_the_options_that_are_printed(name: str):
     for words in commands(name):
         if words[:1] == ["ray-committer"]:
-            command = main.commands[words[1]]
+            command = COMMANDS[words[1]]
             known = {option for parameter in command.params for option in parameter.opts}
             named = {word.partition("=")[0] for word in words[2:] if word.startswith("-")}
             assert named - known == set(), f"`ray-committer {words[1]}` has no such options"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_committer.protocol import expected_files as module
 from ray_committer.protocol.expected_files import (
     by_directory,
     etag_number,
@@ -24,6 +27,13 @@ expectations = st.builds(
 )
 names = st.lists(st.sampled_from(["a", "b", "é", "p=1"]), min_size=1, max_size=3)
 files = st.dictionaries(names.map(lambda parts: "/" + "/".join(parts)), expectations, max_size=20)
+
+
+@pytest.fixture(scope="module", params=[0, module.FEW], ids=["with numpy", "without"], autouse=True)
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "FEW", request.param)
+        yield
 
 
 def hashed(expected: Expectation) -> Expectation:

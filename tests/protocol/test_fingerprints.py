@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_committer.protocol import fingerprints as module
 from ray_committer.protocol.fingerprints import (
     WIDTH,
     common,
@@ -19,6 +21,13 @@ from ray_committer.protocol.fingerprints import (
 
 short_paths = st.lists(st.lists(st.text("ab/é", max_size=3), max_size=8), max_size=6)
 marks = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=8), max_size=6)
+
+
+@pytest.fixture(scope="module", params=[0, module.FEW], ids=["with numpy", "without"], autouse=True)
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "FEW", request.param)
+        yield
 
 
 @given(short_paths)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ray_committer
 
 ROOT = Path(__file__).parents[2]
@@ -17,10 +19,37 @@ def test_imports_point_one_way():
     assert result.returncode == 0, result.stdout
 
 
-def test_importing_the_package_imports_neither_ray_nor_spark():
-    code = "import sys, ray_committer; print(sorted({'ray', 'pyspark'} & sys.modules.keys()))"
+SLOW = {"click", "fsspec", "numpy", "pyarrow", "pyspark", "ray", "rich"}
+COMMIT = """
+import sys, ray_committer
+job = ray_committer.setup_job(sys.argv[1])
+with ray_committer.task_attempt(sys.argv[1], job, task=0) as attempt, attempt.open("a") as file:
+    file.write(b"1")
+ray_committer.commit_job(sys.argv[1], job)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "needed"),
+    [
+        ("import ray_committer", set()),
+        (COMMIT, set()),
+        ("import ray_committer.cli.main", {"click"}),
+    ],
+)
+def test_what_takes_long_to_import_is_imported_by_who_needs_it(
+    tmp_path: Path, code: str, needed: set[str]
+):
+    code += f"\nimport sys\nprint(sorted({SLOW!r} & sys.modules.keys()))"
+    command = [sys.executable, "-c", code, str(tmp_path / "table")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == str(sorted(needed))
+
+
+def test_the_names_of_the_package_are_known_before_they_are_imported():
+    code = "import ray_committer as r; print(set(r.__all__) <= set(dir(r)), hasattr(r, 'no_such_name'))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    assert result.stdout.strip() == "True False"
 
 
 def test_every_public_name_says_what_it_is():
