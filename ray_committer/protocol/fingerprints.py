@@ -44,6 +44,8 @@ def repeated(parts: Iterable[bytes]) -> frozenset[bytes]:
 
 def common(parts: Iterable[bytes], wanted: bytes) -> frozenset[bytes]:
     """The fingerprints of `wanted` that occur in `parts`."""
+    if not wanted:
+        return frozenset()
     known = list(parts)
     if _are_few([wanted, *known]):
         return frozenset(_each(wanted)).intersection(chain.from_iterable(map(_each, known)))

@@ -124,7 +124,8 @@ def test_a_second_commit_of_the_same_job_that_may_not_wait_is_refused(dest: Path
     text = f"process {os.getpid()} on .* is committing"
     written = write_files(dest, tasks=2, files=400)
     refusals: list[CommitterBusyError] = []
-    impatient = CommitOptions(conflict_wait_seconds=0.1)
+    # With no time for a start: it is refused before any process is started for it.
+    impatient = CommitOptions(conflict_wait_seconds=0.1, worker_start_seconds=0.001)
 
     def try_second(event: Event) -> None:
         if isinstance(event, FilesRenamed) and not refusals:
