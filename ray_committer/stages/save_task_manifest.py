@@ -46,10 +46,13 @@ def save_task_manifest(
     path, temporary = job.manifest(task_id), job.manifest_temporary(task_attempt_id)
     for attempt in range(1, attempts + 1):
         try:
-            _check_open(store, job, task_attempt_id, stamp)
+            if attempt == 1:
+                _check_open(store, job, task_attempt_id, stamp)
+            elif _is_counted(store, job, path, data, task_attempt_id, stamp, sleep):
+                break  # only the answer to an earlier try was lost
             store.write(temporary, data)
             store.replace(temporary, path)
-            _check_counted(store, job, path, data, task_attempt_id, stamp, sleep)
+            _is_counted(store, job, path, data, task_attempt_id, stamp, sleep)
             break
         except OSError as e:
             if attempt == attempts:
@@ -85,7 +88,7 @@ def _check_open(store: StoreOperations, job: JobAttempt, task_attempt_id: str, s
         )
 
 
-def _check_counted(
+def _is_counted(
     store: StoreOperations,
     job: JobAttempt,
     path: str,
@@ -93,23 +96,37 @@ def _check_counted(
     task_attempt_id: str,
     stamp: str,
     sleep: Callable[[float], None],
-) -> None:
-    """Look again: what was saved after the manifests were frozen does not count.
+) -> bool:
+    """Look again, after a manifest was saved: True if the job's commit has it, False while that has not
+    begun.
 
-    While the job is declared its committer may still find what was saved; that is waited for.
+    Raises if the commit has begun without it. While the job is declared its committer may still find
+    what was saved; that is waited for.
     """
-    for look in range(LOOKS):
+    for look in range(1, LOOKS + 1):
         try:
             _check_open(store, job, task_attempt_id, stamp)
         except CommitRecordExistsError:
             seen = read_state(store, job)
             if _counts(store, job, seen, path, data):
-                return
-            if seen is None or seen.phase is not Phase.DECLARED or look == LOOKS - 1:
+                return True
+            if seen is None or seen.phase is not Phase.DECLARED or look == LOOKS:
+                _check_known(store, job, task_attempt_id, stamp)
                 raise
             sleep(LOOK_SECONDS)
         else:
-            return
+            break
+    return False
+
+
+def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
+    """Refuse to say that a manifest did not count if the clean-up may have removed it meanwhile."""
+    seen = read_state(store, job)
+    if seen is None or seen.state.stamp != stamp or seen.phase is Phase.COMMITTED:
+        raise TaskCommitError(
+            f"{job.directory}: is over; its commit may have had {task_attempt_id} or another attempt of "
+            f"that task, and nothing is left to do here"
+        )
 
 
 def _counts(store: StoreOperations, job: JobAttempt, seen: Seen | None, path: str, data: bytes) -> bool:

@@ -164,7 +164,7 @@ def undo(job: Job) -> Operation:
 def late_task(job: Job) -> Operation:
     """Commit another attempt of the job's first task, as late as can be."""
     name, data = next(iter(job.files.items()))
-    job = replace(job, late={name: data.upper(), join(parent(name), "late"): b"late"})
+    job = replace(job, late={name: data.upper(), join(parent(name), f"late-{job.name}"): b"late"})
 
     def run(store: StoreOperations, table: str) -> str:
         stamp = store.read(_stamp_path(table, job)).decode()

@@ -139,12 +139,14 @@ def run_random(table: Table, seed: int) -> None:
 
 def _any_three(random: Random) -> tuple[Operation, ...]:
     """Operations of pairs that share one: each may meet the next. A set-up does not meet the vacuum,
-    which has no least age here and takes away what was just made."""
+    which has no least age here and takes away what was just made. A job is set up by one of them: of
+    two, nobody could say whose files are its own."""
     found = pairs()
     first, second = random.choice(found)
     third = random.choice([other for one, other in found if one.name == second.name] or [first])
     three = (first, second, third)
-    once = [one.name for one in three if one.is_late_task or one.must_end_well or one.instead_of]
+    once = [one.name for one in three if one.is_late_task or one.must_end_well]
+    once += [one.job.name for one in three if one.job and one.instead_of]
     is_swept = VACUUM in three and any(one.must_end_well for one in three)
     return (first, second) if is_swept or len(once) > len(set(once)) else three
 

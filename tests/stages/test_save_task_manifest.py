@@ -287,6 +287,38 @@ def test_a_manifest_that_was_frozen_in_time_is_committed_although_its_task_looks
     assert digest(store.read(f"{JOB.frozen}/{ref.name}")) == ref.digest
 
 
+@pytest.mark.parametrize("real", [True, False], ids=["directories", "flat"])
+def test_who_looks_while_the_job_is_cleaned_up_is_not_told_that_it_was_too_late(real: bool):
+    """Its manifest was committed, but what shows that is gone already."""
+    store = with_job(real_directories=real)
+    record = record_of(manifests=[ref_of(1)])
+
+    def commit() -> None:
+        if real:
+            freeze(store)
+        bring_to(store, Phase.COMMITTED, record=record)
+
+    def clean_up(call: StoreCall) -> None:
+        if call.operation == "read":
+            store.delete_file(f"{JOB.frozen}/{TASK}-manifest.json" if real else JOB.content(record.nonce))
+
+    committed = WrappedStore(store, after=do_at("replace", commit), before=clean_up)
+    with pytest.raises(TaskCommitError, match=f"is over; its commit may have had {ATTEMPT} or another"):
+        save_files(committed, attempts=5)
+
+
+def test_a_manifest_that_was_committed_although_its_task_had_no_answer_is_not_too_late():
+    store = with_job()
+
+    def commit_and_fail() -> None:
+        freeze(store)
+        bring_to(store, Phase.RECORDED)
+        raise TimeoutError("no answer")
+
+    ref = save_files(WrappedStore(store, after=do_at("replace", commit_and_fail)), attempts=2)
+    assert digest(store.read(f"{JOB.frozen}/{ref.name}")) == ref.digest
+
+
 def ref_of(files: int) -> ManifestRef:
     data = encode_manifest(manifest_of(files))
     name = f"{TASK}-manifest.json"

@@ -101,28 +101,38 @@ final class JobDirectory {
     }
 
     /**
-     * Looks again once a task has saved its manifest, since it may have slept before.
+     * Looks again once a task has saved its manifest, since it may have slept before: true if the job's
+     * commit has it, false while that has not begun.
      *
      * <p>If the commit has begun meanwhile, the manifest counts only where it was frozen as it is or,
      * where directories are not renamed, if the commit record names it. While the job is declared its
      * committer may still find what was saved; that is waited for.
      */
-    void requireCounted(FileSystem fs, String stamp, String manifest, byte[] bytes)
+    boolean isCounted(FileSystem fs, String stamp, String manifest, byte[] bytes)
             throws IOException {
         for (int look = 1; ; look++) {
             JobState state = state(fs);
             try {
                 requireOurs(state, stamp);
-                return;
+                return false;
             } catch (TooLateException e) {
                 if (counts(fs, state, manifest, bytes)) {
-                    return;
+                    return true;
                 }
                 if (!state.isDeclared() || look == LOOKS) {
+                    requireKnown(state(fs), stamp);
                     throw e;
                 }
             }
             TaskManifestWriter.pause(LOOK_MILLIS);
+        }
+    }
+
+    /** Refuses to say that a manifest did not count if the clean-up may have removed it meanwhile. */
+    private void requireKnown(JobState state, String stamp) throws JobNotOpenException {
+        if (state == null || !state.isOf(stamp) || state.isCommitted()) {
+            throw new JobNotOpenException(attemptDir + ": is over; its commit may have had this task"
+                    + " attempt or another one of the task, and nothing is left to do here");
         }
     }
 

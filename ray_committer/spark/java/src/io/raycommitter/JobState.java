@@ -55,6 +55,11 @@ final class JobState {
         return phase.equals("declared");
     }
 
+    /** Tells whether only its clean-up is left. */
+    boolean isCommitted() {
+        return phase.equals("committed");
+    }
+
     /** Returns the name of the commit record, without its suffix; null if there is none. */
     String record() {
         return record;

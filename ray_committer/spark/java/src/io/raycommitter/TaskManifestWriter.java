@@ -58,6 +58,11 @@ final class TaskManifestWriter {
     private void saveWithRetries(byte[] bytes, Path target) throws IOException {
         for (int attempt = 1; ; attempt++) {
             try {
+                if (attempt == 1) {
+                    job.requireOpen(fs, stamp);
+                } else if (job.isCounted(fs, stamp, target.getName(), bytes)) {
+                    return; // Only the answer to an earlier try was lost.
+                }
                 saveOnce(bytes, target);
                 return;
             } catch (JobDirectory.JobNotOpenException e) {
@@ -79,7 +84,6 @@ final class TaskManifestWriter {
      * <p>This process may sleep between any two of these steps, so it looks again at the end.
      */
     private void saveOnce(byte[] bytes, Path target) throws IOException {
-        job.requireOpen(fs, stamp);
         Path temporary = new Path(job.manifests(), taskAttemptId + "-manifest.json.tmp");
         try (OutputStream out = JobDirectory.create(fs, temporary)) {
             out.write(bytes);
@@ -90,7 +94,7 @@ final class TaskManifestWriter {
         if (!fs.rename(temporary, target)) {
             throw new IOException(temporary + ": cannot rename to " + target);
         }
-        job.requireCounted(fs, stamp, target.getName(), bytes);
+        job.isCounted(fs, stamp, target.getName(), bytes);
     }
 
     static void pause(long millis) throws InterruptedIOException {
