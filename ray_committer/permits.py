@@ -17,6 +17,8 @@ from ray_committer.ratelimit import Clock, Grant, LimitAuthority
 
 _log = logging.getLogger(__name__)
 
+PATIENCE = 3
+"""For so many leases a process waits, without a request, for who hands out permits to come back."""
 RENEW_SECONDS = 1.0
 RETRY_SECONDS = 0.2
 CLOSE_SECONDS = 2.0

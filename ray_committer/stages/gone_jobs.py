@@ -23,7 +23,13 @@ from ray_committer.protocol.state import SUFFIX, JobState, Phase, new_nonce, par
 from ray_committer.stages.find_job import list_temporary, refuse_links
 from ray_committer.stages.job_state import Seen, delete_state, read_state
 from ray_committer.stages.settle import settle
-from ray_committer.stores.base import FileStatus, StoreOperations, list_anew, move_directory
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    delete_listed,
+    list_anew,
+    move_directory,
+)
 
 
 def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt | None:
@@ -58,17 +64,25 @@ def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt
 
 
 def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
-    """Delete what was taken away; the state last where it was not moved, and no other than `seen`."""
+    """Delete what was taken away; the state last where it was not moved, and no other than `seen`.
+
+    Another process may have done all that meanwhile, and the id may be set up again: nothing of that is
+    deleted.
+    """
     if store.capabilities.moves_directories:
         store.delete_directory(gone.directory)
         return
+
+    def is_meant() -> bool:
+        now = read_state(store, gone)
+        return now is not None and now.state.nonce == seen.state.nonce
+
     undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
-    for directory in (gone.tasks, gone.manifests, gone.frozen, *undone):
-        store.delete_directory(directory)
-    with suppress(FileNotFoundError):
-        for status in store.list_status(gone.state):
-            if status.path.endswith(CONTENT_SUFFIX):
-                store.delete_file(status.path)
+    contents = [one for one in _listed_in(store, gone.state) if one.path.endswith(CONTENT_SUFFIX)]
+    if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
+        return
+    for status in contents:
+        store.delete_file(status.path)
     delete_state(store, gone, seen)
     for directory in (gone.state, gone.directory):
         store.remove_empty_directory(directory)

@@ -7,7 +7,7 @@ when the store did nothing and wants fewer requests, `StoreUnavailableError` whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
@@ -229,6 +229,21 @@ class DeletesVersions(Protocol):
 def delete_version(store: StoreOperations, path: str, version: str | None) -> bool:
     """Delete a version of a file, on a store that can."""
     return cast("DeletesVersions", store).delete_version(path, version)
+
+
+class DeletesListed(Protocol):
+    """A store that does not move directories: it deletes those of a job that is still the one meant."""
+
+    def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
+        """List all that is below some directories and, if `holds` says so then, delete it with them.
+
+        What is written below them after it was listed stays. Returns what `holds` did; idempotent.
+        """
+
+
+def delete_listed(store: StoreOperations, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
+    """Delete what is below some directories, if `holds` once it is listed, on a store that can."""
+    return cast("DeletesListed", store).delete_listed(directories, holds)
 
 
 class SeesLinks(Protocol):

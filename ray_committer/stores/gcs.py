@@ -13,7 +13,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -134,16 +134,24 @@ class GcsStore:
         """Delete an object if it has this generation."""
         return self._bucket.delete(path[1:], version)
 
+    def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
+        """Delete the very generations that were listed below some directories before `holds` was
+        asked."""
+        pages = (page for path in directories for page in self._bucket.pages(_prefix(path)))
+        listed = {item.name: item.generation for page in pages for item in page.items}
+        folders = [one for path in directories for one in self._folders(path)]
+        if not holds():
+            return False
+        _all_at_once(_unless_new(lambda name: self._bucket.delete(name, listed[name])), list(listed))
+        self._delete_folders(_unless_new(self._bucket.delete_folder), folders)
+        return True
+
     def delete_directory(self, path: str) -> bool:
         was_there = False
         for page in self._bucket.pages(_prefix(path)):
             names = [item.name for item in page.items]
             was_there = _all_at_once(self._bucket.delete, names) or was_there
-        if self._has_folders:
-            folders = sorted(self._bucket.list_folders(_prefix(path)), key=_depth, reverse=True)
-            for _, level in itertools.groupby(folders, _depth):
-                was_there = _all_at_once(self._bucket.delete_folder, list(level)) or was_there
-        return was_there
+        return self._delete_folders(self._bucket.delete_folder, self._folders(path)) or was_there
 
     def remove_empty_directory(self, path: str) -> bool:
         own = _prefix(path)
@@ -173,6 +181,15 @@ class GcsStore:
             )
         return warnings
 
+    def _folders(self, path: str) -> list[str]:
+        return list(self._bucket.list_folders(_prefix(path))) if self._has_folders else []
+
+    def _delete_folders(self, delete: Callable[[str], bool], folders: list[str]) -> bool:
+        was_there = False
+        for _, level in itertools.groupby(sorted(folders, key=_depth, reverse=True), _depth):
+            was_there = _all_at_once(delete, list(level)) or was_there
+        return was_there
+
     def _is_directory(self, path: str) -> bool:
         if path == "/":
             return True
@@ -195,6 +212,18 @@ def _has_folders(bucket: GcsBucket, name: str) -> bool:
             _log.warning("gs://%s: is taken for a flat bucket, since it does not say (%s)", name, e)
             return False
     raise AssertionError("unreachable")
+
+
+def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Leave what has been written since it was listed."""
+
+    def delete_old(name: str) -> bool:
+        try:
+            return delete(name)
+        except FileExistsError:
+            return False
+
+    return delete_old
 
 
 def _all_at_once(delete: Callable[[str], bool], names: list[str]) -> bool:

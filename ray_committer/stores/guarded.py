@@ -24,6 +24,7 @@ from ray_committer.stores.base import (
     FileStatus,
     StoredState,
     StoreOperations,
+    delete_listed,
     delete_version,
     denied_links,
     file_system,
@@ -129,6 +130,11 @@ class GuardedStore:
     def delete_version(self, path: str, version: str | None) -> bool:
         """Delete a version of an object, on a store that can."""
         return self._call("op_delete", delete_version, self._store, path, version)
+
+    def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
+        """Delete what is listed below some directories, on a store that can; `holds` makes its own
+        requests."""
+        return self._call("op_delete_dir", delete_listed, self._store, directories, holds)
 
     def delete_directory(self, path: str) -> bool:
         return self._call("op_delete_dir", self._store.delete_directory, path)

@@ -110,7 +110,7 @@ class _Run:
             case FaultKind.CRASH_BEFORE:
                 self._die(call)
             case FaultKind.CRASH_WITHIN if call.operation != "write":
-                if call.operation == "delete_directory":
+                if call.operation in ("delete_directory", "delete_listed"):
                     delete_half(self._store, call.paths[0])
                 self._die(call)
             case FaultKind.FAIL:

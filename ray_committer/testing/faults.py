@@ -20,6 +20,7 @@ from ray_committer.stores.base import (
     FileStatus,
     StoredState,
     StoreOperations,
+    delete_listed,
     delete_version,
     denied_links,
     file_system,
@@ -151,6 +152,11 @@ class WrappedStore:
         """Delete a version of an object."""
         with self._call("delete_version", path):
             return delete_version(self._store, path, version)
+
+    def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
+        """Delete what is listed below some directories."""
+        with self._call("delete_listed", *directories):
+            return delete_listed(self._store, directories, holds)
 
     def delete_directory(self, path: str) -> bool:
         with self._call("delete_directory", path):

@@ -10,7 +10,7 @@ import errno
 import os
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -51,6 +51,10 @@ _ETAGS: dict[Identity, Callable[[_File], str]] = {
     Identity.ETAG: lambda file: f"etag-{file.number}",
     Identity.GENERATION: lambda file: f"crc32={zlib.crc32(file.data)}",
 }
+
+
+def _is_in(name: str, directories: Sequence[str]) -> bool:
+    return any(name == directory or is_inside(name, directory) for directory in directories)
 
 
 class MemoryStore:
@@ -212,6 +216,20 @@ class MemoryStore:
             if file is not None and version not in (str(file.generation), self._version_of(file)):
                 raise _error(FileExistsError, errno.EEXIST, path)
             return self.delete_file(path)
+
+    def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
+        """Delete what was listed below some directories before `holds` was asked."""
+        with self._lock:
+            listed = {name: file for name, file in self._files.items() if _is_in(name, directories)}
+            marks = {name for name in self._directories if _is_in(name, directories)}
+        if not holds():
+            return False
+        with self._lock:
+            for name, file in listed.items():
+                if self._files.get(name) == file:
+                    del self._files[name]
+            self._directories -= marks
+        return True
 
     def delete_directory(self, path: str) -> bool:
         with self._lock:

@@ -147,15 +147,13 @@ def _not_serial(
 ) -> str | None:
     found = visible_files(store, table).items()
     visible = {name: data for name, data in found if "/_" not in name}
-    kept = _kept(answers) if store.capabilities.moves_directories else []
-    allowed = list(_serial(jobs, old, ends, kept))
+    allowed = list(_serial(jobs, old, ends, _kept(answers)))
     return None if visible in allowed else f"there is {visible}, not one of {allowed}"
 
 
 def _kept(answers: Answers) -> list[Job]:
     """The jobs whose id was set up again, which nobody may have ended but by a commit: who slept until
-    then may not, but that a task replaces the manifest of their own. Where directories cannot be moved,
-    a clean-up may delete that."""
+    then may not, but that a task replaces the manifest of their own."""
     if any(one.may_abort or one.is_late_task for one, _ in answers):
         return []
     again = [(one.job, one.instead_of) for one, told in answers if told.how == "ended"]

@@ -23,6 +23,7 @@ from ray_committer.stores.base import (
     StoredState,
     StoreOperations,
     Versions,
+    delete_listed,
     delete_version,
     move_directory,
     set_aside,
@@ -313,6 +314,29 @@ class StoreContract:
         assert store.get_status(new.path) is None
         with suppress(FileExistsError):
             assert not delete_version(store, new.path, new.version)
+
+    def test_what_is_written_once_directories_were_listed_is_not_deleted_with_them(
+        self, store: StoreOperations, root: str
+    ) -> None:
+        if store.capabilities.moves_directories:
+            pytest.skip("a directory is taken away before it is deleted")
+        for name in ("d/a", "d/e/b", "f/c", "dd/x"):
+            put_file(store, f"{root}/{name}", b"old")
+
+        def write_anew() -> bool:
+            for name in ("d/a", "f/g"):
+                put_file(store, f"{root}/{name}", b"new")
+            return True
+
+        both = (f"{root}/d", f"{root}/f")
+        assert not delete_listed(store, both, lambda: False)
+        assert len(store.list_files(root)) == 4
+        assert delete_listed(store, both, write_anew)
+        left = {one.path: store.read(one.path) for one in store.list_files(root)}
+        assert left == {f"{root}/d/a": b"new", f"{root}/f/g": b"new", f"{root}/dd/x": b"old"}
+        assert delete_listed(store, both, lambda: True)
+        assert [store.get_status(path) for path in both] == [None, None]
+        assert delete_listed(store, both, lambda: True)
 
     def test_a_directory_is_moved_whole(self, store: StoreOperations, root: str) -> None:
         if not store.capabilities.moves_directories:

@@ -46,6 +46,7 @@ from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     JOB,
     OTHER_JOB,
+    WHEN,
     MakesParentsOfWrites,
     at,
     bring_to,
@@ -313,6 +314,42 @@ def test_on_a_flat_store_the_state_of_a_job_that_was_set_up_again_stays():
     assert gone == JOB
     delete_gone(store, gone, seen)
     assert read_state(store, JOB) == now
+
+
+@pytest.mark.parametrize("operation", ["list_status", "delete_listed", "delete_file", "delete_version"])
+@pytest.mark.parametrize("when", WHEN)
+def test_on_a_flat_store_who_slept_while_it_removed_a_job_deletes_nothing_of_the_next(
+    operation: str, when: str
+):
+    """Another has removed the job meanwhile, and its id was set up again."""
+    store = MemoryStore(real_directories=False)
+    seen = ended(store)
+    put_file(store, JOB.content("declared"), b"{}")
+    later: dict[str, bytes] = {}
+
+    def set_up_anew() -> None:
+        run_abort(store, JOB)
+        write_job(store, JOB, {0: {"a": b"later", "b": b"later"}})
+        bring_to(store, Phase.RECORDED)
+        later.update(store.files())
+
+    slept = WrappedStore(store, **{when: do_at(operation, set_up_anew)})
+    delete_gone(slept, JOB, seen)
+    assert len(later) == 6  # two files, their manifest, a state, a declaration and a record
+    assert store.files() == later
+
+
+def test_on_a_flat_store_who_slept_between_a_listing_and_its_deletions_deletes_nothing_of_the_next():
+    store = MemoryStore(real_directories=False)
+    seen = ended(store)
+
+    def set_up_anew() -> bool:
+        delete_gone(store, JOB, seen)
+        write_job(store, JOB, {0: {"a": b"later"}})
+        return True
+
+    assert store.delete_listed((JOB.tasks, JOB.manifests), set_up_anew)
+    assert [name for name in below(store, JOB) if "/tasks/" in name or "/manifests/" in name]
 
 
 def test_on_a_flat_store_the_state_goes_last():

@@ -300,7 +300,9 @@ def test_who_looks_while_the_job_is_cleaned_up_is_not_told_that_it_was_too_late(
 
     def clean_up(call: StoreCall) -> None:
         if call.operation == "read":
-            store.delete_file(f"{JOB.frozen}/{TASK}-manifest.json" if real else JOB.content(record.nonce))
+            store.delete_file(
+                f"{JOB.frozen}/{TASK}-manifest.json" if real else JOB.content(record.nonce)
+            )
 
     committed = WrappedStore(store, after=do_at("replace", commit), before=clean_up)
     with pytest.raises(TaskCommitError, match=f"is over; its commit may have had {ATTEMPT} or another"):

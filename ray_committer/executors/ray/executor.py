@@ -16,7 +16,7 @@ from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, Hos
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.options import CommitOptions
-from ray_committer.permits import Permits
+from ray_committer.permits import PATIENCE, Permits
 from ray_committer.ratelimit import LimitStatistics
 
 
@@ -83,7 +83,7 @@ class RayExecutor:
         self.threads = options.worker_threads
         self._limit = DriverLimit(options)
         self.permits = Permits(
-            self._limit, f"driver-{self._key}", patience_seconds=options.lease_seconds
+            self._limit, f"driver-{self._key}", patience_seconds=PATIENCE * options.lease_seconds
         )
 
     @property

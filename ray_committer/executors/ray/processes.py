@@ -20,7 +20,7 @@ from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAvailableError
 from ray_committer.executors.base import OpenResources, Place, Work
 from ray_committer.executors.ray.metrics import WorkerMetrics
-from ray_committer.permits import Permits
+from ray_committer.permits import PATIENCE, Permits
 from ray_committer.ratelimit import LimitAuthority, RateLimit
 from ray_committer.version import __version__
 
@@ -143,5 +143,6 @@ def _check_version(version: str) -> None:
 
 def _open(open_resources: OpenResources, authority: LimitAuthority, holder: str) -> Any:
     resources = open_resources()
-    resources.guard(Permits(authority, holder, patience_seconds=authority.lease_seconds))
+    patience = PATIENCE * authority.lease_seconds
+    resources.guard(Permits(authority, holder, patience_seconds=patience))
     return resources

@@ -199,8 +199,9 @@ def test_a_commit_without_faults_keeps_its_budget(
     above = 2  # the root and /warehouse, where other jobs may be set up
     assert found["move"] == files + 1  # _SUCCESS
     assert found["look"] == 0  # no HEAD a file, nor of anything else
-    # Manifests; the state. Without: one manifest, whether it has a stamp, and the state once more.
-    assert found["read"] == tasks + 1 + 2 * is_hadoops
+    # Manifests; the state, and once more before anything is deleted. Without: one manifest, whether it
+    # has a stamp, and the state once more.
+    assert found["read"] == tasks + 2 + 2 * is_hadoops
     # The copies of manifests; a declaration, the record, _SUCCESS; three changes of state.
     assert found["write"] == tasks + 3 + 3 + is_hadoops
     # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
