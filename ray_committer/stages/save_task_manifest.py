@@ -15,14 +15,15 @@ from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifes
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
-from ray_committer.stages.find_job import read_attempt_state
+from ray_committer.stages.find_job import AttemptState, read_attempt_state
 from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.sidecars import freezes_copies
 from ray_committer.stores.base import StoreOperations
 
 RETRY_SECONDS = 0.5
-LOOKS, LOOK_SECONDS = 30, 1.0
-"""How often, and after which pause, a task looks what becomes of a job that is declared."""
+LOOKS, LOOK_SECONDS = 900, 1.0
+"""How often, and after which pause, a task looks what becomes of a job that is declared: for longer than
+a commit waits for others unless it is told to."""
 
 
 def save_task_manifest(
@@ -47,7 +48,7 @@ def save_task_manifest(
     for attempt in range(1, attempts + 1):
         try:
             if attempt == 1:
-                _check_open(store, job, task_attempt_id, stamp)
+                _check_open(read_attempt_state(store, job), job, task_attempt_id, stamp)
             elif _is_counted(store, job, path, data, task_attempt_id, stamp, sleep):
                 break  # only the answer to an earlier try was lost
             store.write(temporary, data)
@@ -71,8 +72,7 @@ def save_task_manifest(
     )
 
 
-def _check_open(store: StoreOperations, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
-    state = read_attempt_state(store, job)
+def _check_open(state: AttemptState, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
     if state.is_remnant or (state.seen is None and stamp != UNSTAMPED):  # or is a late task's own work
         raise TaskCommitError(
             f"{job.directory}: was never set up or is over; {task_attempt_id} cannot be committed"
@@ -103,20 +103,24 @@ def _is_counted(
     Raises if the commit has begun without it. While the job is declared its committer may still find
     what was saved; that is waited for.
     """
-    for look in range(1, LOOKS + 1):
+    for look in range(LOOKS):
+        if look:
+            sleep(LOOK_SECONDS)
+        state = read_attempt_state(store, job)
         try:
-            _check_open(store, job, task_attempt_id, stamp)
+            _check_open(state, job, task_attempt_id, stamp)
         except CommitRecordExistsError:
-            seen = read_state(store, job)
-            if _counts(store, job, seen, path, data):
+            if _counts(store, job, state.seen, path, data):
                 return True
-            if seen is None or seen.phase is not Phase.DECLARED or look == LOOKS:
+            if state.phase is not Phase.DECLARED:
                 _check_known(store, job, task_attempt_id, stamp)
                 raise
-            sleep(LOOK_SECONDS)
         else:
-            break
-    return False
+            return False
+    raise TaskCommitError(
+        f"{job.directory}: a commit of this job is declared and has decided nothing for long; it may "
+        f"yet have {task_attempt_id}, so keep what that wrote"
+    )
 
 
 def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:

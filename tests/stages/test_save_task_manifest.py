@@ -254,10 +254,9 @@ def test_a_task_that_was_started_for_another_job_of_that_id_cannot_commit():
 
 
 @pytest.mark.parametrize("operation", ["write", "replace"])
-@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.ABORTED])
-def test_who_slept_while_the_job_was_decided_without_it_learns_that(operation: str, phase: Phase):
+def test_who_slept_while_the_job_was_aborted_learns_that(operation: str):
     store = with_job()
-    decide = do_at(operation, lambda: bring_to(store, phase))
+    decide = do_at(operation, lambda: bring_to(store, Phase.ABORTED))
     with pytest.raises(CommitRecordExistsError, match="too late"):
         save_files(WrappedStore(store, before=decide), attempts=5)
 
@@ -380,10 +379,39 @@ def test_while_the_job_is_declared_a_task_waits_for_what_becomes_of_it(
     assert len(slept) == 3
 
 
+def test_a_declaration_that_is_withdrawn_between_two_requests_of_a_look_is_no_refusal():
+    """Its committer has found this very manifest, and reads the manifests again."""
+    store = with_job(real_directories=False)
+    declared = WrappedStore(
+        WrappedStore(store, after=do_at("replace", lambda: bring_to(store, Phase.DECLARED))),
+        after=do_after_look(store, lambda: withdraw(store)),
+    )
+    assert save_files(declared).digest == ref_of(1).digest
+
+
+def do_after_look(store: MemoryStore, action: Callable[[], None]) -> Callable[[StoreCall], None]:
+    """A hook that does something once, after a look that has seen the job declared."""
+    done: list[None] = []
+
+    def hook(call: StoreCall) -> None:
+        seen = read_state(store, JOB)
+        if call.operation == "read_state" and seen and seen.phase is Phase.DECLARED and not done:
+            done.append(None)
+            action()
+
+    return hook
+
+
+def withdraw(store: MemoryStore) -> None:
+    seen = read_state(store, JOB)
+    assert seen is not None
+    advance(store, JOB, seen, Phase.OPEN)
+
+
 def test_a_task_does_not_wait_for_ever_for_a_declaration():
     store, slept = with_job(), list[float]()
     declared = WrappedStore(store, after=do_at("replace", lambda: bring_to(store, Phase.DECLARED)))
-    with pytest.raises(CommitRecordExistsError, match="too late"):
+    with pytest.raises(TaskCommitError, match=f"it may yet have {ATTEMPT}"):
         save_files(declared, attempts=5, sleep=slept.append)
     assert sum(slept) == (LOOKS - 1) * LOOK_SECONDS
 

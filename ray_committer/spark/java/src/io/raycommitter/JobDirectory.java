@@ -19,7 +19,7 @@ final class JobDirectory {
     static final int ATTEMPT = 0;
 
     private static final int BUFFER_BYTES = 64 * 1024;
-    private static final int LOOKS = 30;
+    private static final int LOOKS = 900;
     private static final long LOOK_MILLIS = 1000;
 
     private final Path dest;
@@ -110,7 +110,10 @@ final class JobDirectory {
      */
     boolean isCounted(FileSystem fs, String stamp, String manifest, byte[] bytes)
             throws IOException {
-        for (int look = 1; ; look++) {
+        for (int look = 0; look < LOOKS; look++) {
+            if (look > 0) {
+                TaskManifestWriter.pause(LOOK_MILLIS);
+            }
             JobState state = state(fs);
             try {
                 requireOurs(state, stamp);
@@ -119,13 +122,14 @@ final class JobDirectory {
                 if (counts(fs, state, manifest, bytes)) {
                     return true;
                 }
-                if (!state.isDeclared() || look == LOOKS) {
+                if (!state.isDeclared()) {
                     requireKnown(state(fs), stamp);
                     throw e;
                 }
             }
-            TaskManifestWriter.pause(LOOK_MILLIS);
         }
+        throw new JobNotOpenException(attemptDir + ": a commit of this job is declared and has decided"
+                + " nothing for long; it may yet have this task attempt");
     }
 
     /** Refuses to say that a manifest did not count if the clean-up may have removed it meanwhile. */
