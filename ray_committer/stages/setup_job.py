@@ -17,7 +17,7 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_state
-from ray_committer.stages.find_job import is_noted, read_attempt_state, skipped_link
+from ray_committer.stages.find_job import attempt_of, read_attempt_state, skipped_link, success_if_told
 from ray_committer.stages.gone_jobs import delete_gone, take_away
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, begin_state
 from ray_committer.stages.other_attempts import refuse_other_attempts
@@ -76,9 +76,13 @@ def setup_job(
 
 
 def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
-    if job.number > 0 and is_noted(store, job, any_attempt=True):
+    """A first attempt may follow a committed one of its number, whose id is used again; no later one."""
+    success = success_if_told(store, job.destination)
+    if success is None or success.job_id != job.job_id:
+        return
+    if job.number > 0 or attempt_of(success, job.number) > 0:
         raise CommitRecordExistsError(
-            f"{job.directory}: an earlier attempt of job {job.job_id} is committed; its files are in "
+            f"{job.directory}: another attempt of job {job.job_id} is committed; its files are in "
             f"{job.destination}"
         )
 

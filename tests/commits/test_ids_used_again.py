@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -10,6 +10,8 @@ from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownErro
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
+from ray_committer.stages.job_state import read_state
+from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import move_directory
 from ray_committer.testing import (
     MemoryStore,
@@ -33,12 +35,14 @@ def store(request: pytest.FixtureRequest) -> MemoryStore:
     return store
 
 
-def before_its_first_change(store: MemoryStore, act: Callable[[], None]) -> WrappedStore:
-    """A store that lets `act` happen just before the first change of a state."""
+def before_its_first_change(
+    store: MemoryStore, act: Callable[[], None], changes: Sequence[str] = ("advance",)
+) -> WrappedStore:
+    """A store that lets `act` happen just before the first change, by default of a state."""
     acted: list[bool] = []
 
     def hook(call: StoreCall) -> None:
-        if call.operation == "advance" and not acted:
+        if call.operation in changes and not acted:
             acted.append(True)
             act()
 
@@ -87,6 +91,23 @@ def test_a_job_that_was_taken_away_by_mistake_is_not_called_committed():
 def test_an_attempt_that_is_set_up_after_an_earlier_one_was_committed_is_refused(store: MemoryStore):
     run_commit(store, JOB, OPTIONS)
     before = store.read("/table/_SUCCESS")
-    with pytest.raises(CommitRecordExistsError, match="an earlier attempt of job job_1 is committed"):
+    with pytest.raises(CommitRecordExistsError, match="another attempt of job job_1 is committed"):
         write_job(store, new_job_attempt("/table", "job_1", 1), {0: {"second": b"2"}})
     assert store.read("/table/_SUCCESS") == before
+
+
+def test_a_first_attempt_whose_set_up_slept_until_a_later_one_was_committed_is_refused(
+    store: MemoryStore,
+):
+    run_abort(store, JOB)
+
+    def commit_later() -> None:
+        later = new_job_attempt("/table", "job_1", 1)
+        write_job(store, later, {0: {"second": b"2"}})
+        run_commit(store, later, OPTIONS)
+
+    slept = before_its_first_change(store, commit_later, ("mkdirs", "advance"))
+    with pytest.raises(CommitRecordExistsError, match="another attempt of job job_1 is committed"):
+        setup_job(slept, JOB)
+    assert visible_files(store, "/table") == {"second": b"2"}
+    assert read_state(store, JOB) is None
