@@ -172,11 +172,11 @@ def test_what_is_no_os_error_becomes_one(monkeypatch, store):
     def fail(*args: object, **kwargs: object) -> None:
         raise RuntimeError("protocol error")
 
+    job = new_job_attempt("/table", "job_1", 0)
+    write_job(store, job, {0: {"a": b"x"}})
     monkeypatch.setattr(MemoryFileSystem, "cat_file", fail)
     with pytest.raises(OSError, match="RuntimeError: protocol error") as caught:
         store.read("/a")
     assert caught.value.filename == "/a"
-    job = new_job_attempt("/table", "job_1", 0)
-    write_job(store, job, {0: {"a": b"x"}})
     with pytest.raises((CommitStateUnknownError, ray_committer.errors.CommitAbortedError)):
         run_commit(store, job)
