@@ -13,7 +13,6 @@ import msgspec
 from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
-    CommitAbortedError,
     CommitStateUnknownError,
     JobGoneError,
     JobNotFoundError,
@@ -92,14 +91,14 @@ def open_job(
             to_commit=to_commit and options.committed_tasks is None,
         )
     except PermissionError as e:
-        raise CommitAbortedError(
-            f"{e.filename or destination}: no permission ({e.strerror}); grant it and run the same "
-            f"command"
+        raise CommitStateUnknownError(
+            f"{e.filename or destination}: no permission ({e.strerror}), so what has become of the job "
+            f"is not known; nothing was changed: grant it and run the same command"
         ) from e
     except OSError as e:
-        raise CommitAbortedError(
-            f"{e.filename or destination}: {e.strerror or e}; nothing was changed: fix that and run "
-            f"the same command"
+        raise CommitStateUnknownError(
+            f"{e.filename or destination}: {e.strerror or e}, so what has become of the job is not "
+            f"known; nothing was changed: fix that and run the same command"
         ) from e
     choice = choose_executor(
         executor,

@@ -209,8 +209,14 @@ def _look_again(run: _Run, error: Exception) -> None:
     """`StateChangedError` if a failure only means that another process has gone on with the job."""
     try:
         now = read_state(run.context.store, run.context.job)
-    except OSError:
-        return
+    except OSError as e:
+        if isinstance(error, CommitStateUnknownError):
+            return
+        raise CommitStateUnknownError(
+            f"{e.filename or run.context.job.directory}: {e.strerror or e}, so whether another process "
+            f"has gone on with the job cannot be seen; everything was kept: fix that, and only that, "
+            f"and run the same command"
+        ) from error
     if now is None or (now.phase not in UNDECIDED and now != run.known):
         raise StateChangedError(now, run.known) from error
 

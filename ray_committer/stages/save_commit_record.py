@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ray_committer.errors import CommitAbortedError, CommitStateUnknownError
+from ray_committer.errors import CommitAbortedError, CommitRecordExistsError, CommitStateUnknownError
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
 from ray_committer.protocol.record import CommitRecord, decode_record, encode
 from ray_committer.protocol.state import JobState, Phase
@@ -87,9 +87,9 @@ def _is_within(path: str, roots: Sequence[str]) -> bool:
 
 
 def refuse_aborted(context: JobContext, phase: Phase) -> None:
-    """`CommitAbortedError` if this job was, or is being, given up."""
+    """`CommitAbortedError` if this job was given up, `CommitRecordExistsError` if its files go back."""
     if phase is Phase.UNDOING:
-        raise CommitAbortedError(
+        raise CommitRecordExistsError(
             f"{context.job.directory}: the commit of this job is being undone; finish that with: "
             f"{abort_command(context.store, context.job, undo=True)}"
         )

@@ -85,7 +85,10 @@ def _bring_to_its_end(
     if told.how == "ended":
         yield True
     elif "CommitAbortedError" in text:
-        run(undo(job) if "--undo" in text else abort(job))
+        run(abort(job))
+        yield False
+    elif "is being undone" in text:
+        run(undo(job))
         yield False
     elif "JobNotFoundError" in text or "JobGoneError" in text:
         if store.get_status(job.attempt(table).directory) is not None:  # a notice says so

@@ -14,6 +14,7 @@ import pytest
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
+    CommitRecordExistsError,
     CommitStateUnknownError,
     CommitterBusyError,
     JobGoneError,
@@ -304,10 +305,29 @@ def test_a_job_that_is_being_aborted_is_not_committed():
     for phase in (Phase.ABORTED, Phase.UNDOING):
         store = prepared()
         bring_to(store, phase)
-        with pytest.raises(CommitAbortedError, match="ray-committer abort"):
+        is_visible = phase is Phase.UNDOING  # until its files have gone back, and then exit code 1 lies
+        error = CommitRecordExistsError if is_visible else CommitAbortedError
+        with pytest.raises(error, match="ray-committer abort"):
             commit(store)
         assert state_of(store).phase is phase
         assert visible_files(store, "/table") == {}
+
+
+def test_a_failure_after_which_nobody_can_look_does_not_say_that_nothing_was_changed():
+    """Another process commits the job meanwhile, so its files are gone; then no state can be read."""
+    store = prepared()
+    failed: list[None] = []
+
+    def overtaken(call: StoreCall) -> None:
+        if call.operation == "list_status" and "/tasks" in call.paths[0] and not failed:
+            failed.append(None)
+            commit(store)
+        if call.operation == "read_state" and failed:
+            raise TimeoutError("simulated")
+
+    with pytest.raises(CommitStateUnknownError, match="so whether another process has gone on"):
+        commit(WrappedStore(store, before=overtaken))
+    assert len(visible_files(store, "/table")) > 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from msgspec import structs
 
 import ray_committer.stages.settle as settle_module
 from ray_committer.errors import (
-    CommitAbortedError,
     CommitConflictError,
     CommitRecordExistsError,
     CommitStateUnknownError,
@@ -409,7 +408,7 @@ def test_an_undo_that_was_begun_is_finished_and_not_committed():
     seen = read_state(store, JOB)
     assert seen is not None
     advance(store, JOB, seen, Phase.UNDOING)
-    with pytest.raises(CommitAbortedError, match="is being undone; finish that with"):
+    with pytest.raises(CommitRecordExistsError, match="is being undone; finish that with"):
         run_commit(store, JOB)
     run_undo(store, JOB)
     assert visible_files(store, "/table") == OLD
