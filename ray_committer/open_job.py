@@ -13,6 +13,7 @@ import msgspec
 from ray_committer.cancellation import CancelToken
 from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
+    CommitAbortedError,
     CommitStateUnknownError,
     JobGoneError,
     JobNotFoundError,
@@ -82,7 +83,7 @@ def open_job(
     """
     spec, destination = resolve_destination(dest, storage_options)
     try:
-        store = open_store(spec)
+        store = _open(spec)
         job, state = _find(
             _guarded(store, options),
             destination,
@@ -139,6 +140,16 @@ def open_here(
     """The store and the path of a destination, for the few requests that need no executor."""
     spec, destination = resolve_destination(dest, storage_options)
     return _guarded(open_store(spec), options), destination
+
+
+def _open(spec: StoreSpec) -> StoreOperations:
+    """The store of a job, which can have done nothing in a bucket or container that does not exist."""
+    try:
+        return open_store(spec)
+    except FileNotFoundError as e:
+        raise CommitAbortedError(
+            f"{e.filename}: {e.strerror}; nothing was changed: correct the destination"
+        ) from e
 
 
 def _guarded(store: StoreOperations, options: CommitOptions) -> GuardedStore:

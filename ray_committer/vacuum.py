@@ -111,6 +111,8 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
     state = read_attempt_state(store, remains.attempt)
     if not state.exists and is_noted(store, remains.attempt):
         return _COMMITTED
+    if not state.exists and not state.is_husk:
+        return "it has ended meanwhile"
     if state.phase is Phase.DECLARED and (reason := at_work(store, remains.attempt, now)):
         return reason
     context = attempt_context(store, remains.attempt, options)

@@ -277,6 +277,34 @@ def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, mon
     assert tree() == {"a": "x"}
 
 
+def test_a_job_that_others_committed_during_the_look_was_not_removed_by_it(
+    write_job, dest: Path, monkeypatch, tree
+):
+    """Nor does a ``_SUCCESS`` tell of it, since another job has been committed after it."""
+    job = write_job({0: {"a": "x"}})
+    opened = open_job.open_store
+    looks: list[StoreCall] = []
+
+    with aged(dest / "_temporary") as restore:
+
+        def commit(call: StoreCall) -> None:
+            if call.operation == "read_state" and call.paths[0] == job.state:
+                looks.append(call)
+                if len(looks) == 2:
+                    monkeypatch.undo()
+                    restore()
+                    ray_committer.commit_job(str(dest), job.job_id)
+                    write_job({0: {"b": "y"}}, job_id="job_2")
+                    ray_committer.commit_job(str(dest), "job_2")
+
+        monkeypatch.setattr(
+            open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=commit)
+        )
+        kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, kept.reason) == (False, "it has ended meanwhile")
+    assert tree() == {"a": "x", "b": "y"}
+
+
 def test_a_vacuum_that_begins_first_stops_the_commit(write_job, dest: Path, monkeypatch, tree):
     write_job({0: {"a": "x"}})
     make_old(dest / "_temporary")

@@ -195,7 +195,14 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
     while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
         other = read_other(context.store, context.job, context.now_milliseconds())
         if other is None or other.seen.state.stamp != seen.state.stamp:
-            raise StateChangedError(read_state(context.store, context.job), seen)
+            now = read_state(context.store, context.job)
+            if now == seen:
+                raise CommitStateUnknownError(
+                    f"{context.job.content(seen.state.record or '')}: the commit record is gone, "
+                    f"without which nobody knows the job's files; put it back, from soft delete or a "
+                    f"snapshot, and run the same command"
+                )
+            raise StateChangedError(now, seen)
         seen = other.seen
         if not other.is_alive or other.owner.run == run.name:
             return seen

@@ -342,7 +342,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
                 return None  # what was left of it to be deleted said so
             expected = () if is_noted else (JobNotFoundError,)
         elif phase is Phase.UNDOING:
-            expected = (CommitAbortedError,)
+            expected = (CommitRecordExistsError,)
         elif phase is Phase.ABORTING:
             expected = (CommitAbortedError, JobNotFoundError)
         elif phase is Phase.OPEN and not job.winners:

@@ -313,6 +313,16 @@ def test_a_job_that_is_being_aborted_is_not_committed():
         assert visible_files(store, "/table") == {}
 
 
+def test_a_job_whose_record_is_gone_stops_with_an_error_that_names_it():
+    store = prepared()
+    bring_to(store, Phase.RECORDED, record=record_of())
+    record = JOB.content(record_of().nonce)
+    store.delete_file(record)
+    with pytest.raises(CommitStateUnknownError, match=f"{record}: the commit record is gone"):
+        commit(store)
+    assert state_of(store).phase is Phase.RECORDED
+
+
 def test_a_failure_after_which_nobody_can_look_does_not_say_that_nothing_was_changed():
     """Another process commits the job meanwhile, so its files are gone; then no state can be read."""
     store = prepared()

@@ -11,7 +11,7 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import (
-    CommitAbortedError,
+    CommitStateUnknownError,
     StoreRefusedError,
     StoreUnavailableError,
     ThrottledError,
@@ -219,7 +219,10 @@ def test_a_server_in_trouble_does_not_make_a_bucket_flat(server: GcsServer, buck
     trouble = Fault(Harm.REFUSE, status=500)
     with server.proxy.faulty(trouble), pytest.raises(StoreUnavailableError):
         GcsStore(StoreSpec("gs", bucket, server.storage_options))
-    with server.proxy.faulty(trouble), pytest.raises(CommitAbortedError, match="nothing was changed"):
+    with (
+        server.proxy.faulty(trouble),
+        pytest.raises(CommitStateUnknownError, match="nothing was changed"),
+    ):
         ray_committer.commit_job(
             f"gs://{bucket}/t", "job_1", executor="inline", storage_options=server.storage_options
         )
