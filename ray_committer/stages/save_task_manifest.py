@@ -58,7 +58,8 @@ def save_task_manifest(
         except OSError as e:
             if attempt == attempts:
                 raise TaskCommitError(
-                    f"{path}: could not be saved in {attempts} tries ({e}); run the task again"
+                    f"{path}: could not be saved in {attempts} tries ({e}), unless only the answer was "
+                    f"lost; run the task again, whose manifest takes its place"
                 ) from e
             sleep(RETRY_SECONDS * attempt)
     return ManifestRef(

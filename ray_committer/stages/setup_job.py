@@ -34,7 +34,7 @@ def setup_job(
     must_be_empty: bool = False,
     now_milliseconds: int | None = None,
 ) -> tuple[str, list[str]]:
-    """Make the job attempt's directories and its state; ``FileExistsError`` if it was set up before.
+    """Make the job attempt's directories and its state; `TaskCommitError` if it was set up before.
 
     Returns the job's stamp, which its tasks put into their manifests, and sentences about unfinished
     commits at the destination, where running their application again would double rows, and about
@@ -60,7 +60,13 @@ def setup_job(
     refuse_other_attempts(store, job)
     if store.capabilities.moves_directories:
         store.mkdirs(job.directory)
-    seen = begin_state(store, job, new_state(replaces=bool(replaces)))
+    try:
+        seen = begin_state(store, job, new_state(replaces=bool(replaces)))
+    except (FileExistsError, FileNotFoundError) as e:
+        raise TaskCommitError(
+            f"{job.directory}: another process set it up, or ended it, at the same time; give every "
+            f"job, and every attempt of one, its own id"
+        ) from e
     store.mkdirs(job.manifests)
     try:
         refuse_other_attempts(store, job)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,21 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, TaskCommitError
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.find_job import list_attempts, read_attempt_state
+from ray_committer.stages.job_state import require_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, write_job
+from ray_committer.testing import (
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    fail_at,
+    run_abort,
+    write_job,
+)
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     ALIVE,
@@ -267,3 +277,18 @@ def test_the_marker_of_an_earlier_job_is_deleted_last(operation: str):
     with pytest.raises(PermissionError):
         setup_job(WrappedStore(store, before=at(operation, PermissionError("denied"))), JOB)
     assert store.read(JOB.success) == b"of an earlier job"
+
+
+@pytest.mark.parametrize("request_name", ["write", "move_directory"])
+@pytest.mark.parametrize("meanwhile", [run_abort, require_state])
+def test_a_job_that_another_process_takes_up_or_ends_meanwhile_is_refused(
+    request_name: str, meanwhile: Callable[..., Any]
+):
+    """It is seen as soon as its directory is there, and taken for one that Hadoop's committer set up."""
+    store = MemoryStore()
+    woken = WrappedStore(store, before=do_at(request_name, partial(meanwhile, store, JOB)))
+    with pytest.raises(
+        TaskCommitError, match=f"{JOB.directory}: another process set it up, or ended it"
+    ):
+        setup_job(woken, JOB)
+    assert not any(GONE_PREFIX in path for path in store.files("/table/_temporary"))
