@@ -178,6 +178,10 @@ class ManifestChangedError(CommitStateUnknownError):
     """A manifest is not the one that the commit record names. Nothing further was touched."""
 
 
+class RecordGoneError(CommitStateUnknownError):
+    """The commit record that a job's state names is not there, and only it tells the job's files."""
+
+
 class CommitConflictError(RayCommitterError):
     """Something else stands where a file must go. Look at both; nothing was overwritten."""
 

@@ -94,7 +94,8 @@ class CommitOptions:
     validate: list each destination directory and compare; None means where listing is cheap.
     durable: force what the commit did to disk before it counts, so that a power cut takes nothing back;
         the content of its files is for who writes them to force.
-    delete_blocking_files: remove a file that stands where a directory must go.
+    delete_blocking_files: remove files that stand where directories must go; such a job waits for all
+        others that write below its destination, and they for it.
     summary_directory: where ``summary-$jobId.json`` is written, on the destination's store.
     threads: operations at once, in this process, on a store that is waited for.
     workers, worker_threads, worker_cpus: Ray rename workers (None: two a node, at least two), the

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import RayCommitterError, RecordGoneError
 from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef
@@ -113,15 +113,22 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
     state = existing_state(job)
     seen = state.seen
     try:
+        if seen is not None and state.phase is Phase.COMMITTED:
+            return _plan_cleanup(job.context, seen)
         record = load_commit_record(job.context, seen.state) if seen and seen.state.record else None
-        if record is not None and state.phase is Phase.COMMITTED:
-            return _plan(job.context, "committed", record.manifests, requests=_FIXED_REQUESTS)
         return _plan_renames(job, seen, record, first)
     except (RayCommitterError, OSError):
         now = read_state(job.context.store, job.context.job)
         if now == seen:
             raise
         raise StateChangedError(now, seen) from None
+
+
+def _plan_cleanup(context: JobContext, seen: Seen) -> JobPlan:
+    manifests: list[ManifestRef] = []
+    with suppress(RecordGoneError):  # an earlier clean-up has deleted it
+        manifests = load_commit_record(context, seen.state).manifests
+    return _plan(context, "committed", manifests, requests=_FIXED_REQUESTS)
 
 
 def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, first: int) -> JobPlan:
@@ -136,17 +143,18 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
     loaded = load() if record else load_unchanged(context, load)
     if record is None:
         preflight(context, loaded)
-    old = record or look_at_data(context, loaded, job.replaced_roots)
+    old = record or look_at_data(context, loaded, job.replaced_roots, job.allowed_roots)
+    removed = len(old.replaced) + len(old.blocking)
     directories = context.executor.directories.plan()
     return _plan(
         context,
         seen.phase.value if seen and record else "running",
         list(loaded.manifests),
         directories=directories,
-        replaced=len(old.replaced),
+        replaced=removed,
         first_directories=tuple(context.executor.directories.claim(first)),
         first_renames=_first_renames(context, loaded, first),
-        requests=_requests(context, loaded, directories, len(old.replaced)),
+        requests=_requests(context, loaded, directories, removed),
     )
 
 

@@ -116,6 +116,7 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     mode: ConflictMode = ConflictMode.APPEND
     replaced: list[ReplacedFile] = []
     overwritten: list[ReplacedFile] = []
+    blocking: list[ReplacedFile] = []
     partition_paths: list[str] = []
     allowed_roots: list[str] = []
     mark_success: bool = True

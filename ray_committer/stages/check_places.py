@@ -42,11 +42,13 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """What a look at the directories that a job writes to has shown: `taken`, by path and in words, is
-    what stands where a file or a directory of it must go; in `others` other jobs were set up. Of the
-    `errors` each names the directories to which nothing can be renamed for one reason."""
+    """What a look at the directories that a job writes to has shown: what is `taken`, by path and in
+    words, stands where a file of it must go, and what is `blocking` where a directory must; in `others`
+    other jobs were set up. Of the `errors` each names the directories to which nothing can be renamed
+    for one reason."""
 
     taken: dict[str, str] = field(default_factory=dict)
+    blocking: dict[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     errors: tuple[PreflightError, ...] = ()
     held: dict[str, int] = field(default_factory=dict)
@@ -59,10 +61,10 @@ def check_destinations(
     directories: Sequence[str],
     replaced_roots: Sequence[str],
 ) -> Destinations:
-    """Look at the directories that the job writes to, but for those that it replaces; only where a
-    listing is cheap."""
+    """Look at the directories that the job writes to, but for those that it replaces; where a listing is
+    dear, only for files that stand in their place, and only if these may be deleted."""
     if not context.store.capabilities.listing_is_cheap:
-        return Destinations()
+        return Destinations(blocking=_to_be_deleted(context, directories))
     wanted = [path for path in directories if not _is_within(path, replaced_roots)]
     most = most_held(context, manifests)
     work = partial(_look, directories=context.executor.directories, most=most)
@@ -73,11 +75,12 @@ def check_destinations(
     marks = frozenset(map(fingerprint, suspects))
     there = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
     taken = dict.fromkeys(there & suspects.keys(), "is there already")
-    if not context.options.delete_blocking_files:
-        taken |= {path: what for places in seen for path, what in places.blocking.items()}
+    blocking = {path: what for places in seen for path, what in places.blocking.items()}
     others = tuple(path for places in seen for path in places.destinations)
     held = {path: items for places in seen for path, items in places.held.items()}
-    return Destinations(taken, others, tuple(_on_other_file_systems(context, directories)), held)
+    return Destinations(
+        taken, blocking, others, tuple(_on_other_file_systems(context, directories)), held
+    )
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
@@ -98,6 +101,30 @@ def in_the_way(store: StoreOperations, path: str) -> str:
 def what_blocks(store: StoreOperations, path: str) -> dict[str, str]:
     """What stands at `path`, or above it, where the job needs a directory: where, and in words."""
     return _look_at(store, path).blocking
+
+
+def blocking_file(store: StoreOperations, path: str) -> str | None:
+    """The file or link at `path`, or above it, where a directory is needed; None if there is none."""
+    for candidate in (path, *ancestors(path, "/")):
+        status = store.get_status(candidate)
+        if status is not None:
+            return None if status.is_directory else candidate
+    return None
+
+
+def _to_be_deleted(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
+    if not (context.options.delete_blocking_files and context.store.capabilities.has_directories):
+        return {}
+    work = context.until_cancelled(batches(context.executor, directories))
+    found = [path for paths in context.executor.run(_blocking_files, work) for path in paths]
+    context.check_cancelled()
+    return dict.fromkeys(found, _IS_FILE)
+
+
+def _blocking_files(worker: Worker, directories: tuple[str, ...]) -> list[str]:
+    """Work: what stands in the place of some directories."""
+    found = worker.map(partial(blocking_file, worker.store), directories)
+    return [path for path in found if path is not None]
 
 
 def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:

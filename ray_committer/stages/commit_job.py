@@ -22,6 +22,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     IncompleteJobError,
     RayCommitterError,
+    RecordGoneError,
 )
 from ray_committer.events import CommitStarted, JobLoaded
 from ray_committer.protocol import statistic_names as names
@@ -195,14 +196,7 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
     while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
         other = read_other(context.store, context.job, context.now_milliseconds())
         if other is None or other.seen.state.stamp != seen.state.stamp:
-            now = read_state(context.store, context.job)
-            if now == seen:
-                raise CommitStateUnknownError(
-                    f"{context.job.content(seen.state.record or '')}: the commit record is gone, "
-                    f"without which nobody knows the job's files; put it back, from soft delete or a "
-                    f"snapshot, and run the same command"
-                )
-            raise StateChangedError(now, seen)
+            raise StateChangedError(read_state(context.store, context.job), seen)
         seen = other.seen
         if not other.is_alive or other.owner.run == run.name:
             return seen
@@ -346,7 +340,7 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
     progress.outcome = outcome
     try:
         record = progress.record or load_commit_record(run.context, seen.state)
-    except FileNotFoundError:  # the clean-up, which comes last, has begun
+    except RecordGoneError:  # the clean-up, which comes last, has begun
         if end_other_attempts(run.context):
             cleanup_job(run.context, seen, None)
         return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ray_committer.errors import LinkedPathError
+from ray_committer.errors import CommitStateUnknownError, LinkedPathError, RayCommitterError
 from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
@@ -19,6 +19,7 @@ from ray_committer.stages.find_job import Temporary, jobs_in, list_temporary, re
 from ray_committer.stages.gone_jobs import gone_in, state_inside
 from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.owners import is_alive
+from ray_committer.stages.save_commit_record import record_gone
 from ray_committer.stores.base import StoreOperations
 
 _TRIES = 5
@@ -135,6 +136,7 @@ def read_other(
     """What a job attempt has declared; None if its commit has not begun, or has been given up.
 
     With `wants_beat` the heartbeat is read also where it is not needed to tell who is alive.
+    `RecordGoneError`, or `CommitStateUnknownError`, if what it declared is gone.
     """
     return _read(store, job, now_milliseconds, wants_beat=wants_beat).other
 
@@ -149,6 +151,7 @@ def _read(
     store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, wants_beat: bool = False
 ) -> _Read:
     refuse_links(store, (job.directory, job.state))
+    seen: Seen | None = None
     for _ in range(_TRIES):
         seen = read_state(store, job)
         if seen is None:
@@ -165,7 +168,18 @@ def _read(
             continue  # it has gone on, and its committer may have ended since, as it should
         is_alive, owner = owner is not None, owner or declaration.owner
         return _Read(OtherJob(job, seen, declaration, is_alive, owner, beat))
+    if seen is not None and seen.phase in IN_THE_WAY and read_state(store, job) == seen:
+        raise _content_gone(store, job, seen)
     return _Read(is_there=False)
+
+
+def _content_gone(store: StoreOperations, job: JobAttempt, seen: Seen) -> RayCommitterError:
+    if seen.phase is not Phase.DECLARED:
+        return record_gone(job, seen.state)
+    return CommitStateUnknownError(
+        f"{job.content(seen.state.nonce)}: what job {job.job_id} has declared is gone, so nobody knows "
+        f"what it writes; give it up with: {abort_command(store, job)}"
+    )
 
 
 def _read_gone(

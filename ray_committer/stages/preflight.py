@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ray_committer.errors import (
     IncompleteJobError,
@@ -21,7 +22,7 @@ from ray_committer.errors import (
 )
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
-from ray_committer.protocol.paths import ancestors, is_inside, join
+from ray_committer.protocol.paths import ancestors, is_inside, join, parent
 from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
 from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
@@ -31,8 +32,9 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.obstacles import noted, refuse
-from ray_committer.stages.remove_replaced_files import OldData, list_replaced_files
+from ray_committer.stages.remove_replaced_files import OldData, list_replaced_files, replaced_file
 from ray_committer.stages.setup_job import refuse_data
+from ray_committer.stores.base import list_anew
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 """A task attempt's id as Hadoop forms it: that of the task, and the attempt's number."""
@@ -40,13 +42,15 @@ _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class OldFiles:
-    """Old files: `replaced` are removed in the end, `overwritten` give way to one of the same name.
+    """Old files: `replaced` are removed in the end, `overwritten` give way to one of the same name, and
+    those that are `blocking` go before the directories are made in whose place they are.
 
     `destinations` are directories where the job writes in which other jobs were set up.
     """
 
     replaced: tuple[ReplacedFile, ...] = ()
     overwritten: tuple[ReplacedFile, ...] = ()
+    blocking: tuple[ReplacedFile, ...] = ()
     destinations: tuple[str, ...] = ()
 
 
@@ -60,7 +64,10 @@ def preflight(context: JobContext, loaded: LoadedManifests) -> None:
 
 
 def look_at_data(
-    context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
+    context: JobContext,
+    loaded: LoadedManifests,
+    replaced_roots: tuple[str, ...],
+    allowed_roots: tuple[str, ...] = (),
 ) -> OldFiles:
     """Look at what is where the job writes; changes nothing.
 
@@ -88,8 +95,10 @@ def look_at_data(
     written = _written_again(context, loaded, old)
     errors += check_items(context, loaded.manifests, seen.held, old.files, written)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
-    blocking = frozenset(file.path for file in old.files if file.path in needed)
-    taken = _taken_by_old(context, old, written, needed) | seen.taken
+    blocking = seen.blocking | _blocked_by_old(context, old, needed)
+    deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots))
+    left = {path: blocking[path] for path in blocking.keys() - {file.path for file in deleted}}
+    taken = _taken_by_old(old, written) | seen.taken | left
     if data:  # which is why, and need not be named
         taken = {path: taken[path] for path in taken if not is_inside(path, destination)}
     if taken:
@@ -97,8 +106,9 @@ def look_at_data(
     refuse(errors)
     others = {*seen.others, *old.destinations} - {destination}
     return OldFiles(
-        tuple(file for file in old.files if file.path not in written | blocking),
+        tuple(file for file in old.files if file.path not in written | blocking.keys()),
         tuple(file for file in old.files if file.path in written),
+        deleted,
         tuple(sorted(others)),
     )
 
@@ -202,19 +212,34 @@ def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -
     return frozenset(names & written)
 
 
-def _taken_by_old(
-    context: JobContext, old: OldData, written: frozenset[str], needed: set[str]
-) -> dict[str, str]:
-    """What old data stands, by path and in words, where a file or one of the `needed` directories of the
-    job must go: these are made before it goes."""
+def _taken_by_old(old: OldData, written: frozenset[str]) -> dict[str, str]:
+    """What old data stands, by path and in words, where a file of the job must go."""
     files = {file.path for file in old.files}
-    taken = dict.fromkeys(written - files, "is a directory where the job needs a file")
-    if context.options.delete_blocking_files:
-        return taken
-    taken |= {path: in_the_way(context.store, path) for path in files & needed}
+    return dict.fromkeys(written - files, "is a directory where the job needs a file")
+
+
+def _blocked_by_old(context: JobContext, old: OldData, needed: set[str]) -> dict[str, str]:
+    """What old data stands, by path and in words, where one of the `needed` directories must go: these
+    are made before it goes."""
+    files = {file.path for file in old.files}
+    blocking = {path: in_the_way(context.store, path) for path in files & needed}
     for root in needed.intersection(old.no_directories):
-        taken |= what_blocks(context.store, root)
-    return taken
+        blocking |= what_blocks(context.store, root)
+    return blocking
+
+
+def _to_be_deleted(
+    context: JobContext, blocking: Collection[str], roots: Sequence[str]
+) -> tuple[ReplacedFile, ...]:
+    """Of what is in the way of directories, that which the job may delete, below its `roots`."""
+    if not context.options.delete_blocking_files:
+        return ()
+    paths = [path for path in sorted(blocking) if any(is_inside(path, root) for root in roots)]
+    parents = sorted({parent(path) for path in paths})
+    listed = context.at_once(partial(list_anew, context.store), parents)
+    found = {one.path: one for statuses in listed for one in statuses}
+    there = [found[path] for path in paths if path in found and not found[path].is_directory]
+    return tuple(map(replaced_file, there))
 
 
 def _with_ancestors(directories: Collection[str]) -> set[str]:

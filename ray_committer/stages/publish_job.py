@@ -24,6 +24,7 @@ from ray_committer.stages.job_state import Seen, StateChangedError, advance
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import (
     make_places_aside,
+    remove_blocking_files,
     remove_places_aside,
     remove_replaced_files,
 )
@@ -45,11 +46,11 @@ def move_files(
     is_sealed: bool = False,
 ) -> None:
     """Put every new file in place, but for those that are to take an old one's, and validate that."""
-    roots = (context.job.destination, *record.allowed_roots)
     with context.stage(names.CREATE_DIRECTORIES):
         context.executor.admit_workers(prove_same_store, record.nonce)
+        remove_blocking_files(context, record)
         progress.directories = with_coordinator(
-            context, lambda: create_output_directories(context, roots), reload
+            context, lambda: create_output_directories(context), reload
         )
     with context.stage(names.RENAME_FILES):
         rename_files(context, record, loaded, progress.renamed, Pass.ALL if is_sealed else Pass.NEW)
@@ -68,7 +69,7 @@ def move_files(
 def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
     """Let the job go from recorded to sealed: from here on nothing old is sure to be there."""
     nonce = new_nonce()
-    make_places_aside(context, record, nonce)
+    make_places_aside(context, record.replaced, nonce)
     try:
         sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
     except StateChangedError as e:
@@ -97,7 +98,7 @@ def replace_old_files(
     with context.stage(names.REMOVE_REPLACED):
         progress.replaced = remove_replaced_files(context, record, sealed.state.nonce)
         sync_replaced(context, record)
-        remove_places_aside(context, record, sealed.state.nonce)
+        remove_places_aside(context, record.replaced, sealed.state.nonce)
 
 
 def decide_committed(

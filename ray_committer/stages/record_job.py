@@ -28,6 +28,7 @@ from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.other_jobs import read_other
 from ray_committer.stages.owners import nobody, owner_of
 from ray_committer.stages.preflight import OldFiles, look_at_data
+from ray_committer.stages.remove_replaced_files import make_places_aside
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stores.base import network_file_system, real_path
@@ -115,6 +116,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     if not is_written:
         record = _record(decision, seen, claim, old)
         write_commit_record(context, record)
+    make_places_aside(context, record.blocking, record.nonce)
     return save_commit_record(context, seen, record), record
 
 
@@ -139,6 +141,8 @@ def _claim(decision: _Decision) -> Claim:
         excludes = decision.replaced_roots or (destination,)
     elif context.options.mode is ConflictMode.ERROR:
         excludes = (destination,)
+    if context.options.delete_blocking_files:  # perhaps one that another job has just put there
+        excludes = (destination, *decision.allowed_roots)
     writes = set(excludes)
     if context.executor.directories.plan() > MOST_WRITES:
         writes.update((destination, *decision.allowed_roots))
@@ -191,7 +195,7 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
             wrong += check_sources_at_once(context, loaded.manifests)
         if wrong:
             known = replace(loaded, wrong_sources=wrong)
-            look = partial(look_at_data, context, known, decision.replaced_roots)
+            look = partial(look_at_data, context, known, decision.replaced_roots, decision.allowed_roots)
             with_coordinator(context, look, decision.load)
     except ManifestChangedError:
         raise ManifestsChangedError from None
@@ -214,7 +218,9 @@ def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
 
 
 def _look(decision: _Decision, claim: Claim) -> OldFiles:
-    old = look_at_data(decision.context, decision.loaded, decision.replaced_roots)
+    old = look_at_data(
+        decision.context, decision.loaded, decision.replaced_roots, decision.allowed_roots
+    )
     others = {*old.destinations, *find_other_destinations(decision.context, claim)}
     return replace(old, destinations=tuple(sorted(others)))
 
@@ -248,6 +254,7 @@ def _record(decision: _Decision, seen: Seen, claim: Claim, old: OldFiles) -> Com
         mode=context.options.mode,
         replaced=list(old.replaced),
         overwritten=list(old.overwritten),
+        blocking=list(old.blocking),
         partition_paths=list(context.options.partition_paths),
         allowed_roots=list(decision.allowed_roots),
         mark_success=context.options.mark_success,

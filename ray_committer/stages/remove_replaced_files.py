@@ -6,7 +6,8 @@ removed, never a directory, and never one that has changed since it was listed.
 A process may sleep between its look at an old file and the removal, while others end the job and a
 later one puts a file of that name there. Where files have versions a deletion is bound to one. Elsewhere
 an old file is renamed aside, to a place that is gone before the job is committed: who wakes after that
-finds no such place, and moves nothing.
+finds no such place, and moves nothing. Files that stand where directories must go are removed likewise,
+before any is made: their place is gone by then.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
                 if status.is_directory:
                     below.append(status.path)
                 else:
-                    found[_recordable(status.path)] = _replaced(status)
+                    found[_recordable(status.path)] = replaced_file(status)
         directories += below
         level = below
     context.check_cancelled()
@@ -110,50 +111,65 @@ def _recordable(path: str) -> str:
     return path
 
 
-def make_places_aside(context: JobContext, record: CommitRecord, nonce: str) -> None:
-    """Make the directories that old files are put into, before the job is sealed under this `nonce`."""
+def make_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
+    """Make the directories that files are put into, before the state with this `nonce` is there."""
     context.at_once(
-        context.store.mkdirs,
-        _directories_aside(context.store, record, context.job.aside(nonce)),
+        context.store.mkdirs, _directories_aside(context.store, files, context.job.aside(nonce))
     )
 
 
 def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
     """Remove the old files that `record` names, once the job is sealed under this `nonce`; idempotent.
     Returns how many were removed now."""
-    groups = _groups(context.store, record, context.job.aside(nonce))
-    removed = 0
-    work = context.until_cancelled(batches(context.executor, groups))
-    for count, kept in context.executor.run(_remove_from_directories, work):
-        removed += count
-        for path in kept:
-            context.notice(f"{path}: was to be replaced but has changed since; it was kept")
-    context.check_cancelled()
+    removed, kept = _remove_files(context, record.replaced, nonce)
+    for path in kept:
+        context.notice(f"{path}: was to be replaced but has changed since; it was kept")
     return removed
 
 
-def remove_places_aside(context: JobContext, record: CommitRecord, nonce: str) -> None:
+def remove_blocking_files(context: JobContext, record: CommitRecord) -> None:
+    """Remove the files that stand where directories must go, before any is made; idempotent. One that
+    has changed since it was recorded is kept, and no directory can be made there."""
+    _remove_files(context, record.blocking, record.nonce)
+    remove_places_aside(context, record.blocking, record.nonce)
+
+
+def remove_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
     """Delete what was put aside, so that whoever comes late finds no place; idempotent."""
-    places = _directories_aside(context.store, record, context.job.aside(nonce))
+    places = _directories_aside(context.store, files, context.job.aside(nonce))
     work = context.until_cancelled(batches(context.executor, places))
     for _ in context.executor.run(_delete_directories, work):
         pass
     context.check_cancelled()
 
 
-def _groups(store: StoreOperations, record: CommitRecord, aside: str) -> list[Group]:
-    """The old files by directory, each with its place aside."""
+def _remove_files(
+    context: JobContext, files: Sequence[ReplacedFile], nonce: str
+) -> tuple[int, list[str]]:
+    """Remove files: how many were there, and those that have changed since they were listed."""
+    removed, changed = 0, list[str]()
+    groups = _groups(context.store, files, context.job.aside(nonce))
+    work = context.until_cancelled(batches(context.executor, groups))
+    for count, kept in context.executor.run(_remove_from_directories, work):
+        removed += count
+        changed += kept
+    context.check_cancelled()
+    return removed, changed
+
+
+def _groups(store: StoreOperations, files: Sequence[ReplacedFile], aside: str) -> list[Group]:
+    """The files by directory, each with its place aside."""
     groups: dict[str, list[Old]] = defaultdict(list)
-    for number, file in enumerate(record.replaced):
+    for number, file in enumerate(files):
         place = join(_directory_aside(aside, number), str(number)) if _sets_aside(store) else None
         groups[parent(file.path)].append((file, place))
     return [(path, tuple(files)) for path, files in groups.items()]
 
 
-def _directories_aside(store: StoreOperations, record: CommitRecord, aside: str) -> list[str]:
+def _directories_aside(store: StoreOperations, files: Sequence[ReplacedFile], aside: str) -> list[str]:
     if not _sets_aside(store):
         return []
-    firsts = range(0, len(record.replaced), FILES_ASIDE)
+    firsts = range(0, len(files), FILES_ASIDE)
     return [_directory_aside(aside, first) for first in firsts]
 
 
@@ -217,7 +233,7 @@ def _remove(store: StoreOperations, old: Old) -> tuple[bool, str | None]:
         if store.capabilities.versions is Versions.NONE:
             return store.delete_file(file.path), None
         return delete_version(store, file.path, file.version), None
-    except FileExistsError:
+    except (FileExistsError, IsADirectoryError):
         return False, file.path
 
 
@@ -239,7 +255,7 @@ def _set_aside(store: StoreOperations, file: ReplacedFile, place: str) -> bool:
     else:
         return True
     status = store.get_status(file.path)
-    if status is not None and _replaced(status) != file:
+    if status is not None and replaced_file(status) != file:
         raise FileExistsError(errno.EEXIST, "has changed", file.path)
     return status is not None and store.delete_file(file.path)
 
@@ -252,7 +268,7 @@ def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[st
     """The old files that are what was recorded, and those that are not; from one listing."""
     directory, files = group
     try:
-        now = {status.path: _replaced(status) for status in list_anew(store, directory)}
+        now = {status.path: replaced_file(status) for status in list_anew(store, directory)}
     except FileNotFoundError:
         return [], []
     same = [old for old in files if now.get(old[0].path) == old[0]]
@@ -260,7 +276,8 @@ def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[st
     return same, changed
 
 
-def _replaced(status: FileStatus) -> ReplacedFile:
+def replaced_file(status: FileStatus) -> ReplacedFile:
+    """What is recorded of a file that was listed."""
     return ReplacedFile(
         status.path, status.size, status.modified_milliseconds, status.etag, status.version
     )

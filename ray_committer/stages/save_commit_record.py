@@ -6,7 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ray_committer.errors import CommitAbortedError, CommitRecordExistsError, CommitStateUnknownError
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    RecordGoneError,
+)
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
 from ray_committer.protocol.record import CommitRecord, decode_record, encode
 from ray_committer.protocol.state import JobState, Phase
@@ -16,16 +21,28 @@ from ray_committer.stages.job_state import Seen, advance
 
 
 def load_commit_record(context: JobContext, state: JobState) -> CommitRecord:
-    """Read the record that a state names; `CommitStateUnknownError` if it is not of this job."""
+    """Read the record that a state names; `RecordGoneError` if it is not there,
+    `CommitStateUnknownError` if it is another job's."""
     job = context.job
     path = job.content(state.record or "")
-    record = decode_record(context.store.read(path), path)
+    try:
+        record = decode_record(context.store.read(path), path)
+    except FileNotFoundError as e:
+        raise record_gone(job, state) from e
     if (record.job_id, record.job_attempt, record.nonce) != (job.job_id, job.number, state.record):
         raise CommitStateUnknownError(
             f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "
             f"attempt {job.number} of job {job.job_id}; nothing was done. Find out who put it there"
         )
     return record
+
+
+def record_gone(job: JobAttempt, state: JobState) -> RecordGoneError:
+    """The error of a job without the record that its state names."""
+    return RecordGoneError(
+        f"{job.content(state.record or '')}: the commit record of job {job.job_id} is gone, and only it "
+        f"tells the job's files; put it back, from soft delete or a snapshot, and run the same command"
+    )
 
 
 def write_commit_record(context: JobContext, record: CommitRecord) -> None:
@@ -59,7 +76,7 @@ def refuse_foreign_paths(
     caller gives beside the destination.
     """
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
-    old = [file.path for file in (*record.replaced, *record.overwritten)]
+    old = [file.path for file in (*record.replaced, *record.overwritten, *record.blocking)]
     for one in (*old, *record.allowed_roots):
         if not _is_plain(one, context.job):
             raise CommitStateUnknownError(

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestChangedError
+from ray_committer.errors import (
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    ManifestChangedError,
+    RecordGoneError,
+)
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import UNDONE, JobAttempt, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
@@ -26,6 +31,7 @@ from ray_committer.stages.find_job import AttemptState
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.other_jobs import read_other
+from ray_committer.stages.remove_replaced_files import remove_places_aside
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths, sync_state
 from ray_committer.stages.settle import settle
 from ray_committer.stages.sidecars import recorded_entries
@@ -71,6 +77,7 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
             sync_state(context)
             _take_back(context, record)
             sync_taken_back(context)
+            remove_places_aside(context, record.blocking, record.nonce)
             seen = advance(store, job, seen, Phase.ABORTED)
     except StateChangedError as e:
         if e.now is not None:
@@ -89,7 +96,7 @@ def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, .
         context.executor.directories.forget()
         roots = (context.job.destination, *record.allowed_roots)
         load_manifests(context, record, roots, stamp=seen.state.stamp)
-    except (FileNotFoundError, ManifestChangedError):
+    except (ManifestChangedError, RecordGoneError):
         now = read_state(context.store, context.job)
         if now == seen:
             raise

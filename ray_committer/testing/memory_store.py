@@ -200,8 +200,11 @@ class MemoryStore:
             self._directories = {_moved(name, source, dest) for name in self._directories}
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is meant for it."""
-        self.rename(path, place)
+        """Rename a file to a name that is meant for it; what is there now, as file systems do."""
+        with self._lock:
+            is_file = path in self._files or not self._is_directory(path)
+        rename = self.rename if is_file else self.move_directory
+        rename(path, place)
 
     def delete_file(self, path: str) -> bool:
         with self._lock:

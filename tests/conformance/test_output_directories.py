@@ -83,7 +83,7 @@ def test_a_dirty_tree_is_cleared_of_files_where_that_is_allowed(store, dirty, de
     deleted: list[str] = []
 
     def note(call: StoreCall) -> None:
-        if call.operation == "delete_file":
+        if call.operation == "set_aside":
             deleted.append(call.paths[0].removeprefix(f"{dest}/"))
 
     run_commit(WrappedStore(store, before=note), dirty, CommitOptions(delete_blocking_files=True))

@@ -18,6 +18,7 @@ from ray_committer.errors import (
     JobNotFoundError,
     ManifestError,
     RayCommitterError,
+    RecordGoneError,
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
@@ -276,3 +277,30 @@ def test_a_look_saves_nothing_on_a_store_with_versions(identity: Identity):
 
 def test_there_is_such_a_store():
     assert VERSIONED
+
+
+def test_a_committed_job_without_its_record_is_only_left_to_be_cleaned_up(write_job, dest: Path):
+    job = write_job(FILES)
+    ray_committer.commit_job(str(dest), options=CommitOptions(cleanup=False))
+    (record,) = (
+        path for path in Path(job.directory, "state").glob("*.json") if b"manifests" in path.read_bytes()
+    )
+    record.unlink()
+    plan = ray_committer.plan_job(str(dest), job.job_id)
+    assert (plan.state, plan.files) == ("committed", 0)
+
+
+@pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.UNDOING])
+def test_a_plan_of_a_job_whose_record_is_gone_says_so(write_job, dest: Path, phase: Phase):
+    job = write_job(FILES)
+    ray_committer.record_job(str(dest))
+    store = LocalStore(StoreSpec("file"))
+    seen = read_state(store, job)
+    assert seen is not None
+    if phase is Phase.UNDOING:
+        advance(store, job, seen, phase)
+    Path(job.content(seen.state.record or "")).unlink()
+    with pytest.raises(RecordGoneError, match="is gone, and only it tells the job's files"):
+        ray_committer.plan_job(str(dest), job.job_id)
+    with pytest.raises(RecordGoneError, match="is gone, and only it tells the job's files"):
+        ray_committer.abort_job(str(dest), job.job_id, undo=True)

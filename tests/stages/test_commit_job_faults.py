@@ -19,6 +19,7 @@ from ray_committer.errors import (
     CommitterBusyError,
     JobGoneError,
     RayCommitterError,
+    RecordGoneError,
 )
 from ray_committer.events import CommitStarted, Event, JobLoaded, StageStarted
 from ray_committer.options import CommitOptions
@@ -318,7 +319,7 @@ def test_a_job_whose_record_is_gone_stops_with_an_error_that_names_it():
     bring_to(store, Phase.RECORDED, record=record_of())
     record = JOB.content(record_of().nonce)
     store.delete_file(record)
-    with pytest.raises(CommitStateUnknownError, match=f"{record}: the commit record is gone"):
+    with pytest.raises(RecordGoneError, match=f"{record}: the commit record of job job_1 is gone"):
         commit(store)
     assert state_of(store).phase is Phase.RECORDED
 

@@ -97,33 +97,22 @@ def test_a_file_where_a_directory_must_go_is_refused_by_name(store, write_job, d
     assert tree() == {"p=1/q=2/a": "x"}
 
 
-def test_a_blocking_file_is_deleted_only_when_that_is_allowed(store, write_job, dest: Path, tree):
-    job = write_job({0: {"p=1/q=2/a": "x"}})
-    (dest / "p=1").write_text("in the way")
-    run_commit(store, job, CommitOptions(delete_blocking_files=True))
-    assert tree() == {"p=1/q=2/a": "x"}
-
-
 @pytest.mark.parametrize("name", ["p=1", "p=1/q=2"])
-def test_a_link_to_nothing_at_any_height_is_deleted_where_that_is_allowed(tmp_path: Path, name: str):
+def test_a_link_to_nothing_at_any_height_is_refused_by_its_own_name(tmp_path: Path, name: str):
     store, link = LocalStore(StoreSpec("file")), tmp_path / name
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(tmp_path / "nowhere")
     leaf = f"{tmp_path}/p=1/q=2"
     with pytest.raises(CommitConflictError, match=f"{name}: is a link to nothing where the job needs"):
-        create_output_directories(collected(context(store), [leaf]), (str(tmp_path),))
+        create_output_directories(collected(context(store), [leaf]))
     assert link.is_symlink()
-    create_output_directories(collected(context(store, ALLOWED), [leaf]), (str(tmp_path),))
-    assert Path(leaf).is_dir()
 
 
-ROOTS = ("/table",)
 LEAVES = ["/table/p=1/q=1", "/table/p=1/q=2", "/table/p=2"]
-ALLOWED = CommitOptions(delete_blocking_files=True)
 
 
-def make(store, directories: Iterable[str] = LEAVES, options: CommitOptions | None = None) -> int:
-    return create_output_directories(collected(context(store, options), directories), ROOTS)
+def make(store, directories: Iterable[str] = LEAVES) -> int:
+    return create_output_directories(collected(context(store), directories))
 
 
 def collected(found: JobContext, directories: Iterable[str]) -> JobContext:
@@ -153,7 +142,7 @@ def test_directories_that_are_there_already_are_not_an_error():
 
 def test_what_is_made_is_not_asked_for_again_by_the_same_run():
     found = collected(context(MemoryStore()), LEAVES)
-    assert [create_output_directories(found, ROOTS) for _ in range(2)] == [3, 0]
+    assert [create_output_directories(found) for _ in range(2)] == [3, 0]
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -177,63 +166,24 @@ def test_a_file_at_any_height_is_refused_by_its_own_name(blocking: str):
     assert store.files() == {blocking: b"in the way"}
 
 
-@pytest.mark.parametrize(("blocking", "looks"), [("/table/p=1/q=1", 1), ("/table/p=1", 2)])
-def test_a_file_in_the_way_costs_a_look_per_level_a_deletion_and_another_try(blocking: str, looks: int):
-    store = MemoryStore()
-    put_file(store, blocking, b"in the way")
-    found = requests(store, lambda one: make(one, ["/table/p=1/q=1"], ALLOWED))
-    assert found == Counter(mkdirs=2, get_status=looks, delete_file=1)
-    assert store.files() == {}
-
-
-@pytest.mark.parametrize("request_name", ["mkdirs", "get_status", "delete_file"])
-def test_a_file_that_another_leafs_worker_deletes_meanwhile_hinders_nobody(request_name: str):
-    store = MemoryStore()
-    put_file(store, "/table/p=1", b"in the way")
-
-    def meanwhile() -> None:
-        make(store, ["/table/p=1/q=2"], ALLOWED)
-
-    made = make(WrappedStore(store, before=do_at(request_name, meanwhile)), ["/table/p=1/q=1"], ALLOWED)
-    assert made == 1
-    assert [status.name for status in store.list_status("/table/p=1")] == ["q=1", "q=2"]
-
-
-@pytest.mark.parametrize("roots", [(), ("/table/p=2",), ("/other", "/table/p=22")])
-def test_a_file_that_is_not_below_what_the_job_may_change_is_never_deleted(roots: tuple[str, ...]):
-    store = MemoryStore()
-    put_file(store, "/table/p=2", b"in the way")
-    found = collected(context(store, ALLOWED), LEAVES)
-    with pytest.raises(CommitConflictError, match="/table/p=2: is a file where the job needs"):
-        create_output_directories(found, roots)
-    assert store.files() == {"/table/p=2": b"in the way"}
-
-
-@pytest.mark.parametrize("operation", ["get_status", "delete_file"])
-def test_a_file_that_cannot_be_looked_at_or_deleted_stays(operation: str):
+def test_a_look_at_what_is_in_the_way_that_fails_is_an_error():
     store = MemoryStore()
     put_file(store, "/table/p=2", b"in the way")
     with pytest.raises(PermissionError):
-        make(WrappedStore(store, before=at(operation, PermissionError("denied"))), LEAVES, ALLOWED)
+        make(WrappedStore(store, before=at("get_status", PermissionError("denied"))))
     assert store.files() == {"/table/p=2": b"in the way"}
 
 
 def test_a_crash_anywhere_is_finished_by_the_next_run():
-    def blocked() -> MemoryStore:
-        store = MemoryStore()
-        put_file(store, "/table/p=2", b"in the way")
-        return store
-
-    for store in each_crash(blocked, lambda one: make(one, LEAVES, ALLOWED)):
-        assert make(store, LEAVES, ALLOWED) == 3
-        assert store.files() == {}
+    for store in each_crash(MemoryStore, make):
+        assert make(store) == 3
         assert all(store.list_status(path) == [] for path in LEAVES)
 
 
 def test_a_cancelled_commit_makes_no_directory():
     store = MemoryStore()
     with pytest.raises(CommitCancelledError):
-        create_output_directories(collected(context(store, cancelled=True), LEAVES), ROOTS)
+        create_output_directories(collected(context(store, cancelled=True), LEAVES))
     assert store.get_status("/table") is None
 
 
@@ -246,5 +196,5 @@ def test_directories_that_a_worker_left_when_it_was_cancelled_are_made_by_the_ne
         found.cancelled.cancel()
 
     with pytest.raises(CommitCancelledError):
-        create_output_directories(found, ROOTS)
+        create_output_directories(found)
     assert make(store) == 3

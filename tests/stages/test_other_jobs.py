@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from ray_committer.errors import LinkedPathError, ManifestError
+from ray_committer.errors import CommitStateUnknownError, LinkedPathError, ManifestError, RecordGoneError
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase
@@ -147,6 +147,22 @@ def test_a_job_that_cannot_be_read_is_an_error_and_not_out_of_the_way(when: str,
     store = begun(Phase.RECORDED)
     with pytest.raises(error):
         look(WrappedStore(store, **{when: at(operation, error("simulated"))}))
+
+
+@kinds
+@pytest.mark.parametrize("phase", sorted(IN_THE_WAY))
+def test_a_job_whose_declaration_or_record_is_gone_is_an_error_and_not_out_of_the_way(
+    kind: Stores, phase: Phase
+):
+    store = begun(phase, kind=kind)
+    seen = read_state(store, OTHER_JOB)
+    assert seen is not None
+    path = OTHER_JOB.content(seen.state.record or seen.state.nonce)
+    store.delete_file(path)
+    error = CommitStateUnknownError if phase is Phase.DECLARED else RecordGoneError
+    for look in (lambda: read_other(store, OTHER_JOB, NOW), lambda: other_jobs(store, "/table", NOW)):
+        with pytest.raises(error, match=f"{path}: .* is gone"):
+            look()
 
 
 def test_a_record_that_this_version_cannot_read_is_an_error_and_not_out_of_the_way():

@@ -220,7 +220,7 @@ def record_all(store: MemoryStore) -> CommitRecord:
 
 def remove(store, record: CommitRecord, emit: Callable[[Event], None] = lambda _: None) -> int:
     removed = remove_replaced_files(context(store, emit=emit), record, NONCE)
-    remove_places_aside(context(store), record, NONCE)
+    remove_places_aside(context(store), record.replaced, NONCE)
     return removed
 
 
@@ -347,14 +347,14 @@ def test_after_a_crash_anywhere_the_next_run_removes_the_rest():
 def test_there_is_a_place_for_each_file_and_a_directory_for_so_many(monkeypatch):
     monkeypatch.setattr(module, "FILES_ASIDE", 3)
     store, nonce = with_files(), new_nonce()
-    made = requests(store, lambda one: make_places_aside(context(one), RECORD, nonce))
+    made = requests(store, lambda one: make_places_aside(context(one), RECORD.replaced, nonce))
     assert made == Counter(mkdirs=2)
-    make_places_aside(context(store), RECORD, nonce)
+    make_places_aside(context(store), RECORD.replaced, nonce)
     assert remove_replaced_files(context(store), RECORD, nonce) == len(OLD)
     assert sorted(store.files(JOB.aside(nonce))) == [
         f"{JOB.aside(nonce)}/{name}" for name in ("0/0", "0/1", "0/2", "1/3")
     ]
-    remove_places_aside(context(store), RECORD, nonce)
+    remove_places_aside(context(store), RECORD.replaced, nonce)
     assert store.files() == {}
 
 
@@ -369,7 +369,7 @@ def test_a_file_that_a_power_cut_has_brought_back_beside_the_one_aside_is_put_as
 def test_where_a_deletion_names_a_version_nothing_is_put_aside(identity: Identity):
     store = with_files(identity=identity)
     record = record_all(store)
-    made = requests(store, lambda one: make_places_aside(context(one), record, new_nonce()))
+    made = requests(store, lambda one: make_places_aside(context(one), record.replaced, new_nonce()))
     assert made == Counter()
     assert requests(store, lambda one: remove(one, record)) == Counter(list_status=3, delete_version=4)
 

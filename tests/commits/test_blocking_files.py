@@ -1,0 +1,192 @@
+"""Files that stand where directories must go, and may be deleted: just these, by their own job alone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from ray_committer import CommitOptions
+from ray_committer.errors import CommitConflictError, RayCommitterError
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.record import Claim, ConflictMode
+from ray_committer.protocol.state import Phase
+from ray_committer.stages import owners
+from ray_committer.stages.job_state import read_state
+from ray_committer.stages.preflight import look_at_data
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing import (
+    Identity,
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from ray_committer.testing.harness import put_file, run_undo
+from tests.stages.support import ALIVE, at, bring_to, context, each_crash, loaded, record_of
+
+JOB = new_job_attempt("/table", "job_1", 0)
+LATER = new_job_attempt("/table", "job_2", 0)
+ALLOWED = CommitOptions(delete_blocking_files=True, conflict_wait_seconds=0)
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE, conflict_wait_seconds=0)
+FILES = {"p=1/q=1/a": b"1", "p=1/q=2/b": b"2", "p=2/c": b"3", "d": b"4"}
+BLOCKING = {"p=1": b"in the way", "p=2": b"in the way"}
+KEPT = {"z": b"in nobody's way"}
+KINDS = {
+    "times": MemoryStore,
+    "versions": lambda: MemoryStore(identity=Identity.ETAG),
+    "dear listings": lambda: MemoryStore(identity=Identity.ETAG, listing_is_cheap=False),
+}
+"""Stores on which a file is found, or deleted, in another way."""
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def blocked(kind: str = "times") -> MemoryStore:
+    store = KINDS[kind]()
+    write_job(store, JOB, {0: FILES})
+    for name, data in {**BLOCKING, **KEPT}.items():
+        put_file(store, f"/table/{name}", data)
+    return store
+
+
+def is_recorded(store: StoreOperations) -> bool:
+    seen = read_state(store, JOB)
+    return seen is not None and seen.phase is Phase.RECORDED
+
+
+@kinds
+def test_what_is_in_the_way_is_deleted_and_nothing_else(kind: str):
+    store = blocked(kind)
+    run_commit(store, JOB, ALLOWED)
+    assert visible_files(store, "/table") == {**FILES, **KEPT}
+    assert store.files("/table/_temporary") == {}
+
+
+@kinds
+def test_after_a_crash_anywhere_nothing_is_deleted_before_the_record_and_the_command_goes_on(kind: str):
+    for store in each_crash(lambda: blocked(kind), lambda one: run_commit(one, JOB, ALLOWED)):
+        seen = read_state(store, JOB)
+        if seen is not None and seen.phase in (Phase.OPEN, Phase.DECLARED):
+            assert visible_files(store, "/table") == {**BLOCKING, **KEPT}
+        if seen is not None:
+            run_commit(store, JOB, ALLOWED)
+        assert visible_files(store, "/table") == {**FILES, **KEPT}
+
+
+def test_a_file_outside_of_what_the_job_may_change_is_refused():
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"1"}})
+    put_file(store, "/elsewhere", b"in the way")
+    found = context(store, ALLOWED)
+    manifests = loaded(found)
+    found.executor.directories.collect(1, ["/elsewhere/p=1"], b"")
+    with pytest.raises(
+        CommitConflictError, match="/elsewhere: is a file where the job needs a directory"
+    ):
+        look_at_data(found, manifests, (), ("/elsewhere/p=1",))
+
+
+@pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.SEALED, Phase.UNDOING])
+def test_no_file_is_deleted_while_another_job_may_have_put_it_there(phase: Phase):
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"x": b"rows", "z": b"more"}})
+    write_job(store, LATER, {0: {"x/b": b"b"}})
+    bring_to(store, phase, record=record_of(owner=ALIVE, claim=Claim(["/table"])))
+    put_file(store, "/table/x", b"rows")
+    with pytest.raises(CommitConflictError, match="which this job must not do at the same time"):
+        run_commit(store, LATER, ALLOWED)
+    assert visible_files(store, "/table") == {"x": b"rows"}
+
+
+@kinds
+def test_what_has_come_since_the_record_is_kept_and_named(kind: str):
+    store, came = blocked(kind), list[StoreCall]()
+
+    def come(call: StoreCall) -> None:
+        if not came and is_recorded(store):
+            came.append(call)
+            store.delete_file("/table/p=1")
+            put_file(store, "/table/p=1", b"another file")
+
+    with pytest.raises(
+        CommitConflictError, match="/table/p=1: is a file where the job needs a directory"
+    ):
+        run_commit(WrappedStore(store, before=come), JOB, ALLOWED)
+    assert visible_files(store, "/table") == {"p=1": b"another file", **KEPT}
+    store.delete_file("/table/p=1")
+    run_commit(store, JOB)
+    assert visible_files(store, "/table") == {**FILES, **KEPT}
+
+
+@kinds
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_who_sleeps_anywhere_while_another_goes_on_with_the_job_takes_nothing_away(
+    kind: str, is_cut_off: bool, monkeypatch
+):
+    """The other finishes it, or is cut off before it is committed."""
+    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(blocked(kind), before=calls.append), JOB, ALLOWED)
+    slept = 0
+    for call in calls:
+        store, ended = blocked(kind), list[bool]()
+
+        def finish(
+            now: StoreCall,
+            call: StoreCall = call,
+            store: MemoryStore = store,
+            ended: list[bool] = ended,
+        ) -> None:
+            if now.number == call.number and is_recorded(store):
+                ended.append(True)
+                end = at("advance", SimulatedCrash()) if is_cut_off else lambda _: None
+                with suppress(SimulatedCrash):
+                    run_commit(WrappedStore(store, before=end), JOB)
+
+        run_commit(WrappedStore(store, before=finish), JOB, ALLOWED)
+        slept += len(ended)
+        assert visible_files(store, "/table") == {**FILES, **KEPT}, call
+    assert slept > 5
+
+
+@kinds
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_who_sleeps_anywhere_while_the_job_is_undone_takes_nothing_of_a_later_one(
+    kind: str, is_cut_off: bool, monkeypatch
+):
+    """That has files where the directories were to be; the undoing may be cut off before it removes the
+    job's directory."""
+    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(blocked(kind), before=calls.append), JOB, ALLOWED)
+    slept = 0
+    for call in calls:
+        store, ended = blocked(kind), list[bool]()
+
+        def give_up(
+            now: StoreCall,
+            call: StoreCall = call,
+            store: MemoryStore = store,
+            ended: list[bool] = ended,
+        ) -> None:
+            if now.number != call.number or not is_recorded(store):
+                return
+            remove = at("move_directory", SimulatedCrash()) if is_cut_off else lambda _: None
+            with suppress(SimulatedCrash):
+                run_undo(WrappedStore(store, before=remove), JOB)
+            for name in BLOCKING:
+                if name not in visible_files(store, "/table"):  # but directories that hold nothing
+                    store.delete_directory(f"/table/{name}")
+            write_job(store, LATER, {0: {"p=1": b"later", "p=2": b"later"}}, mode=ConflictMode.OVERWRITE)
+            run_commit(store, LATER, OVERWRITE)
+            ended.append(True)
+
+        with suppress(RayCommitterError):
+            run_commit(WrappedStore(store, before=give_up), JOB, ALLOWED)
+        slept += len(ended)
+        if ended:
+            assert visible_files(store, "/table") == {"p=1": b"later", "p=2": b"later"}, call
+    assert slept > 5
