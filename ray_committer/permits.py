@@ -82,18 +82,23 @@ class Permits:
             while not self._take():
                 self._changed.wait(self._seconds_to_wait())
 
-    def throttled(self, retry_after_seconds: float | None) -> None:
-        """Tell of a throttled request; permits that were not used yet are given up."""
+    def throttled(self, retry_after_seconds: float | None) -> bool:
+        """Tell of a throttled request. True if all must wait: permits that were not used yet are given
+        up. False if only this request should.
+        """
         with self._changed:
-            self._held.batches.clear()
-            self._held.free_until = float("-inf")
             used, self._held.used = self._held.used, 0
         try:
-            self._authority.throttled(self._holder, used, retry_after_seconds)
+            if not self._authority.throttled(self._holder, used, retry_after_seconds):
+                return False
         except Exception:  # noqa: BLE001 - who cannot be told cannot be asked either, which counts
             with self._changed:
                 self._held.used += used
             _log.warning("the limit of requests could not be told of throttling", exc_info=True)
+        with self._changed:
+            self._held.batches.clear()
+            self._held.free_until = float("-inf")
+        return True
 
     def close(self) -> None:
         """Stop asking; idempotent. Requests that wait for a permit fail."""

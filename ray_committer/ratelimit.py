@@ -4,12 +4,17 @@
 throttling (HTTP 429 and 503) by additive increase and multiplicative decrease. A fixed share each was
 measured to use 33 % of a limit when the work is uneven, one call a permit 21 %; batches for a tenth of
 a second, asked for in advance, 98 %.
+
+A store is taken to throttle when it refuses more requests of a second than one does that is only now and
+then too busy for one: such a refusal concerns that request alone.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,6 +33,10 @@ FAST_INCREASE = 0.25  # of the rate, a second
 SLOW_INCREASE = 0.01  # near the rate that the store did not bear
 SPAN_GAP_SECONDS = 10.0  # without throttling, before more of it is another span
 MOST_SPANS = 100
+WINDOW_SECONDS = 1.0
+STRAY_SHARE = 0.02  # of requests that a store refuses though it does not throttle
+FEWEST_REFUSALS = 3
+FLOOR = 0.1  # of the most that was served in a second
 HIGHEST_RATE = 100_000.0  # where no limit was asked for; more than any store bears
 
 
@@ -47,8 +56,8 @@ class Grant:
 class ThrottledSpan:
     """A time in which a store throttled, by how many seconds ago it began and was last seen.
 
-    `refused` requests; the rate was `before`, `lowest` at its lowest, and `before` again so many seconds
-    ago, or not yet (None).
+    `refused` requests while it did; the rate was `before`, `lowest` at its lowest, and `before` again so
+    many seconds ago, or not yet (None).
     """
 
     began_seconds_ago: float
@@ -97,6 +106,33 @@ class _Span:
         )
 
 
+class _Window:
+    """The requests of the last second, and which of them were refused."""
+
+    def __init__(self) -> None:
+        self._noted: deque[tuple[float, int, int]] = deque()
+        self.requests = self._refused = 0
+
+    def note(self, now: float, requests: int, refused: int = 0) -> None:
+        self._noted.append((now, requests, refused))
+        self.requests += requests
+        self._refused += refused
+        while self._noted[0][0] <= now - WINDOW_SECONDS:
+            _, requests, refused = self._noted.popleft()
+            self.requests -= requests
+            self._refused -= refused
+
+    @property
+    def served(self) -> int:
+        return max(0, self.requests - self._refused)
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether more is refused than chance explains, by three standard deviations."""
+        stray = STRAY_SHARE * self.requests
+        return self._refused >= max(FEWEST_REFUSALS, stray + 3 * math.sqrt(stray))
+
+
 class LimitAuthority(Protocol):
     """Who hands out permits: a `RateLimit` here, or one behind a Ray actor."""
 
@@ -106,8 +142,9 @@ class LimitAuthority(Protocol):
     def grant(self, holder: str, used: int) -> Grant:
         """Permits for `holder`, which has made `used` requests since it last asked."""
 
-    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
-        """The store refused a request of `holder` because there were too many."""
+    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
+        """The store refused a request of `holder` because there were too many; True if it throttles
+        everybody, False if only that request should wait."""
 
     def statistics(self) -> LimitStatistics:
         """What happened so far."""
@@ -127,7 +164,7 @@ class RateLimit:
         self._clock = clock
         self._lock = threading.Lock()
         self._rate = limit
-        self._free_from = clock()  # when the next permit may be used
+        self._began = self._free_from = clock()  # when the next permit may be used
         self._asked: dict[str, float] = {}  # when each holder last asked
         self._unused: dict[str, int] = {}  # permits that each holder still has
         self._expelled: set[str] = set()
@@ -136,6 +173,8 @@ class RateLimit:
         self._requests = self._throttled = 0
         self._lowest: float | None = None
         self._spans: list[_Span] = []
+        self._window = _Window()
+        self._most_served = 0
 
     def grant(self, holder: str, used: int) -> Grant:
         with self._lock:
@@ -152,21 +191,24 @@ class RateLimit:
             self._free_from = start + batch / self._rate
             return Grant(batch, start - now, start - now + self.lease_seconds)
 
-    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
+    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
         with self._lock:
             now = self._clock()
-            if self._rate is None:
-                seconds = max(now - self._asked.get(holder, now), BATCH_SECONDS)
-                measured = used / seconds * len(self._asked)
-                self._rate = min(max(measured, FIRST_GUESS), HIGHEST_RATE)
-            self._note_use(holder, used, now)
             self._throttled += 1
+            self._window.note(now, 0, refused=1)
+            self._note_use(holder, used, now)
+            if not self._window.is_throttled:
+                return False
+            if self._rate is None:
+                seconds = min(max(now - self._began, BATCH_SECONDS), WINDOW_SECONDS)
+                self._rate = min(max(self._window.requests / seconds, FIRST_GUESS), HIGHEST_RATE)
             self._note_span(now, self._rate, retry_after_seconds or 0.0)
             given_up = self._unused.pop(holder, 0) / self._rate  # else a storm would idle for all of it
             pause = BATCH_SECONDS if retry_after_seconds is None else retry_after_seconds
             self._free_from = max(self._free_from - given_up, now + pause)
             if now - self._decreased >= max(DECREASE_SECONDS, retry_after_seconds or 0.0):
                 self._decrease(now, retry_after_seconds or 0.0)
+            return True
 
     def expel(self, holder: str) -> None:
         """Give `holder`, which is taken for lost, no permits any more; idempotent."""
@@ -186,6 +228,8 @@ class RateLimit:
     def _note_use(self, holder: str, used: int, now: float) -> None:
         """Know who asks and how much is done; one that has not asked for a whole lease is gone."""
         self._requests += used
+        self._window.note(now, used)
+        self._most_served = max(self._most_served, self._window.served)
         self._unused[holder] = max(0, self._unused.get(holder, 0) - used)
         if holder not in self._expelled:
             self._asked[holder] = now
@@ -197,7 +241,8 @@ class RateLimit:
         """Go below the rate that the store refused; far below if that did not help a moment ago."""
         soon = now - self._decreased < 3 * max(DECREASE_SECONDS, retry_after_seconds)
         self._refused_rate = self._rate or FIRST_GUESS
-        self._rate = max(1.0, self._refused_rate * (DECREASE_AGAIN if soon else DECREASE))
+        lowest = max(1.0, FLOOR * self._most_served)
+        self._rate = max(lowest, self._refused_rate * (DECREASE_AGAIN if soon else DECREASE))
         self._lowest = min(self._rate, self._lowest or self._rate)
         self._spans[-1].lowest = min(self._rate, self._spans[-1].lowest)
         self._decreased = self._increased = now

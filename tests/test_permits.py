@@ -40,15 +40,17 @@ class Authority:
     answer: Grant | Callable[[], Grant]
     told: list[int] = field(default_factory=list)
     throttles: list[tuple[int, float | None]] = field(default_factory=list)
+    throttles_all: bool = True
 
     def grant(self, holder: str, used: int) -> Grant:
         self.told.append(used)
         return self.answer if isinstance(self.answer, Grant) else self.answer()
 
-    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
+    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
         if not isinstance(self.answer, Grant):
             self.answer()
         self.throttles.append((used, retry_after_seconds))
+        return self.throttles_all
 
     def statistics(self) -> LimitStatistics:
         return LimitStatistics()
@@ -260,6 +262,15 @@ def test_a_throttled_process_gives_up_what_it_has_not_used(grant: Grant):
     assert authority.told == [0]
     permits.acquire()
     assert authority.told == [0, 0]
+
+
+def test_a_process_whose_request_alone_is_refused_keeps_what_it_has():
+    authority = Authority(batch(10), throttles_all=False)
+    permits = here(authority, Clock())
+    acquire(permits, 3)
+    assert not permits.throttled(2.5)
+    permits.acquire()
+    assert (authority.told, authority.throttles) == ([0], [(3, 2.5)])
 
 
 def test_counted_permits_take_the_place_of_a_lease_without_a_limit_and_back():

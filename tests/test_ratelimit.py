@@ -15,6 +15,7 @@ from ray_committer.ratelimit import (
     BATCH_SECONDS,
     DECREASE,
     DECREASE_AGAIN,
+    FEWEST_REFUSALS,
     FIRST_GUESS,
     HIGHEST_RATE,
     SMALLEST_BATCH,
@@ -22,7 +23,7 @@ from ray_committer.ratelimit import (
     RateLimit,
 )
 
-ROUND_TRIP = 0.02
+ROUND_TRIP, BACKOFF = 0.02, 0.15
 
 
 class Clock:
@@ -124,12 +125,25 @@ def simulate(
             done.times.append(clock.now)
         else:
             done.throttled += 1
-            holder.left = 0
-            rate_limit.throttled(holder.name, holder.used, retry_after)
+            is_for_all = rate_limit.throttled(holder.name, holder.used, retry_after)
             holder.used = 0
+            if is_for_all:
+                holder.left = 0
+            else:
+                heapq.heappush(turns, (clock.now + ROUND_TRIP + BACKOFF, next(order), holder))
+                continue
         heapq.heappush(turns, (clock.now + ROUND_TRIP, next(order), holder))
     done.statistics = rate_limit.statistics()
     return done
+
+
+def storm(
+    limit: RateLimit, holder: str = "a", used: int = 0, retry_after: float | None = None
+) -> None:
+    """Refuse as many requests at once as tell that the store throttles."""
+    is_for_all = limit.throttled(holder, used, retry_after)
+    while not is_for_all:
+        is_for_all = limit.throttled(holder, 0, retry_after)
 
 
 def size(limit: RateLimit, holder: str) -> int:
@@ -215,11 +229,11 @@ def test_everybody_waits_as_long_as_the_store_has_asked_one_to(limit: float | No
     for holder in "abc":
         rate_limit.grant(holder, 0)
     clock.now = 3.0
-    rate_limit.throttled("a", 10, 4.0)
+    storm(rate_limit, "a", 10, 4.0)
     for holder in "abcd":
         assert rate_limit.grant(holder, 0).wait_seconds >= 4.0
     clock.now = 3.5
-    rate_limit.throttled("b", 10, 1.0)  # a shorter wish does not undo it
+    storm(rate_limit, "b", 10, 1.0)  # a shorter wish does not undo it
     assert rate_limit.grant("a", 0).wait_seconds >= 3.5
 
 
@@ -239,10 +253,10 @@ def test_a_storm_lasts_as_long_as_the_store_asked_to_wait():
     clock = Clock()
     limit = RateLimit(1000, clock=clock)
     for clock.now in (0.0, 4.9):
-        limit.throttled("a", 0, 5.0)
+        storm(limit, retry_after=5.0)
     assert limit.statistics().last == 1000 * DECREASE
     clock.now = 5.0
-    limit.throttled("a", 0, 5.0)
+    storm(limit, retry_after=5.0)
     assert limit.statistics().last == 1000 * DECREASE * DECREASE_AGAIN
 
 
@@ -252,20 +266,20 @@ def test_a_storm_lasts_as_long_as_the_store_asked_to_wait():
 def test_a_decrease_that_did_not_help_is_followed_by_a_deeper_one(later: float, factor: float):
     clock = Clock()
     limit = RateLimit(1000, clock=clock)
-    limit.throttled("a", 0, None)
+    storm(limit)
     clock.now = later
-    limit.throttled("a", 0, None)
+    storm(limit)
     assert limit.statistics().last == pytest.approx(1000 * DECREASE * factor)
 
 
 def test_the_rate_rises_slowly_near_what_was_refused_and_fast_far_below():
     clock = Clock()
     limit = RateLimit(1000, clock=clock)
-    limit.throttled("a", 0, None)
+    storm(limit)
     clock.now = 1.0
     limit.grant("a", 0)
     assert limit.statistics().last == pytest.approx(850 * 1.01)
-    limit.throttled("a", 0, None)
+    storm(limit)
     low = limit.statistics().last
     clock.now = 1.5
     limit.grant("a", 0)
@@ -276,7 +290,7 @@ def test_the_rate_never_rises_above_the_limit_nor_falls_below_one():
     clock = Clock()
     limit = RateLimit(20, clock=clock)
     for clock.now in range(0, 100, 2):
-        limit.throttled("a", 0, None)
+        storm(limit)
     assert limit.statistics().lowest == limit.statistics().last == 1
     for clock.now in range(100, 1000):
         limit.grant("a", 0)
@@ -285,23 +299,23 @@ def test_the_rate_never_rises_above_the_limit_nor_falls_below_one():
 
 @pytest.mark.parametrize(
     ("used", "seconds", "rate"),
-    [(6000, 2.0, 3000), (100, 2.0, FIRST_GUESS), (6000, 0.0, 60_000), (10**9, 2.0, HIGHEST_RATE)],
+    [(6000, 1.0, 6000), (100, 1.0, FIRST_GUESS), (6000, 0.0, 60_000), (150_000, 1.0, HIGHEST_RATE)],
 )
-def test_the_first_throttled_request_sets_a_rate_from_what_was_measured(
+def test_the_first_throttling_sets_a_rate_from_what_was_measured(
     used: int, seconds: float, rate: float
 ):
     clock = Clock()
     limit = RateLimit(clock=clock)
     limit.grant("a", 0)
     clock.now = seconds
-    limit.throttled("a", used, None)
+    storm(limit, "a", used)
     assert limit.statistics().last == pytest.approx(rate * DECREASE)
 
 
-def test_hours_after_one_throttled_request_permits_are_still_to_be_had():
+def test_hours_after_throttling_permits_are_still_to_be_had():
     clock = Clock()
     limit = RateLimit(clock=clock)
-    limit.throttled("a", 0, None)
+    storm(limit)
     for clock.now in range(10_000):
         assert size(limit, "a") > 0
     assert limit.statistics().last == HIGHEST_RATE
@@ -328,8 +342,8 @@ def test_an_expelled_holder_gets_nothing_and_counts_no_more():
     assert size(limit, "here") == 100
     with pytest.raises(LeaseLostError, match="lost was taken for lost"):
         limit.grant("lost", 5)
-    limit.throttled("lost", 7, None)  # its last words: they are noted, but it is not back
-    assert (limit.statistics().requests, limit.statistics().throttled) == (7, 1)
+    storm(limit, "lost", 7)  # its last words: they are noted, but it is not back
+    assert (limit.statistics().requests, limit.statistics().throttled) == (7, 3)
     assert size(limit, "here") == 85
 
 
@@ -345,19 +359,19 @@ def test_statistics_tell_what_happened():
     limit.grant("a", 3)
     limit.grant("b", 4)
     assert limit.statistics().requests == 7
-    limit.throttled("a", 5, 0.5)
-    assert numbers(limit) == (12, 1, 100, 85, 85)
+    storm(limit, "a", 5, 0.5)
+    assert numbers(limit) == (12, 3, 100, 85, 85)
     for clock.now in range(1, 60):
         limit.grant("a", 0)
-    limit.throttled("a", 0, None)
-    assert numbers(limit) == (12, 2, 100, 85, 85)
+    storm(limit)
+    assert numbers(limit) == (12, 6, 100, 85, 85)
     clock.now = 60.0
-    limit.throttled("a", 0, None)
+    storm(limit)
     assert limit.statistics().lowest == 42.5
     for clock.now in range(61, 120):
         limit.grant("a", 0)
-    limit.throttled("a", 0, None)
-    assert numbers(limit) == (12, 4, 100, 42.5, 85)
+    storm(limit)
+    assert numbers(limit) == (12, 12, 100, 42.5, 85)
     assert RateLimit().statistics() == LimitStatistics()
 
 
@@ -365,7 +379,7 @@ def test_a_span_of_throttling_says_from_when_to_when_and_how_far_down():
     clock = Clock()
     limit = RateLimit(100, clock=clock)
     for clock.now in (10.0, 12.5, 16.0):
-        limit.throttled("a", 0, None)
+        storm(limit)
     clock.now = 17.0
     limit.grant("a", 0)
     (span,) = limit.statistics().spans
@@ -384,14 +398,15 @@ def test_throttling_after_a_quiet_time_is_another_span_and_they_are_never_very_m
     clock = Clock()
     limit = RateLimit(100, clock=clock)
     for clock.now in (0.0, 9.0, 30.0):
-        limit.throttled("a", 0, None)
+        storm(limit)
     assert [span.refused for span in limit.statistics().spans] == [2, 1]
     for number in range(300):
         clock.now = 100.0 + 30 * number
-        limit.throttled("a", 0, None)
+        storm(limit)
     spans = limit.statistics().spans
     assert len(spans) == 100
-    assert sum(span.refused for span in spans) == limit.statistics().throttled == 303
+    assert sum(span.refused for span in spans) == 303
+    assert limit.statistics().throttled == 303 * FEWEST_REFUSALS
     assert spans[-1].last_seconds_ago == 0.0
 
 
@@ -400,9 +415,9 @@ def test_a_span_that_another_follows_keeps_the_rate_that_it_began_with():
     limit = RateLimit(clock=clock)
     limit.grant("a", 0)
     clock.now = 1.0
-    limit.throttled("a", 2000, 5.0)
+    storm(limit, "a", 2000, 5.0)
     clock.now = 8.0  # within the time that the store asked for and the gap
-    limit.throttled("a", 0, None)
+    storm(limit)
     (span,) = limit.statistics().spans
     assert (span.before, span.refused) == (2000.0, 2)
 
@@ -413,7 +428,7 @@ def test_what_a_throttled_holder_gives_up_is_handed_out_again(used: int, wait: f
     for holder, requests in (("a", 100), ("b", 100)):
         while requests > 0:
             requests -= limit.grant(holder, 0).requests or 0
-    limit.throttled("a", used, None)
+    storm(limit, "a", used)
     assert limit.grant("c", 0).wait_seconds == pytest.approx(wait, abs=0.11)
 
 
@@ -421,5 +436,44 @@ def test_a_storm_does_not_idle_everybody_for_what_nobody_uses():
     limit = RateLimit(100, clock=Clock())
     for _ in range(128):  # as many requests were in flight, and each asks again
         limit.grant("a", 0)
-        limit.throttled("a", 0, None)
+        storm(limit)
     assert limit.grant("a", 0).wait_seconds <= 2 * BATCH_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("requests", "refusals"), [(0, 3), (10, 3), (100, 7), (1_500, 47), (10_000, 243)]
+)
+def test_a_store_throttles_when_more_is_refused_than_a_share_that_is_by_chance(
+    requests: int, refusals: int
+):
+    limit = RateLimit(5_000, clock=Clock())
+    limit.grant("a", requests)
+    told = [limit.throttled("a", 0, 1.0) for _ in range(refusals)]
+    assert told == [False] * (refusals - 1) + [True]
+
+
+def test_stray_refusals_change_no_rate_and_make_nobody_wait():
+    """One request in a hundred is refused, each time with a wish that all wait for a second."""
+    clock = Clock()
+    limit = RateLimit(1_000, clock=clock)
+    for clock.now in [number / 10 for number in range(30)]:
+        assert limit.grant("a", 100).wait_seconds < BATCH_SECONDS
+        assert not limit.throttled("a", 0, 1.0)
+    found = limit.statistics()
+    assert (found.throttled, found.lowest, found.last, found.spans) == (30, None, 1_000, ())
+
+
+def test_refusals_of_an_earlier_second_are_forgotten():
+    clock = Clock()
+    limit = RateLimit(1_000, clock=clock)
+    for clock.now in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5):
+        assert not limit.throttled("a", 0, None)
+
+
+def test_the_rate_does_not_fall_below_a_tenth_of_what_was_served_in_a_second():
+    clock = Clock()
+    limit = RateLimit(5_000, clock=clock)
+    limit.grant("a", 4_000)
+    for clock.now in range(2, 40):
+        storm(limit)
+    assert limit.statistics().lowest == 400

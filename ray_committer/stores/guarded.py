@@ -188,8 +188,19 @@ class GuardedStore:
         raise AssertionError("unreachable")
 
     def _call_once(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make a request, again only if the store says that it did nothing."""
-        return self._make(name, lambda: request(*args, **kwargs), self._permits.throttled)
+        """Make a request, again only if the store says that it did nothing.
+
+        If it refuses few others, only this one waits: once a moment, then for as long as the store asks.
+        """
+        refusals = itertools.count(1)
+
+        def wait(retry_after_seconds: float | None) -> None:
+            number = next(refusals)
+            if not self._permits.throttled(retry_after_seconds):
+                asked = retry_after_seconds if number > 1 else None
+                self._sleep(max(backoff_seconds(number), asked or 0.0))
+
+        return self._make(name, lambda: request(*args, **kwargs), wait)
 
     def _make(self, name: str, request: Callable[[], T], on_throttled: OnThrottled) -> T:
         throttled_since: float | None = None

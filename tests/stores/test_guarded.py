@@ -49,16 +49,18 @@ class Clock:
 class CountedPermits(Permits):
     """Permits without a limit, and how many were taken and what was told of throttling."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, throttles_all: bool = True) -> None:
         super().__init__(RateLimit(), "h", is_here=True)
+        self.throttles_all = throttles_all
         self.taken = 0
         self.told: list[float | None] = []
 
     def acquire(self) -> None:
         self.taken += 1
 
-    def throttled(self, retry_after_seconds: float | None) -> None:
+    def throttled(self, retry_after_seconds: float | None) -> bool:
         self.told.append(retry_after_seconds)
+        return self.throttles_all
 
 
 @pytest.fixture
@@ -121,6 +123,21 @@ def test_a_throttled_request_is_told_of_and_made_again(
         f"{statistic}.failures": 3,
         "store_io_throttled": 3,
     }
+
+
+@pytest.mark.parametrize("retry_after", [None, 3.0])
+def test_a_request_that_is_refused_among_few_waits_alone_first_for_a_moment(
+    memory: MemoryStore, retry_after: float | None
+):
+    """Not as long as the store asks, which few others are; but so long if it is refused again."""
+    slept: list[float] = []
+    refuse = throttle(1, 3, retry_after_seconds=retry_after)
+    permits = CountedPermits(throttles_all=False)
+    guarded = GuardedStore(WrappedStore(memory, before=refuse), permits, sleep=slept.append)
+    assert guarded.read("/d/f") == b"content"
+    first, *others = slept
+    assert 0.1 <= first <= 0.2
+    assert [seconds >= (retry_after or 0.2) for seconds in others] == [True, True]
 
 
 @pytest.mark.parametrize(("seconds_each", "tries"), [(1.0, 11), (4.9, 3), (100.0, 2)])
@@ -232,7 +249,8 @@ def test_without_a_permit_nothing_is_requested(memory: MemoryStore):
         def grant(self, holder: str, used: int) -> Grant:
             raise ConnectionError
 
-        def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None: ...
+        def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
+            return True
 
         def statistics(self) -> LimitStatistics:
             return LimitStatistics()

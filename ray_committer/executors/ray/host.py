@@ -65,8 +65,8 @@ class HostedLimit:
     def grant(self, holder: str, used: int) -> Grant:
         return cast("Grant", self._call("grant", holder, used))
 
-    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
-        self._call("throttled", holder, used, retry_after_seconds)
+    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
+        return bool(self._call("throttled", holder, used, retry_after_seconds))
 
     def statistics(self) -> LimitStatistics:
         return cast("LimitStatistics", self._call("statistics"))
@@ -100,8 +100,8 @@ class DriverLimit:
     def grant(self, holder: str, used: int) -> Grant:
         return (self._shared or self._own).grant(holder, used)
 
-    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> None:
-        (self._shared or self._own).throttled(holder, used, retry_after_seconds)
+    def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
+        return (self._shared or self._own).throttled(holder, used, retry_after_seconds)
 
     def statistics(self) -> LimitStatistics:
         own = self._own.statistics()
