@@ -56,8 +56,8 @@ class Grant:
 class ThrottledSpan:
     """A time in which a store throttled, by how many seconds ago it began and was last seen.
 
-    `refused` requests while it did; the rate was `before`, `lowest` at its lowest, and `before` again so
-    many seconds ago, or not yet (None).
+    `refused` requests, with those of the second before; the rate was `before`, `lowest` at its lowest,
+    and `before` again so many seconds ago, or not yet (None).
     """
 
     began_seconds_ago: float
@@ -111,26 +111,26 @@ class _Window:
 
     def __init__(self) -> None:
         self._noted: deque[tuple[float, int, int]] = deque()
-        self.requests = self._refused = 0
+        self.requests = self.refused = 0
 
     def note(self, now: float, requests: int, refused: int = 0) -> None:
         self._noted.append((now, requests, refused))
         self.requests += requests
-        self._refused += refused
+        self.refused += refused
         while self._noted[0][0] <= now - WINDOW_SECONDS:
             _, requests, refused = self._noted.popleft()
             self.requests -= requests
-            self._refused -= refused
+            self.refused -= refused
 
     @property
     def served(self) -> int:
-        return max(0, self.requests - self._refused)
+        return max(0, self.requests - self.refused)
 
     @property
     def is_throttled(self) -> bool:
         """Whether more is refused than chance explains, by three standard deviations."""
         stray = STRAY_SHARE * self.requests
-        return self._refused >= max(FEWEST_REFUSALS, stray + 3 * math.sqrt(stray))
+        return self.refused >= max(FEWEST_REFUSALS, stray + 3 * math.sqrt(stray))
 
 
 class LimitAuthority(Protocol):
@@ -258,11 +258,12 @@ class RateLimit:
         self._spans[-1].note_rate(self._rate, now)
 
     def _note_span(self, now: float, rate: float, retry_after_seconds: float) -> None:
-        """Count a refusal to the span that goes on, or begin one."""
+        """Count a refusal to the span that goes on, or begin one with those of the last second."""
         gap = SPAN_GAP_SECONDS + retry_after_seconds
         last = self._spans[-1] if self._spans else None
         if last is None or (now - last.last > gap and len(self._spans) < MOST_SPANS):
-            last = _Span(began=now, last=now, before=rate, lowest=rate)
+            refused = self._window.refused - 1
+            last = _Span(began=now, last=now, before=rate, lowest=rate, refused=refused)
             self._spans.append(last)
         last.last, last.recovered = now, None
         last.refused += 1
