@@ -146,15 +146,16 @@ def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
     return False
 
 
-def read_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bytes:
-    """What belongs to a state of the job, where it was set up or where it was taken away to."""
-    try:
-        return store.read(job.content(nonce))
-    except FileNotFoundError:
-        for gone in list_gone(store, job.destination):
-            with suppress(FileNotFoundError, PermissionError):
-                return store.read(gone.content(nonce))
-        raise
+def has_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bool:
+    """Whether what belongs to a state of the job is there, where the job was set up or where it was
+    taken away to."""
+    if store.get_status(job.content(nonce)) is not None:
+        return True
+    for gone in list_gone(store, job.destination):
+        with suppress(PermissionError):
+            if store.get_status(gone.content(nonce)) is not None:
+                return True
+    return False
 
 
 def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:

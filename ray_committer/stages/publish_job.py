@@ -19,7 +19,7 @@ from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
-from ray_committer.stages.gone_jobs import read_content, remove_husk
+from ray_committer.stages.gone_jobs import has_content, remove_husk
 from ray_committer.stages.job_state import Seen, StateChangedError, advance
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import (
@@ -117,25 +117,24 @@ def decide_committed(
 
 
 def prove_same_store(worker: Worker, nonce: str) -> None:
-    """Work: on another node, read the commit record to prove that it is the same store.
+    """Work: on another node, find the commit record to prove that it is the same store: its name never
+    was before, and its content, which may be long, says no more.
 
     A worker that replaces another during clean-up finds the record where the job was taken away to.
     """
     if worker.in_driver:
         return
-    path = worker.job.content(nonce)
+    cause: OSError | None = None
     try:
-        data = read_content(worker.store, worker.job, nonce)
+        if has_content(worker.store, worker.job, nonce):
+            return
     except OSError as e:
-        raise CommitStateUnknownError(
-            f"{path}: cannot be read on a worker's node ({e}); all nodes must see the same file system "
-            f"or store, with the same rights. Nothing was moved from there"
-        ) from e
-    if nonce.encode() not in data:
-        raise CommitStateUnknownError(
-            f"{path}: is another file on a worker's node; all nodes must see the same file system or "
-            f"store. Nothing was moved from there"
-        )
+        cause = e
+    raise CommitStateUnknownError(
+        f"{worker.job.content(nonce)}: cannot be read on a worker's node ({cause or 'is not there'}); "
+        f"all nodes must see the same file system or store, with the same rights. Nothing was moved "
+        f"from there"
+    ) from cause
 
 
 def _validates(context: JobContext) -> bool:

@@ -51,7 +51,7 @@ def worker(store: StoreOperations, job: JobAttempt = JOB, *, in_driver: bool = F
 
 
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])
-def test_a_worker_that_reads_the_record_is_admitted(identity: Identity):
+def test_a_worker_that_finds_the_record_is_admitted(identity: Identity):
     store, nonce = begun(identity)
     prove_same_store(worker(store), nonce)
 
@@ -89,11 +89,11 @@ def test_a_worker_with_the_same_job_on_another_store_is_refused():
         prove_same_store(worker(there), here)
 
 
-def test_a_worker_that_finds_another_file_of_that_name_is_refused():
+def test_a_worker_proves_it_by_one_request_however_long_the_record_is():
     store, nonce = begun()
-    store.write(JOB.content(nonce), b"{}")
-    with pytest.raises(CommitStateUnknownError, match="is another file on a worker's node"):
-        prove_same_store(worker(store), nonce)
+    calls: list[StoreCall] = []
+    prove_same_store(worker(WrappedStore(store, before=calls.append)), nonce)
+    assert [call.operation for call in calls] == ["get_status"]
 
 
 def test_a_worker_without_the_right_to_read_is_refused():

@@ -121,13 +121,13 @@ def processes_of(pool: RayPool) -> list[int]:
 
 
 def test_small_manifests_are_read_once(dest: Path, tmp_path: Path):
-    """They travel with the work; read otherwise are the record, by every worker, and the last state."""
+    """They travel with the work; read otherwise is the last state."""
     written = write_files(dest, tasks=60, files=300)
     options = CommitOptions(workers=2, summary_directory=str(tmp_path / "reports"), validate=False)
     ray_committer.commit_job(str(dest), executor="ray", options=options)
     assert visible_files(dest) == written
     counters = statistics(tmp_path / "reports" / "summary-job_1.json")["counters"]
-    assert counters["op_open"] == 60 + 2 + 1
+    assert counters["op_open"] == 60 + 1
     assert counters["commit_file_rename"] == 300
     # Frozen, declared, recorded, committed; _SUCCESS; the job's directory, which is taken away.
     assert counters["op_rename"] == 300 + 4 + 1 + 1
