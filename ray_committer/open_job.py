@@ -108,6 +108,7 @@ def open_job(
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
         renames_are_local=store.capabilities.renames_are_local,
         estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
+        about=f"{job.job_id} at {job.destination}",
     )
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)

@@ -48,10 +48,12 @@ def choose_executor(
     open_elsewhere: OpenResources,
     renames_are_local: bool,
     estimate_files: Callable[[], int],
+    about: str = "",
 ) -> Choice:
     """Open the executor called `name`, or one on a pool; the caller closes it.
 
     `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
+    `about` is what Ray shows of the commit.
     """
     pool: Any = None
     reason = "asked for"
@@ -65,7 +67,7 @@ def choose_executor(
     if name == "ray":
         from ray_committer.executors.ray.executor import RayExecutor
 
-        return Choice(RayExecutor(open_elsewhere, options, pool=pool), reason)
+        return Choice(RayExecutor(open_elsewhere, options, pool=pool, about=about), reason)
     limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
         return Choice(InlineExecutor(open_here, limit), reason)

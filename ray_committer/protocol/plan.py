@@ -45,6 +45,13 @@ class Shard:
     def files(self) -> int:
         return sum(part.high - part.low for part in self.ranges)
 
+    def __str__(self) -> str:
+        first, last = self.ranges[0], self.ranges[-1]
+        return (
+            f"shard {self.number}, {self.files} files, from file {first.low} of manifest {first.index} "
+            f"to file {last.high - 1} of manifest {last.index}"
+        )
+
 
 def plan_shards(
     manifests: Sequence[ManifestRef], *, shard_files: Callable[[], int], sample: int

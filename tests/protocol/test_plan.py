@@ -121,3 +121,8 @@ def test_each_shard_has_the_size_that_was_asked_for_it(
     assert sum(shard.files for shard in shards) == sum(files)
     before = [sum(full[:number]) for number in range(len(shards))]
     assert [shard.sample for shard in shards] == [max(0, sample - done) for done in before]
+
+
+def test_a_shard_says_which_files_it_has():
+    first, *_ = planned([3, 5], 6)
+    assert str(first) == "shard 0, 6 files, from file 0 of manifest 0 to file 2 of manifest 1"

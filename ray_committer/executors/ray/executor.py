@@ -27,7 +27,7 @@ class RayPool:
         self._closed = False
         self._connected_here = connect(may_start=options.may_start_ray)
         try:
-            self.workers = WorkerPool(options, pool_size(options))
+            self.workers = WorkerPool(options, pool_size(options), "a commit pool")
         except BaseException:
             self._disconnect()
             raise
@@ -67,12 +67,14 @@ class RayExecutor:
         options: CommitOptions,
         *,
         pool: RayPool | None = None,
+        about: str = "",
     ) -> None:
         if pool is not None:
             pool.require_open()
         self._connected_here = connect(may_start=options.may_start_ray)
         self._open_resources = open_resources
         self._options = options
+        self._about = about
         self._key = uuid.uuid4().hex
         self._own_pool: WorkerPool | None = None
         self._shared_pool = pool.workers if pool else None
@@ -134,11 +136,13 @@ class RayExecutor:
             with calls():
                 pool = self._shared_pool
                 if pool is None:
-                    pool = self._own_pool = WorkerPool(self._options, self.width)
+                    pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
                 pool.host.wait_until_ready(self._options.worker_start_seconds)
                 limit = HostedLimit(pool.host.actor, self._key, self._options)
                 self._limit.share(limit)
-                self._job = PoolJob(pool, self._key, self._open_resources, limit, self._sink)
+                self._job = PoolJob(
+                    pool, self._key, self._open_resources, limit, self._sink, self._about
+                )
         return self._job
 
     def _disconnect(self) -> None:

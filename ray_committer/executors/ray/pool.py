@@ -33,10 +33,14 @@ class Member:
 
 
 class WorkerPool:
-    """A host and `size` worker actors that live as long as the pool; used by several commits at once."""
+    """A host and `size` worker actors that live as long as the pool; used by several commits at once.
 
-    def __init__(self, options: CommitOptions, size: int) -> None:
+    `about` is what Ray shows beside a worker's number.
+    """
+
+    def __init__(self, options: CommitOptions, size: int, about: str = "") -> None:
         self.options = options
+        self._about = about
         self.size = size
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -74,6 +78,6 @@ class WorkerPool:
                 num_cpus=self.options.worker_cpus,
                 scheduling_strategy=where,
                 max_concurrency=_CALLS_AT_ONCE,
-            ).remote()
+            ).remote(f"worker {index} of {self._about}")
             found.append(Member(index, actor))
         return found

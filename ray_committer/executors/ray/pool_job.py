@@ -18,6 +18,7 @@ from ray_committer.executors.base import OpenResources, Place, Supplied, Work
 from ray_committer.executors.ray.cluster import calls
 from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import Member, WorkerPool
+from ray_committer.executors.ray.processes import stage_of
 from ray_committer.version import __version__
 
 DEPTH = 2
@@ -57,17 +58,17 @@ class _Running:
 
 
 _Call = Callable[[Any, str, Any, Any], tuple[Any, Any]]
-"""Calls a worker's actor for a commit, with work and an item; the references of both results."""
+"""Calls a worker for a commit, with work and an item; the references of both results."""
 
 
-def _call_run(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+def _call_run(run: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
     if isinstance(item, Supplied):
-        return actor.run.remote(key, work, item.item, *item.parked), None
-    return actor.run.remote(key, work, item), None
+        return run.remote(key, work, item.item, *item.parked), None
+    return run.remote(key, work, item), None
 
 
-def _call_park(actor: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
-    ref, parked = actor.park.options(num_returns=2).remote(key, work, item)
+def _call_park(park: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+    ref, parked = park.remote(key, work, item)
     return ref, parked
 
 
@@ -81,12 +82,14 @@ class PoolJob:
         open_resources: OpenResources,
         limit: HostedLimit,
         sink: EventSink,
+        about: str = "",
     ) -> None:
         self.pool = pool
         self._key = key
         self._open_resources = open_resources
         self._limit = limit
         self._sink = sink
+        self._about = about
         self._admission: list[tuple[Any, Any]] = []
         self._seats: dict[int, _Seat] = {}
         self._failed_starts = self._losses = 0
@@ -112,22 +115,35 @@ class PoolJob:
 
     def run(self, work: Work[Any], items: Iterable[Any]) -> Iterator[Any]:
         """Run work over items; at least once each, every result yielded once."""
-        for result, _ in self._run(work, items, _call_run):
+        name = self._task_name(work)
+        for result, _ in self._run(work, items, _call_run, lambda actor: actor.run.options(name=name)):
             yield result
 
     def park(self, work: Work[Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """`run` for work with two results, the second of which is not fetched."""
-        return self._run(work, items, _call_park)
+        name = self._task_name(work)
+        return self._run(
+            work, items, _call_park, lambda actor: actor.park.options(name=name, num_returns=2)
+        )
 
-    def _run(self, work: Work[Any], items: Iterable[Any], call: _Call) -> Iterator[tuple[Any, Any]]:
+    def _task_name(self, work: Work[Any]) -> str:
+        return f"{stage_of(work)} of {self._about}"
+
+    def _run(
+        self, work: Work[Any], items: Iterable[Any], call: _Call, method: Callable[[Any], Any]
+    ) -> Iterator[tuple[Any, Any]]:
         with calls():
             shared_work = ray.put(work)
         waiting = iter(items)
         again: deque[Any] = deque()
         running: dict[Any, _Running] = {}
+        methods: dict[int, Any] = {}
 
         def begin(seat: _Seat, item: Any) -> None:
-            ref, parked = call(seat.member.actor, self._key, shared_work, item)
+            number = seat.member.number
+            if number not in methods:
+                methods[number] = method(seat.member.actor)
+            ref, parked = call(methods[number], self._key, shared_work, item)
             running[ref] = _Running(seat, item, parked)
 
         try:

@@ -6,6 +6,7 @@ private copies and locks in them cannot be pickled.
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import threading
@@ -24,19 +25,42 @@ from ray_committer.permits import PATIENCE, Permits
 from ray_committer.ratelimit import LimitAuthority, RateLimit
 from ray_committer.version import __version__
 
+_log = logging.getLogger(__name__)
+
+
+def stage_of(work: Work[Any]) -> str:
+    """What work is called in Ray's list of tasks and in the logs, such as ``rename_shard``."""
+    name: str = getattr(getattr(work, "func", work), "__name__", "work")
+    return name.strip("_")
+
 
 def answer(ask: Callable[[], Any]) -> tuple[str, Any]:
     """Say which version of this package a node has, and what `ask` finds there."""
     return __version__, ask()
 
 
+class _Shown:
+    """`__repr__` by the attribute `shown`.
+
+    Not as a method: of a class that cannot be imported on a node Ray replaces each method by one that
+    says so, and then this one ended the process before anybody was told.
+    """
+
+    def __get__(self, actor: Any, _: type) -> Any:
+        return self if actor is None else lambda: actor.shown
+
+
 class CommitWorker:
     """A long-lived worker of one or many commits. Run by Ray as a threaded actor.
 
-    The resources of a commit (`key`) stay open between its calls.
+    The resources of a commit (`key`) stay open between its calls. Its `label` is shown by Ray, also
+    before each line that it logs.
     """
 
-    def __init__(self) -> None:
+    __repr__ = _Shown()
+
+    def __init__(self, label: str) -> None:
+        self.shown = label
         self._resources: dict[str, Any] = {}
         self._metrics = WorkerMetrics()
 
@@ -66,7 +90,9 @@ class CommitWorker:
         started = time.monotonic()
         result = work(self._resources[key], item, *parked)
         self._metrics.note(result)
-        return time.monotonic() - started, result
+        seconds = time.monotonic() - started
+        _log.info("%s: %.200s in %.3f s", stage_of(work), item, seconds)
+        return seconds, result
 
     def park(self, key: str, work: Work[Any], item: Any) -> tuple[tuple[float, Any], Any]:
         """`run` for work with two results, of which the second stays on this node."""
@@ -93,7 +119,10 @@ class CommitHost:
     a coordinator would miss directories, so it says which `life` of the host it knows.
     """
 
+    __repr__ = _Shown()
+
     def __init__(self) -> None:
+        self.shown = "the host of commits"
         self._lock = threading.Lock()
         self._life = uuid.uuid4().hex
         self._limits: dict[str, RateLimit] = {}
