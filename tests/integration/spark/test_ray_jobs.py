@@ -38,7 +38,7 @@ from tests.integration.spark.jvm import (
     wait_until_committed,
 )
 from tests.integration.spark.test_spark_writes import fail_task
-from tests.servers.ports import free_port
+from tests.servers.ports import free_port, free_ports
 from tests.servers.proxy import Fault, Harm, Proxy
 
 pytestmark = [
@@ -82,10 +82,10 @@ exec {command} "$@"
 def dashboard() -> Iterator[str]:
     """The address of the dashboard of a Ray cluster of its own, which wants `TOKEN`."""
     pytest.importorskip("aiohttp_cors", reason="needs ray[default]")
-    port = free_port()
+    port, *ports = free_ports(1 + len(PORTS))
     home = tempfile.mkdtemp(prefix="rayjobs", dir="/tmp")  # short: sockets are in it
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--num-cpus=2"]
-    command += [f"--{name}={free_port()}" for name in PORTS]
+    command += [f"--{name}={one}" for name, one in zip(PORTS, ports, strict=True)]
     command += [f"--dashboard-port={port}", f"--temp-dir={home}", "--node-ip-address=127.0.0.1"]
     command += ["--disable-usage-stats"]
     variables = environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)
