@@ -67,14 +67,20 @@ _DEFAULTS = CommitOptions()
 
 
 @contextmanager
-def commit_pool(options: CommitOptions = _DEFAULTS) -> Iterator[CommitPool]:
+def commit_pool(
+    options: CommitOptions = _DEFAULTS, *, name: str = "default", shared: bool = False
+) -> Iterator[CommitPool]:
     """Keep commit workers on Ray for many commits of this driver, several at once included.
 
     Give it to `commit_job` as `executor`, or to `ray_committer.spark.install`: the workers are started
     once, by `options` (workers, worker_cpus, worker_start_seconds, may_start_ray), and end with
     the block.
+
+    A `shared` pool is one for all drivers of the Ray cluster that give its `name`. Who comes first
+    starts it, by their options; it outlives its drivers, and ends half a minute after the last has left.
+    All its commits have one limit of requests a store, that of the options which started it.
     """
-    pool = open_pool(options)
+    pool = open_pool(options, name if shared else None)
     try:
         yield pool
     finally:

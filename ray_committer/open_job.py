@@ -109,6 +109,7 @@ def open_job(
         renames_are_local=store.capabilities.renames_are_local,
         estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
         about=f"{job.job_id} at {job.destination}",
+        store=f"{spec.scheme}://{spec.authority}",
     )
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)

@@ -33,11 +33,11 @@ class Choice:
     reason: str
 
 
-def open_pool(options: CommitOptions) -> CommitPool:
-    """Start commit workers on Ray that serve many commits."""
+def open_pool(options: CommitOptions, shared: str | None = None) -> CommitPool:
+    """Start commit workers on Ray that serve many commits, or join those of the pool called `shared`."""
     from ray_committer.executors.ray.executor import RayPool
 
-    return RayPool(options)
+    return RayPool(options, shared)
 
 
 def choose_executor(
@@ -49,11 +49,13 @@ def choose_executor(
     renames_are_local: bool,
     estimate_files: Callable[[], int],
     about: str = "",
+    store: str = "",
 ) -> Choice:
     """Open the executor called `name`, or one on a pool; the caller closes it.
 
     `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
-    `about` is what Ray shows of the commit.
+    `about` is what Ray shows of the commit; `store` names what the commits of a shared pool have one
+    limit for.
     """
     pool: Any = None
     reason = "asked for"
@@ -67,7 +69,7 @@ def choose_executor(
     if name == "ray":
         from ray_committer.executors.ray.executor import RayExecutor
 
-        return Choice(RayExecutor(open_elsewhere, options, pool=pool, about=about), reason)
+        return Choice(RayExecutor(open_elsewhere, options, pool=pool, about=about, store=store), reason)
     limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
         return Choice(InlineExecutor(open_here, limit), reason)

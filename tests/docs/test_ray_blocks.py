@@ -28,6 +28,7 @@ EXPECTED: Results = {
     ways.RAY[0]: {"left": []},
     ways.RAY[1]: {"one": 3, "two": 3},
     ways.RAY[2]: {},
+    ways.RAY[3]: {"one": 3, "two": 3},
 }
 
 

@@ -43,6 +43,7 @@ RAY = (
     "README.md: Without Spark, from any Python tasks 2",
     "docs/ray.md: Who does what",
     "docs/python_writers.md: Ray Data",
+    "docs/ray.md: One pool for several drivers",
 )
 """On a Ray cluster of this machine, in one driver, in this order."""
 

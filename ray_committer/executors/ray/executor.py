@@ -15,19 +15,25 @@ from ray_committer.executors.ray.cluster import calls, connect, disconnect, work
 from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
+from ray_committer.executors.ray.shared_pool import SharedWorkerPool
 from ray_committer.options import CommitOptions
 from ray_committer.permits import PATIENCE, Permits
 from ray_committer.ratelimit import LimitStatistics
 
 
 class RayPool:
-    """Commit workers that stay for many commits of this driver, so that each is spared their start."""
+    """Commit workers that stay for many commits, so that each is spared their start: of this driver, or
+    of all of the cluster's drivers that join the pool called `shared`."""
 
-    def __init__(self, options: CommitOptions) -> None:
+    def __init__(self, options: CommitOptions, shared: str | None = None) -> None:
         self._closed = False
         self._connected_here = connect(may_start=options.may_start_ray)
+        self.workers: WorkerPool | SharedWorkerPool
         try:
-            self.workers = WorkerPool(options, pool_size(options), "a commit pool")
+            if shared is None:
+                self.workers = WorkerPool(options, pool_size(options), "a commit pool")
+            else:
+                self.workers = SharedWorkerPool(options, pool_size(options), shared)
         except BaseException:
             self._disconnect()
             raise
@@ -68,6 +74,7 @@ class RayExecutor:
         *,
         pool: RayPool | None = None,
         about: str = "",
+        store: str = "",
     ) -> None:
         if pool is not None:
             pool.require_open()
@@ -75,9 +82,10 @@ class RayExecutor:
         self._open_resources = open_resources
         self._options = options
         self._about = about
-        self._key = uuid.uuid4().hex
+        self._store = store
         self._own_pool: WorkerPool | None = None
         self._shared_pool = pool.workers if pool else None
+        self._key = self._shared_pool.new_key() if self._shared_pool else uuid.uuid4().hex
         self._job: PoolJob | None = None
         self._directories: HostedDirectories | None = None
         self._sink: EventSink = ignore
@@ -138,12 +146,18 @@ class RayExecutor:
                 if pool is None:
                     pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
                 pool.host.wait_until_ready(self._options.worker_start_seconds)
-                limit = HostedLimit(pool.host.actor, self._key, self._options)
+                limit = self._hosted_limit(pool)
                 self._limit.share(limit)
                 self._job = PoolJob(
                     pool, self._key, self._open_resources, limit, self._sink, self._about
                 )
         return self._job
+
+    def _hosted_limit(self, pool: WorkerPool | SharedWorkerPool) -> HostedLimit:
+        """That of the commit; in a pool that drivers share that of the pool for this store."""
+        if isinstance(pool, SharedWorkerPool):
+            return HostedLimit(pool.host.actor, self._key, pool.options, self._store)
+        return HostedLimit(pool.host.actor, self._key, self._options)
 
     def _disconnect(self) -> None:
         if self._connected_here:

@@ -20,19 +20,20 @@ from ray_committer.executors.ray.remote import CommitHostActor
 from ray_committer.options import CommitOptions
 from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
 
+HOST = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "enable_task_events": False}
+"""How a host's actor is made."""
+
 
 class Host:
     """The host's actor, which Ray starts again, empty, if it is lost."""
 
-    def __init__(self) -> None:
-        self.actor = CommitHostActor.options(
-            num_cpus=0,
-            max_restarts=-1,
-            max_task_retries=-1,
-            max_concurrency=16,
-            enable_task_events=False,
-            scheduling_strategy=on_drivers_node(),
-        ).remote()
+    def __init__(self, actor: Any = None) -> None:
+        self.actor = (
+            actor
+            or CommitHostActor.options(
+                **HOST, max_concurrency=16, scheduling_strategy=on_drivers_node()
+            ).remote()
+        )
 
     def wait_until_ready(self, seconds: float) -> None:
         """Wait for its start, which no lease should have to cover."""
@@ -54,11 +55,13 @@ class Host:
 
 
 class HostedLimit:
-    """`LimitAuthority` of the commit `key`; pickles. An answer that takes a whole lease is none."""
+    """`LimitAuthority` of the commit `key`, its own unless it has the `name` of one that several share;
+    pickles. An answer that takes a whole lease is none."""
 
-    def __init__(self, actor: Any, key: str, options: CommitOptions) -> None:
+    def __init__(self, actor: Any, key: str, options: CommitOptions, name: str | None = None) -> None:
         self._actor = actor
         self._key = key
+        self._name = name or key
         self._requests_per_second = options.max_requests_per_second
         self.lease_seconds = options.lease_seconds
 
@@ -82,7 +85,7 @@ class HostedLimit:
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         limit = (self._requests_per_second, self.lease_seconds)
-        return self._actor.limit.remote(self._key, limit, method, *arguments)
+        return self._actor.limit.remote(self._key, self._name, limit, method, *arguments)
 
 
 class DriverLimit:

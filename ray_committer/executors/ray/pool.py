@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import uuid
 from typing import Any
 
 import ray
@@ -21,7 +22,7 @@ from ray_committer.options import CommitOptions
 
 _log = logging.getLogger(__name__)
 
-_CALLS_AT_ONCE = 32  # of all commits that share a worker; a waiting thread costs nothing
+CALLS_AT_ONCE = 32  # of all commits that share a worker; a waiting thread costs nothing
 
 
 class Member:
@@ -46,6 +47,10 @@ class WorkerPool:
         self._numbers = itertools.count()
         self.host = Host()
         self._members = self._spawn(size)
+
+    def new_key(self) -> str:
+        """What a commit is called on the host and the workers."""
+        return uuid.uuid4().hex
 
     @property
     def members(self) -> list[Member]:
@@ -77,7 +82,7 @@ class WorkerPool:
             actor = CommitWorkerActor.options(
                 num_cpus=self.options.worker_cpus,
                 scheduling_strategy=where,
-                max_concurrency=_CALLS_AT_ONCE,
+                max_concurrency=CALLS_AT_ONCE,
             ).remote(f"worker {index} of {self._about}")
             found.append(Member(index, actor))
         return found

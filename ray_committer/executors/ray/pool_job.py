@@ -19,6 +19,7 @@ from ray_committer.executors.ray.cluster import calls
 from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import Member, WorkerPool
 from ray_committer.executors.ray.processes import stage_of
+from ray_committer.executors.ray.shared_pool import SharedWorkerPool
 from ray_committer.version import __version__
 
 DEPTH = 2
@@ -77,7 +78,7 @@ class PoolJob:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: WorkerPool | SharedWorkerPool,
         key: str,
         open_resources: OpenResources,
         limit: HostedLimit,

@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -22,7 +23,7 @@ from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAva
 from ray_committer.executors.base import OpenResources, Place, Work
 from ray_committer.executors.ray.metrics import WorkerMetrics
 from ray_committer.permits import PATIENCE, Permits
-from ray_committer.ratelimit import LimitAuthority, RateLimit
+from ray_committer.ratelimit import LimitAuthority, LimitStatistics, RateLimit
 from ray_committer.version import __version__
 
 _log = logging.getLogger(__name__)
@@ -104,11 +105,42 @@ class CommitWorker:
         if key in self._resources:
             self._resources[key].cancel()
 
+    def forget(self, driver: str) -> None:
+        """Stop and give back what the commits of a driver hold, which has gone; idempotent."""
+        for key in [key for key in self._resources if key.startswith(driver)]:
+            self.cancel(key)
+            self.close(key)
+
     def close(self, key: str) -> None:
         """Give back a commit's resources; idempotent."""
         resources = self._resources.pop(key, None)
         if resources is not None:
             resources.close()
+
+
+@dataclass(slots=True)
+class _Counted:
+    """A commit's part of a limit that it may share."""
+
+    began: float = field(default_factory=time.monotonic)
+    requests: int = 0
+    throttled: int = 0
+
+    def note(self, method: str, arguments: tuple[Any, ...]) -> None:
+        """Count what a holder of the commit tells the limit."""
+        if method in ("grant", "throttled"):
+            self.requests += arguments[1]
+            self.throttled += method == "throttled"
+
+    def own(self, limit: LimitStatistics) -> LimitStatistics:
+        """What the limit did for this commit, and did to all since it began."""
+        age = time.monotonic() - self.began
+        spans = tuple(
+            replace(span, began_seconds_ago=min(span.began_seconds_ago, age))
+            for span in limit.spans
+            if span.last_seconds_ago <= age
+        )
+        return replace(limit, requests=self.requests, throttled=self.throttled, spans=spans)
 
 
 class CommitHost:
@@ -127,22 +159,31 @@ class CommitHost:
         self._life = uuid.uuid4().hex
         self._limits: dict[str, RateLimit] = {}
         self._directories: dict[str, DirectoryCoordinator] = {}
+        self._counted: dict[str, _Counted] = {}
         self._ended: set[str] = set()
 
     def life(self) -> str:
         """What tells this host from the next one."""
         return self._life
 
-    def limit(self, key: str, asked: tuple[float | None, float], method: str, *arguments: Any) -> Any:
-        """Call a method of a commit's `RateLimit` of so many requests a second and such a lease;
-        `LeaseLostError` once the commit has ended."""
+    def limit(
+        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: Any
+    ) -> Any:
+        """Call a method of the `RateLimit` called `name` for a commit, which may share it: of so many
+        requests a second and such a lease, if it is not there yet.
+
+        `LeaseLostError` once the commit has ended.
+        """
         with self._lock:
-            if key in self._ended:
+            if self._has_ended(key):
                 raise LeaseLostError("this commit has ended; no more may be done for it")
-            limit = self._limits.get(key)
+            limit = self._limits.get(name)
             if limit is None:
-                limit = self._limits[key] = RateLimit(asked[0], lease_seconds=asked[1])
-        return getattr(limit, method)(*arguments)
+                limit = self._limits[name] = RateLimit(asked[0], lease_seconds=asked[1])
+            counted = self._counted.setdefault(key, _Counted())
+            counted.note(method, arguments)
+        answer = getattr(limit, method)(*arguments)
+        return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 
     def directories(self, key: str, life: str, method: str, *arguments: Any) -> Any:
         """Call a method of a commit's `Directories`; `CoordinatorLostError` in another life."""
@@ -160,6 +201,10 @@ class CommitHost:
             self._ended.add(key)
             self._limits.pop(key, None)
             self._directories.pop(key, None)
+            self._counted.pop(key, None)
+
+    def _has_ended(self, key: str) -> bool:
+        return key in self._ended
 
 
 def _check_version(version: str) -> None:

@@ -1,0 +1,131 @@
+"""The host of a pool that drivers of one cluster share: who has joined, who its workers are, and when it
+ends.
+
+Run by Ray as a detached actor, which no driver takes along.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import ray
+
+from ray_committer.executors.ray.cluster import NAMESPACE
+from ray_committer.executors.ray.processes import CommitHost
+from ray_committer.options import CommitOptions
+from ray_committer.permits import PATIENCE
+from ray_committer.version import __version__
+
+RENEW_SECONDS = 2.0
+_LOOK_SECONDS = 0.5
+_DRIVER_LENGTH = 32
+
+
+def host_name(pool: str) -> str:
+    """How the host of a pool is called in Ray."""
+    return f"the host of the commit pool {pool}"
+
+
+def worker_name(pool: str, number: int) -> str:
+    """How a worker of a pool is called in Ray."""
+    return f"worker {number} of the commit pool {pool}"
+
+
+class SharedCommitHost(CommitHost):
+    """A `CommitHost` that also knows its pool: `size` workers, by numbers that are never given twice.
+
+    A driver that is silent for three leases is taken for dead, and what its commits hold is given back.
+    The host ends itself and the workers once no driver was there for `idle_seconds`. Ray starts a lost
+    host again, and the drivers tell it of the workers that it has forgotten.
+    """
+
+    def __init__(self, pool: str, size: int, idle_seconds: float, options: CommitOptions) -> None:
+        super().__init__()
+        self.shown = host_name(pool)
+        self._pool = pool
+        self._workers = list(range(size))
+        self._idle_seconds = idle_seconds
+        self._asked = options.max_requests_per_second, options.lease_seconds
+        self._driver_seconds = PATIENCE * options.lease_seconds
+        self._heard: dict[str, float] = {}
+        self._gone: set[str] = set()
+        self._is_ending = False
+        self._watch = threading.Thread(target=self._look, name="shared-host", daemon=True)
+        self._watch.start()
+
+    def join(self, driver: str) -> tuple[str, list[int]] | None:
+        """Let a driver use the pool: the version of this package here, and the workers; None if the pool
+        ends just now."""
+        with self._lock:
+            if self._is_ending:
+                return None
+            self._heard[driver] = time.monotonic()
+            return __version__, list(self._workers)
+
+    def renew(self, driver: str, workers: list[int]) -> list[int]:
+        """Hear of a driver, and of the workers that it knows; returns those of now."""
+        with self._lock:
+            if driver not in self._gone and not self._is_ending:
+                self._heard[driver] = time.monotonic()
+            self._learn(workers)
+            return list(self._workers)
+
+    def replace(self, workers: list[int], lost: int) -> list[int]:
+        """Give the number of a lost worker to nobody again; returns the workers of now. Idempotent."""
+        with self._lock:
+            self._learn(workers)
+            if lost in self._workers:
+                self._workers[self._workers.index(lost)] = max(self._workers) + 1
+            return list(self._workers)
+
+    def leave(self, driver: str) -> None:
+        """Forget a driver, and what its commits hold here and on the workers; idempotent."""
+        with self._lock:
+            self._gone.add(driver)
+            self._heard.pop(driver, None)
+            for kept in (self._limits, self._directories, self._counted):
+                for key in [key for key in kept if key.startswith(driver)]:
+                    del kept[key]
+            workers = list(self._workers)
+        for number in workers:
+            self._call(worker_name(self._pool, number), lambda worker: worker.forget.remote(driver))
+
+    def limit(
+        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: Any
+    ) -> Any:
+        """As that of a `CommitHost`, but for the rate and the lease, which are those of the pool."""
+        del asked
+        return super().limit(key, name, self._asked, method, *arguments)
+
+    def _has_ended(self, key: str) -> bool:
+        return super()._has_ended(key) or key[:_DRIVER_LENGTH] in self._gone
+
+    def _learn(self, workers: list[int]) -> None:
+        """A host that was started again knows only the first numbers."""
+        if max(workers, default=-1) > max(self._workers):
+            self._workers = list(workers)
+
+    def _look(self) -> None:
+        heard = time.monotonic()
+        while not self._is_ending:
+            time.sleep(_LOOK_SECONDS)
+            now = time.monotonic()
+            with self._lock:
+                silent = [one for one, at in self._heard.items() if now - at > self._driver_seconds]
+            for driver in silent:
+                self.leave(driver)
+            with self._lock:
+                if self._heard:
+                    heard = now
+                self._is_ending = not self._heard and now - heard > self._idle_seconds
+        for number in self._workers:
+            self._call(worker_name(self._pool, number), ray.kill)
+        self._call(host_name(self._pool), ray.kill)
+
+    def _call(self, name: str, call: Callable[[Any], object]) -> None:
+        with suppress(ValueError):  # there is none, or none any more
+            call(ray.get_actor(name, namespace=NAMESPACE))

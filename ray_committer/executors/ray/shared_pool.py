@@ -1,0 +1,141 @@
+"""A driver's part in a pool of commit workers that several drivers of one Ray cluster share.
+
+The pool is found by its name. Its host, which is no driver's, says who its workers are; all of them are
+detached actors, so that a driver that ends, or is lost, takes nothing along.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from ray_committer.errors import RayLostError, RayNotAvailableError
+from ray_committer.executors.ray.cluster import NAMESPACE, calls, near, worker_nodes
+from ray_committer.executors.ray.host import HOST, Host
+from ray_committer.executors.ray.pool import CALLS_AT_ONCE, Member
+from ray_committer.executors.ray.remote import CommitWorkerActor, SharedCommitHostActor
+from ray_committer.executors.ray.shared_host import RENEW_SECONDS, host_name, worker_name
+from ray_committer.options import CommitOptions
+from ray_committer.version import __version__
+
+_log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 30.0
+"""How long a pool waits for a driver before it ends."""
+_CALLS_AT_ONCE = 128
+_TRY_AGAIN_SECONDS = 0.5
+
+
+class SharedWorkerPool:
+    """The host and the workers of the pool called `name`, started by who comes first."""
+
+    def __init__(self, options: CommitOptions, size: int, name: str) -> None:
+        self.options = options
+        self._name = name
+        self._driver = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._left = threading.Event()
+        self._members: list[Member] = []
+        self.host, numbers = self._join(size)
+        self.size = len(numbers)
+        self._meet(numbers)
+        self._renewer = threading.Thread(target=self._renew, name="ray-committer-pool", daemon=True)
+        self._renewer.start()
+
+    def new_key(self) -> str:
+        """What a commit is called on the host and the workers; it begins with its driver."""
+        return self._driver + uuid.uuid4().hex
+
+    @property
+    def members(self) -> list[Member]:
+        """The workers of now, as this driver knows them."""
+        with self._lock:
+            return list(self._members)
+
+    def replace(self, lost: Member, cause: Exception) -> None:
+        """Put a new worker in the place of a lost one, unless another driver has; idempotent."""
+        known = [member.number for member in self.members]
+        if lost.number not in known:
+            return
+        _log.warning("a commit worker was lost and is replaced: %s", cause)
+        ray.kill(lost.actor)
+        with calls():
+            self._meet(ray.get(self.host.actor.replace.remote(known, lost.number)))
+
+    def close(self) -> None:
+        """Leave the pool, which goes on for others."""
+        self._left.set()
+        self._renewer.join()
+        with suppress(RayError):  # the host will miss this driver
+            ray.get(self.host.actor.leave.remote(self._driver), timeout=RENEW_SECONDS)
+
+    def _join(self, size: int) -> tuple[Host, list[int]]:
+        deadline = time.monotonic() + self.options.worker_start_seconds
+        while time.monotonic() < deadline:
+            actor = SharedCommitHostActor.options(
+                **HOST,
+                name=host_name(self._name),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+                max_concurrency=_CALLS_AT_ONCE,
+                scheduling_strategy=near(ray.get_runtime_context().get_node_id()),
+            ).remote(self._name, size, IDLE_SECONDS, self.options)
+            try:
+                with calls():
+                    joined = ray.get(
+                        actor.join.remote(self._driver), timeout=self.options.worker_start_seconds
+                    )
+            except RayLostError:  # it has just ended
+                joined = None
+            if joined is not None:
+                return self._checked(actor, *joined)
+            time.sleep(_TRY_AGAIN_SECONDS)
+        raise RayNotAvailableError(
+            f"the commit pool {self._name} could not be joined within "
+            f"{self.options.worker_start_seconds:g} s; is the cluster overloaded?"
+        )
+
+    def _checked(self, actor: Any, version: str, numbers: list[int]) -> tuple[Host, list[int]]:
+        if version != __version__:
+            raise RayNotAvailableError(
+                f"the commit pool {self._name} was started by ray-committer {version}, this driver runs "
+                f"{__version__}; give the pool another name"
+            )
+        return Host(actor), numbers
+
+    def _meet(self, numbers: list[int]) -> None:
+        """Know these workers, and no others; who is not there yet is started."""
+        with self._lock:
+            known = {member.number: member for member in self._members}
+            self._members = [known.get(number) or self._worker(number) for number in numbers]
+
+    def _worker(self, number: int) -> Member:
+        nodes = worker_nodes()
+        name = worker_name(self._name, number)
+        actor = CommitWorkerActor.options(
+            name=name,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=self.options.worker_cpus,
+            scheduling_strategy=near(nodes[number % len(nodes)]) if nodes else "SPREAD",
+            max_concurrency=CALLS_AT_ONCE,
+        ).remote(name)
+        return Member(number, actor)
+
+    def _renew(self) -> None:
+        while not self._left.wait(RENEW_SECONDS) and ray.is_initialized():
+            known = [member.number for member in self.members]
+            try:
+                found = ray.get(self.host.actor.renew.remote(self._driver, known), timeout=RENEW_SECONDS)
+                self._meet(found)
+            except RayError:  # it is lost, and starts again
+                _log.debug("the host of the commit pool %s does not answer", self._name, exc_info=True)
