@@ -57,6 +57,8 @@ class WorkExecutor(Protocol):
     """How many items are worked on at once, at most."""
     threads: int
     """How many requests to the store each of them can have in flight."""
+    starts_workers: bool
+    """Whether workers are processes, for whose start a commit may have to wait."""
     permits: Permits
     """For the requests that the driver makes itself."""
 
@@ -75,8 +77,8 @@ class WorkExecutor(Protocol):
     ) -> Iterator[tuple[Result, Parked]]:
         """Run work whose second result stays where it was made."""
 
-    def start_workers(self) -> None:
-        """Wait until all workers are there; idempotent, an error if they cannot be had."""
+    def start_workers(self, *, first_only: bool = False) -> None:
+        """Wait until all workers are there, or the first; idempotent, an error if they cannot be had."""
 
     def admit_workers(self, check: Work[Result], item: Item) -> None:
         """Run `check` once on every worker, and on later ones before they get work."""

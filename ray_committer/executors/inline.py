@@ -17,6 +17,7 @@ class InlineExecutor:
     name = "inline"
     width = 1
     threads = 1
+    starts_workers = False
 
     def __init__(self, open_resources: OpenResources, limit: RateLimit | None = None) -> None:
         self.directories: Directories = DirectoryCoordinator()
@@ -37,7 +38,7 @@ class InlineExecutor:
     ) -> Iterator[tuple[Result, Parked]]:
         return self.run(work, items)
 
-    def start_workers(self) -> None:
+    def start_workers(self, *, first_only: bool = False) -> None:
         """They are here."""
 
     def admit_workers(self, check: Work[Result], item: Item) -> None:

@@ -22,6 +22,7 @@ COMMIT_FILE_RENAME = "commit_file_rename"
 RENAME_RECOVERED = "commit_file_rename_recovered"
 
 # Stages that Hadoop's committer does not have.
+START_WORKERS = "job_stage_start_workers"
 PREFLIGHT = "job_stage_preflight"
 SAVE_RECORD = "job_stage_save_commit_record"
 REMOVE_REPLACED = "job_stage_remove_replaced_files"

@@ -17,7 +17,6 @@ from ray_committer.events import (
     Event,
     FilesRenamed,
     JobLoaded,
-    StageEnded,
     StageStarted,
     Throttled,
     WorkerLost,
@@ -28,7 +27,6 @@ from ray_committer.protocol import statistic_names as names
 RATE_SECONDS = 30.0
 REMEMBERED_SECONDS = 60.0  # how long throttling is told of, if the commit has not recovered
 _SAMPLE_SECONDS = 1.0  # so that the samples of a rate are few, however many shards end
-_START_WORKERS = "start_workers"  # no stage, but what may take long before the next one
 
 _PREFIXES = ("job_stage_", "committer_")
 
@@ -91,8 +89,6 @@ class Pace:
             self._stage = event.stage
             if event.stage == names.RENAME_FILES:
                 self._recent = _Recent(now)
-        elif isinstance(event, StageEnded) and event.stage == names.LOAD_MANIFESTS:
-            self._stage = _START_WORKERS
         elif isinstance(event, JobLoaded):
             self._renamed = FilesRenamed(0, event.files, 0, event.bytes)
         elif isinstance(event, FilesRenamed):

@@ -230,7 +230,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
         try:
             loaded = _load_checked(run, seen)
             if not run.record_only:
-                context.executor.start_workers()  # a cluster without room is found before the record
+                _start_workers(context)  # a cluster without room is found before the record
             with context.stage(names.SAVE_RECORD):
                 recorded, record = record_job(
                     context,
@@ -259,12 +259,20 @@ def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
     """The manifests, loaded and checked; `ManifestsChangedError` if they have changed meanwhile."""
     context = run.context
     load = partial(_load, run, None, seen.state.stamp)
+    _start_workers(context, first_only=True)
     with context.stage(names.LOAD_MANIFESTS):
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
     with context.stage(names.PREFLIGHT):
         with_coordinator(context, lambda: preflight(context, loaded), load)
     context.journal.add(loaded.statistics)
     return loaded
+
+
+def _start_workers(context: JobContext, *, first_only: bool = False) -> None:
+    """Wait for all workers, or the first; a stage of its own where they are processes that start."""
+    if context.executor.starts_workers:
+        with context.stage(names.START_WORKERS):
+            context.executor.start_workers(first_only=first_only)
 
 
 def _load(run: _Run, record: CommitRecord | None, stamp: str) -> LoadedManifests:
@@ -322,6 +330,7 @@ def _resume(run: _Run, seen: Seen) -> tuple[CommitRecord, LoadedManifests]:
     record = load_commit_record(context, seen.state)
     refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
     run.progress.record, run.progress.resumed = record, True
+    _start_workers(context, first_only=True)
     with context.stage(names.LOAD_MANIFESTS):
         loaded = load_with_coordinator(context, partial(_load, run, record, seen.state.stamp))
     run.loaded = loaded

@@ -98,19 +98,27 @@ def test_workers_that_live_and_that_were_lost_are_counted_once(renaming: Pace):
     assert (renaming.standing().workers, renaming.standing().lost) == (3, 1)
 
 
-def test_the_wait_for_workers_is_not_taken_for_the_stage_before(clock: Clock):
+def test_the_wait_for_workers_is_a_stage(clock: Clock):
     pace = Pace(clock=clock)
     shown = []
     for event in (
         StageStarted(names.COMMIT_JOB),
         StageStarted(names.LOAD_MANIFESTS),
         StageEnded(names.LOAD_MANIFESTS, 1.0),
+        StageStarted(names.START_WORKERS),
+        StageEnded(names.START_WORKERS, 1.0),
         StageStarted(names.PREFLIGHT),
-        StageEnded(names.PREFLIGHT, 1.0),
     ):
         pace.event(event)
         shown.append(pace.standing().stage)
-    assert shown == ["commit_job", "load_manifests", "start_workers", "preflight", "preflight"]
+    assert shown == [
+        "commit_job",
+        "load_manifests",
+        "load_manifests",
+        "start_workers",
+        "start_workers",
+        "preflight",
+    ]
 
 
 def test_throttling_is_known_until_it_is_over(renaming: Pace, clock: Clock):

@@ -66,6 +66,7 @@ class RayExecutor:
     """
 
     name = "ray"
+    starts_workers = True
 
     def __init__(
         self,
@@ -114,9 +115,9 @@ class RayExecutor:
     ) -> Iterator[tuple[Result, Parked]]:
         return self._workers().park(work, items)
 
-    def start_workers(self) -> None:
+    def start_workers(self, *, first_only: bool = False) -> None:
         with calls():
-            self._workers().start()
+            self._workers().start(first_only=first_only)
 
     def admit_workers(self, check: Work[Result], item: Item) -> None:
         self._workers().admit(check, item)

@@ -96,10 +96,13 @@ class PoolJob:
         self._failed_starts = self._losses = 0
         self._has_begun = False
 
-    def start(self) -> None:
-        """Wait until every worker of the pool is ready; `RayNotAvailableError` if one does not start."""
+    def start(self, *, first_only: bool = False) -> None:
+        """Wait until every worker of the pool is ready, or one; `RayNotAvailableError` if one that is
+        waited for does not start."""
         deadline = time.monotonic() + self.pool.options.worker_start_seconds
         while waiting := self._waiting():
+            if first_only and len(waiting) < len(self._seats):
+                return
             seconds = max(0.0, deadline - time.monotonic())
             ready, _ = ray.wait([seat.pending for seat in waiting], timeout=seconds)
             if not ready:

@@ -126,7 +126,9 @@ def test_small_manifests_are_read_once(dest: Path, tmp_path: Path):
     options = CommitOptions(workers=2, summary_directory=str(tmp_path / "reports"), validate=False)
     ray_committer.commit_job(str(dest), executor="ray", options=options)
     assert visible_files(dest) == written
-    counters = statistics(tmp_path / "reports" / "summary-job_1.json")["counters"]
+    found = statistics(tmp_path / "reports" / "summary-job_1.json")
+    counters, means = found["counters"], found["meanstatistics"]
+    assert {"job_stage_start_workers.mean", "job_stage_load_manifests.mean"} <= means.keys()
     assert counters["op_open"] == 60 + 1
     assert counters["commit_file_rename"] == 300
     # Frozen, declared, recorded, committed; _SUCCESS; the job's directory, which is taken away.
