@@ -135,7 +135,7 @@ def commit_on_ray(
     """Commit a job on Ray: its report, and the seconds of the whole commit with the start of workers."""
     options = CommitOptions(workers=workers, worker_threads=threads, validate=False)
     started = time.monotonic()
-    executor = RayExecutor(opens, options, commit_key=job.destination, pool=pool)
+    executor = RayExecutor(opens, options, pool=pool)
     try:
         executor.start_workers()
         report = run_commit(PricedStore(seconds), job, options, executor=executor)
