@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from ray_committer.checkup.network_lines import examine_nodes
 from ray_committer.checkup.scratch import PROOF, Scratch
 from ray_committer.errors import RayCommitterError
 from ray_committer.executors.choose import (
-    RAY_PAYS_FROM_FILES,
     ExecutorName,
     choose_name,
     reachable_ray,
@@ -34,9 +34,10 @@ def examine_ray(
     name, reason = executor, "it was not asked for"
     if executor == "auto":
         name, reason = choose_name(
+            options,
             renames_are_local=scratch.store.capabilities.renames_are_local,
             ray=reachable_ray(),
-            estimate_files=lambda: RAY_PAYS_FROM_FILES,
+            estimate_files=lambda: sys.maxsize,
         )
     if name != "ray":
         return [Line("ray", Verdict.NOTE, f"not used: {reason}")]

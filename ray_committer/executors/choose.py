@@ -7,6 +7,7 @@ explicit ``ray`` may start one, and never inside a Spark driver.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -21,8 +22,13 @@ from ray_committer.ratelimit import RateLimit
 
 ExecutorName = Literal["auto", "inline", "threads", "ray"]
 
-RAY_PAYS_FROM_FILES = 20_000
-"""Ray's workers were measured to take 4 to 8 s to start; threads rename as many files by then."""
+START_SECONDS = 2.0
+"""So much longer a commit was measured to take whose workers on Ray have to start
+(``benchmarks/ray_calls.py``)."""
+SECONDS_A_REQUEST = 0.020
+"""How long a request to a store behind a network is taken to be."""
+WORKERS_OF_A_CLUSTER = 8
+"""How many workers a cluster is taken to have that is not connected yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,10 @@ def choose_executor(
         pool, name, reason = name, "ray", "on the pool that was given"
     if name == "auto":
         name, reason = choose_name(
-            renames_are_local=renames_are_local, ray=reachable_ray(), estimate_files=estimate_files
+            options,
+            renames_are_local=renames_are_local,
+            ray=reachable_ray(),
+            estimate_files=estimate_files,
         )
         options = replace(options, may_start_ray=False)
     if name == "ray":
@@ -79,7 +88,11 @@ def choose_executor(
 
 
 def choose_name(
-    *, renames_are_local: bool, ray: str | None, estimate_files: Callable[[], int]
+    options: CommitOptions,
+    *,
+    renames_are_local: bool,
+    ray: str | None,
+    estimate_files: Callable[[], int],
 ) -> tuple[ExecutorName, str]:
     """What `auto` stands for, and why; `ray` says which Ray can be reached, None for none."""
     if renames_are_local:
@@ -89,10 +102,37 @@ def choose_name(
             "threads",
             "no Ray is connected and RAY_ADDRESS is not set, or only by Ray Client (ray://)",
         )
+    in_flight = _workers(options) * options.worker_threads
+    pays_from = ray_pays_from(in_flight, options.threads)
+    if pays_from is None:
+        return (
+            "threads",
+            f"workers on Ray would have {in_flight} requests in flight, threads here have "
+            f"{options.threads}",
+        )
     files = estimate_files()
-    if files < RAY_PAYS_FROM_FILES:
-        return "threads", f"about {files:,} files are renamed before workers on Ray have started"
+    if files < pays_from:
+        return "threads", f"about {files:,} files; workers on Ray pay from about {pays_from:,} here"
     return "ray", f"about {files:,} files, {ray}"
+
+
+def ray_pays_from(in_flight: int, threads: int) -> int | None:
+    """From how many files on workers on Ray with so many requests in flight, which have to start, are
+    done before so many `threads` of this process; None if never."""
+    gain = SECONDS_A_REQUEST * (1 / threads - 1 / in_flight)
+    return math.ceil(START_SECONDS / gain) if gain > 0 else None
+
+
+def _workers(options: CommitOptions) -> int:
+    """How many workers the commit would have on Ray."""
+    if options.workers is not None:
+        return options.workers
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return WORKERS_OF_A_CLUSTER
+    from ray_committer.executors.ray.executor import pool_size
+
+    return pool_size(options)
 
 
 def reachable_ray() -> str | None:

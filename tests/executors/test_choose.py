@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from ray_committer.executors.choose import RAY_PAYS_FROM_FILES, choose_name, reachable_ray
+from ray_committer.executors.choose import choose_name, ray_pays_from, reachable_ray
+from ray_committer.options import CommitOptions
 
-MANY = RAY_PAYS_FROM_FILES
+OPTIONS = CommitOptions(workers=8)
+MANY = 4_267
 
 
 @pytest.mark.parametrize(
@@ -18,8 +20,8 @@ MANY = RAY_PAYS_FROM_FILES
         (True, None, MANY, "threads", "local files"),
         (True, "Ray is connected", MANY, "threads", "local files"),
         (False, None, MANY, "threads", "no Ray is connected"),
-        (False, "Ray is connected", MANY - 1, "threads", "about 19,999 files are renamed before"),
-        (False, "Ray is connected", MANY, "ray", "about 20,000 files, Ray is connected"),
+        (False, "Ray is connected", MANY - 1, "threads", "about 4,266 files; workers on Ray pay from"),
+        (False, "Ray is connected", MANY, "ray", "about 4,267 files, Ray is connected"),
         (False, "RAY_ADDRESS is set", 10**7, "ray", "about 10,000,000 files, RAY_ADDRESS is set"),
         (False, "RAY_ADDRESS is set", 0, "threads", "about 0 files"),
     ],
@@ -27,7 +29,7 @@ MANY = RAY_PAYS_FROM_FILES
 def test_auto_takes_ray_only_where_it_pays(
     local: bool, ray: str | None, files: int, name: str, reason: str
 ):
-    chosen, why = choose_name(renames_are_local=local, ray=ray, estimate_files=lambda: files)
+    chosen, why = choose_name(OPTIONS, renames_are_local=local, ray=ray, estimate_files=lambda: files)
     assert chosen == name
     assert why.startswith(reason)
 
@@ -37,7 +39,25 @@ def test_files_are_not_counted_where_their_number_decides_nothing(local: bool, r
     def count() -> int:
         raise AssertionError("costs two requests")
 
-    assert choose_name(renames_are_local=local, ray=ray, estimate_files=count)[0] == "threads"
+    assert choose_name(OPTIONS, renames_are_local=local, ray=ray, estimate_files=count)[0] == "threads"
+
+
+def test_ray_is_never_taken_for_as_many_requests_in_flight_as_threads_have():
+    few = CommitOptions(workers=2)
+    chosen, why = choose_name(
+        few, renames_are_local=False, ray="Ray is connected", estimate_files=lambda: 10**9
+    )
+    assert (chosen, why) == (
+        "threads",
+        "workers on Ray would have 32 requests in flight, threads here have 32",
+    )
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "files"), [(16, None), (32, None), (64, 6_400), (128, 4_267), (1024, 3_304)]
+)
+def test_the_more_requests_are_in_flight_the_sooner_ray_pays(in_flight: int, files: int | None):
+    assert ray_pays_from(in_flight, 32) == files
 
 
 @pytest.mark.parametrize(
