@@ -11,6 +11,6 @@ _random = SystemRandom()
 
 
 def backoff_seconds(attempt: int) -> float:
-    """The pause after failed attempt number `attempt`, from 1."""
+    """The pause after failed attempt number `attempt`, from 1; the shortest is that of 0."""
     longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 10))
     return longest * _random.uniform(0.5, 1.0)

@@ -198,7 +198,7 @@ class GuardedStore:
             number = next(refusals)
             if not self._permits.throttled(retry_after_seconds):
                 asked = retry_after_seconds if number > 1 else None
-                self._sleep(max(backoff_seconds(number), asked or 0.0))
+                self._sleep(max(backoff_seconds(number - 1), asked or 0.0))
 
         return self._make(name, lambda: request(*args, **kwargs), wait)
 
