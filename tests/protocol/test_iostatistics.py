@@ -31,6 +31,7 @@ JOBS = [
     ("f84169fe-57ba-4a28-90e8-996ce9ef99da", 3, 3),
 ]
 OWN_STAGES = {
+    "job_stage_start_workers",
     "job_stage_preflight",
     "job_stage_save_commit_record",
     "job_stage_remove_replaced_files",

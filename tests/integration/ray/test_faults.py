@@ -18,7 +18,8 @@ from ray.cluster_utils import Cluster
 import ray_committer
 from ray_committer import CommitOptions, CommitReport, Outcome
 from ray_committer.errors import LeaseLostError
-from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted, WorkerStarted
+from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted, ignore
+from ray_committer.executors.ray.host import HostedDirectories
 from ray_committer.protocol import statistic_names as names
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from tests.conftest import visible_files
@@ -64,16 +65,18 @@ def at_stage(name: str, action: Callable[[], object], *, ended: bool = False) ->
     return listen
 
 
-def at_first_worker(action: Callable[[], object]) -> Callable[[Event], None]:
-    """A listener that does something once, when a worker is ready for its first work."""
-    done: list[Event] = []
+def lose_at_first(monkeypatch: pytest.MonkeyPatch, method: str, action: Callable[[], object]) -> None:
+    """Do something once, after the driver has first called this method of the coordinator."""
+    call, done = getattr(HostedDirectories, method), list[None]()
 
-    def listen(event: Event) -> None:
-        if isinstance(event, WorkerStarted) and not done:
-            done.append(event)
+    def called(self: HostedDirectories, *arguments: Any) -> Any:
+        found = call(self, *arguments)
+        if not done:
+            done.append(None)
             action()
+        return found
 
-    return listen
+    monkeypatch.setattr(HostedDirectories, method, called)
 
 
 def kill(name: str) -> None:
@@ -138,7 +141,7 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
 @pytest.mark.parametrize(
     "listener",
     [
-        pytest.param(at_first_worker(lambda: kill("CommitHost")), id="while loading"),
+        pytest.param(None, id="while loading"),
         pytest.param(
             at_stage("job_stage_load_manifests", lambda: kill("CommitHost"), ended=True),
             id="before the preflight",
@@ -155,9 +158,13 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
         pytest.param(at(0.3, lambda: kill("CommitHost")), id="while renaming"),
     ],
 )
-def test_the_coordinator_is_lost(cluster: Cluster, dest: Path, listener: Callable[[Event], None]):
+def test_the_coordinator_is_lost(
+    cluster: Cluster, dest: Path, listener: Callable[[Event], None] | None, monkeypatch
+):
     written = write_files(dest, tasks=60, files=FILES)
-    report = commit(dest, listener)
+    if listener is None:
+        lose_at_first(monkeypatch, "forget", lambda: kill("CommitHost"))
+    report = commit(dest, listener or ignore)
     check(report, dest, written)
     assert any("coordinating actor" in notice for notice in report.notices)
 
