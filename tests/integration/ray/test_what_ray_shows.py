@@ -23,13 +23,16 @@ ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=True
          logging_config=ray.LoggingConfig(log_level="INFO"))
 with ray_committer.commit_pool(ray_committer.CommitOptions(workers=2)) as pool:
     ray_committer.commit_job(sys.argv[1], executor=pool)
-    deadline = time.monotonic() + 60
-    tasks = []
+    deadline = time.monotonic() + 90
+    tasks, said = [], ""
     while not any(name.startswith("rename_shard") for name in tasks):
-        assert time.monotonic() < deadline, tasks
+        assert time.monotonic() < deadline, (tasks, said)
         time.sleep(0.5)
-        tasks = [task.name for task in list_tasks(limit=10_000)]
-    labels = [actor.repr_name for actor in list_actors(detail=True)]
+        try:
+            tasks = [task.name for task in list_tasks(limit=10_000)]
+            labels = [actor.repr_name for actor in list_actors(detail=True)]
+        except Exception as e:  # the dashboard is there a while after Ray
+            said = repr(e)
 print("FOUND", json.dumps({"tasks": tasks, "labels": labels}))
 """
 
