@@ -57,13 +57,14 @@ class SharedCommitHost(CommitHost):
         self._watch = threading.Thread(target=self._look, name="shared-host", daemon=True)
         self._watch.start()
 
-    def join(self, driver: str) -> tuple[str, list[int]] | None:
-        """Let a driver use the pool: the version of this package here, and the workers; None if the pool
-        ends just now."""
+    def join(self, driver: str, version: str) -> tuple[str, list[int]] | None:
+        """Let a driver use the pool: the version of this package here, which must be the driver's, and
+        the workers; None if the pool ends just now."""
         with self._lock:
             if self._is_ending:
                 return None
-            self._heard[driver] = time.monotonic()
+            if version == __version__:
+                self._heard[driver] = time.monotonic()
             return __version__, list(self._workers)
 
     def renew(self, driver: str, workers: list[int]) -> list[int]:

@@ -91,7 +91,8 @@ class SharedWorkerPool:
             try:
                 with calls():
                     joined = ray.get(
-                        actor.join.remote(self._driver), timeout=self.options.worker_start_seconds
+                        actor.join.remote(self._driver, __version__),
+                        timeout=self.options.worker_start_seconds,
                     )
             except RayLostError:  # it has just ended
                 joined = None
