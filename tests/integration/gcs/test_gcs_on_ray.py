@@ -97,7 +97,8 @@ def test_throttling_of_all_workers_is_told_with_its_time_and_the_limit(
     server.proxy.throttle = None
     refused = server.proxy.counts["throttled"]
     assert report.throttled > 0
-    assert sum(span.refused for span in report.throttled_spans) == report.throttled <= refused
+    # Some are refused before so many are that the store is taken to throttle.
+    assert 0 < sum(span.refused for span in report.throttled_spans) <= report.throttled <= refused
     assert all(0 < span.began <= span.last <= report.seconds for span in report.throttled_spans)
     assert all(span.lowest < span.before for span in report.throttled_spans)
     assert report.findings[0].startswith("The store throttled from ")

@@ -25,12 +25,13 @@ with ray_committer.commit_pool(ray_committer.CommitOptions(workers=2)) as pool:
     ray_committer.commit_job(sys.argv[1], executor=pool)
     deadline = time.monotonic() + 90
     tasks, said = [], ""
+    address = ray.get_runtime_context().gcs_address  # others may run on this machine
     while not any(name.startswith("rename_shard") for name in tasks):
         assert time.monotonic() < deadline, (tasks, said)
         time.sleep(0.5)
         try:
-            tasks = [task.name for task in list_tasks(limit=10_000)]
-            labels = [actor.repr_name for actor in list_actors(detail=True)]
+            tasks = [task.name for task in list_tasks(address, limit=10_000)]
+            labels = [actor.repr_name for actor in list_actors(address, detail=True)]
         except Exception as e:  # the dashboard is there a while after Ray
             said = repr(e)
 print("FOUND", json.dumps({"tasks": tasks, "labels": labels}))
