@@ -16,7 +16,7 @@ from ray_committer.stores.gcs import GcsStore
 from ray_committer.testing import visible_files
 from tests.integration.gcs.jobs import write_hadoop_job
 from tests.integration.gcs.test_gcs_faults import is_move
-from tests.integration.ray.jobs import processes
+from tests.integration.ray.jobs import commit_workers
 from tests.integration.store_jobs import all_of, tasks_of
 from tests.servers.gcs import GcsServer
 from tests.servers.proxy import Fault, Harm, Throttle
@@ -54,7 +54,7 @@ def test_a_killed_worker_and_lost_answers_lose_nothing(
 
     def kill_one(event: Event) -> None:
         if isinstance(event, FilesRenamed) and not killed:
-            killed.append(processes("CommitWorker")[0])
+            killed.append(commit_workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
     with server.proxy.faulty(Fault(Harm.LOSE, is_move, 0.05)):

@@ -28,7 +28,7 @@ from ray_committer.testing import (
     together,
     visible_files,
 )
-from tests.integration.ray.jobs import processes
+from tests.integration.ray.jobs import commit_workers
 from tests.integration.store_jobs import Tasks, all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
 from tests.servers.hdfs_gate import HdfsGate
@@ -200,7 +200,7 @@ class TestOnRay:
             if isinstance(event, FilesRenamed):
                 gate.lose_answer("rename2")
             if isinstance(event, FilesRenamed) and not killed:
-                killed.append(processes("CommitWorker")[0])
+                killed.append(commit_workers()[0])
                 os.kill(killed[0], signal.SIGKILL)
 
         lost = gate.lost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import ray_committer
@@ -24,13 +25,25 @@ def write_files(dest: Path, *, tasks: int, files: int, job_id: str = "job_1") ->
 
 def processes(name: str) -> list[int]:
     """The processes of this test's cluster that Ray calls `name`; they descend from this one."""
-    found = []
+    return [pid for pid, title in _titles() if title.startswith(f"ray::{name}")]
+
+
+def commit_workers() -> list[int]:
+    """The workers of this test's cluster; Ray calls each that is at work by its task."""
+    return [
+        pid
+        for pid, title in _titles()
+        if title.startswith("ray::CommitWorker") or (title.startswith("ray::") and " of " in title)
+    ]
+
+
+def _titles() -> Iterator[tuple[int, str]]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             pid = int(path.parent.name)
-            if path.read_bytes().startswith(f"ray::{name}".encode()) and os.getpid() in _ancestors(pid):
-                found.append(pid)
-    return found
+            title = path.read_bytes().decode(errors="replace")
+            if os.getpid() in _ancestors(pid):
+                yield pid, title
 
 
 def _ancestors(pid: int) -> list[int]:

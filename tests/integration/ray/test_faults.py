@@ -23,7 +23,7 @@ from ray_committer.executors.ray.host import HostedDirectories
 from ray_committer.protocol import statistic_names as names
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from tests.conftest import visible_files
-from tests.integration.ray.jobs import processes, write_files
+from tests.integration.ray.jobs import commit_workers, processes, write_files
 from tests.raylets import add_node, start_cluster
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(240)]
@@ -79,8 +79,12 @@ def lose_at_first(monkeypatch: pytest.MonkeyPatch, method: str, action: Callable
     monkeypatch.setattr(HostedDirectories, method, called)
 
 
-def kill(name: str) -> None:
-    os.kill(processes(name)[0], signal.SIGKILL)
+def kill_a_worker() -> None:
+    os.kill(commit_workers()[0], signal.SIGKILL)
+
+
+def kill_the_host() -> None:
+    os.kill(processes("CommitHost")[0], signal.SIGKILL)
 
 
 def commit(dest: Path, *listeners: Callable[[Event], None], **options: Any) -> CommitReport:
@@ -112,7 +116,7 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
     cluster.wait_for_nodes()
     report = commit(
         dest,
-        at(0.20, lambda: kill("CommitWorker")),
+        at(0.20, kill_a_worker),
         at(0.45, lambda: cluster.remove_node(doomed, allow_graceful=False)),
         workers=6,
         lease_seconds=60,  # Ray may have put the limit there, too; two CPUs start it again in over 10 s
@@ -132,7 +136,7 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
 def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Path):
     """The one in its place finds the record where clean-up has taken it, and deletes the rest."""
     written = write_files(dest, tasks=FEW_ATTEMPTS + 8, files=80)
-    listener = at_stage("job_stage_cleanup", lambda: kill("CommitWorker"))
+    listener = at_stage("job_stage_cleanup", kill_a_worker)
     report = commit(dest, listener, workers=1)
     check(report, dest, written)
     assert len(report.lost_workers) == 1
@@ -143,19 +147,17 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
     [
         pytest.param(None, id="while loading"),
         pytest.param(
-            at_stage("job_stage_load_manifests", lambda: kill("CommitHost"), ended=True),
+            at_stage("job_stage_load_manifests", kill_the_host, ended=True),
             id="before the preflight",
             marks=pytest.mark.wide,
         ),
+        pytest.param(at_stage(names.SAVE_RECORD, kill_the_host), id="before the declaration"),
         pytest.param(
-            at_stage(names.SAVE_RECORD, lambda: kill("CommitHost")), id="before the declaration"
-        ),
-        pytest.param(
-            at_stage("job_stage_create_target_dirs", lambda: kill("CommitHost")),
+            at_stage("job_stage_create_target_dirs", kill_the_host),
             id="before the directories",
             marks=pytest.mark.wide,
         ),
-        pytest.param(at(0.3, lambda: kill("CommitHost")), id="while renaming"),
+        pytest.param(at(0.3, kill_the_host), id="while renaming"),
     ],
 )
 def test_the_coordinator_is_lost(
@@ -163,7 +165,7 @@ def test_the_coordinator_is_lost(
 ):
     written = write_files(dest, tasks=60, files=FILES)
     if listener is None:
-        lose_at_first(monkeypatch, "forget", lambda: kill("CommitHost"))
+        lose_at_first(monkeypatch, "forget", kill_the_host)
     report = commit(dest, listener or ignore)
     check(report, dest, written)
     assert any("coordinating actor" in notice for notice in report.notices)
@@ -171,7 +173,7 @@ def test_the_coordinator_is_lost(
 
 def test_the_limit_of_requests_is_lost(cluster: Cluster, dest: Path):
     written = write_files(dest, tasks=60, files=FILES)
-    check(commit(dest, at(0.3, lambda: kill("CommitHost"))), dest, written)
+    check(commit(dest, at(0.3, kill_the_host)), dest, written)
 
 
 DRIVER = """

@@ -31,7 +31,7 @@ from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.worker import WorkerSpec
 from ray_committer.stores.base import StoreSpec
 from tests.doubles import recorded
-from tests.integration.ray.jobs import processes, write_files
+from tests.integration.ray.jobs import commit_workers, write_files
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
 
@@ -69,7 +69,7 @@ def test_a_killed_worker_loses_nothing(dest: Path, tree):
 
     def kill_one(event: Event) -> None:
         if isinstance(event, FilesRenamed) and not killed:
-            killed.append(processes("CommitWorker")[0])
+            killed.append(commit_workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
     report = ray_committer.commit_job(
@@ -90,7 +90,7 @@ def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
 
     def kill_one(event: Event) -> None:
         if isinstance(event, StageStarted) and event.stage == "job_stage_create_target_dirs":
-            killed.append(processes("CommitWorker")[0])
+            killed.append(commit_workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
     ray_committer.commit_job(
@@ -110,7 +110,7 @@ def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
         job = PoolJob(pool, "commit", spec, limit, ignore)
         job.start()
         assert limit.grant("worker-commit-0", 0).requests is None
-        os.kill(processes("CommitWorker")[0], signal.SIGKILL)
+        os.kill(commit_workers()[0], signal.SIGKILL)
         assert list(job.run(getattr, ["in_driver"])) == [False]
         with pytest.raises(LeaseLostError, match="worker-commit-0 was taken for lost and replaced"):
             limit.grant("worker-commit-0", 0)

@@ -32,7 +32,7 @@ from ray_committer.testing.operations import (
 )
 from ray_committer.testing.processes import Told, attempt
 from ray_committer.testing.serial_oracle import judge
-from tests.integration.ray.jobs import processes
+from tests.integration.ray.jobs import commit_workers
 from tests.tiers import seeds
 
 pytestmark = [
@@ -67,7 +67,7 @@ def at(part: float, action: Callable[[], None]) -> Callable[[Event], None]:
 
 
 def kill_a_worker(random: Random) -> None:
-    os.kill(random.choice(processes("CommitWorker")), signal.SIGKILL)
+    os.kill(random.choice(commit_workers()), signal.SIGKILL)
 
 
 def run(table: str, pool: CommitPool, seed: int) -> str | None:

@@ -22,7 +22,7 @@ import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.executors.ray.executor import RayPool
 from tests.conftest import visible_files
-from tests.integration.ray.jobs import processes, write_files
+from tests.integration.ray.jobs import commit_workers, write_files
 
 pytestmark = [
     pytest.mark.ray,
@@ -108,10 +108,10 @@ def test_a_pool_ends_its_workers_and_nothing_else(pool: RayPool):
         ended = set(processes_of(other))
     assert ray.is_initialized()
     deadline = time.monotonic() + 20
-    while ended & set(processes("CommitWorker")) and time.monotonic() < deadline:
+    while ended & set(commit_workers()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert ended.isdisjoint(processes("CommitWorker"))
-    assert set(processes_of(pool)) <= set(processes("CommitWorker"))
+    assert ended.isdisjoint(commit_workers())
+    assert set(processes_of(pool)) <= set(commit_workers())
 
 
 def processes_of(pool: RayPool) -> list[int]:
