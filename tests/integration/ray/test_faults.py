@@ -26,7 +26,7 @@ from tests.conftest import visible_files
 from tests.integration.ray.jobs import commit_workers, processes, write_files
 from tests.raylets import add_node, start_cluster
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray-faults"), pytest.mark.timeout(240)]
 
 FILES = 9_000
 SHARD_FILES = 60
