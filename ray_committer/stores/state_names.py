@@ -53,10 +53,13 @@ def state_rename(path: str, seen: StoredState | None, text: str) -> tuple[str, s
     return f"{path}/{seen.text}", f"{path}/{text}"
 
 
-def read_state_name(list_status: Callable[[str], list[FileStatus]], path: str) -> StoredState | None:
+def read_state_name(
+    list_status: Callable[[str], list[FileStatus]], path: str, *, looks: int = LOOKS
+) -> StoredState | None:
     """The state in the directory `path`, None if there is no such directory; ``OSError`` if it stays
-    unclear which it is, ``ENODATA`` if it never shows one."""
-    for look in range(LOOKS):
+    unclear which it is, ``ENODATA`` if it never shows one. One of `looks` is enough where a listing
+    never shows half of a rename."""
+    for look in range(looks):
         time.sleep(PAUSE_SECONDS * (2**look - 1))
         try:
             listed = list_status(path)

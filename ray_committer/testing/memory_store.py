@@ -171,7 +171,7 @@ class MemoryStore:
 
     def read_state(self, path: str) -> StoredState | None:
         if self.real_directories:
-            return read_state_name(self.list_status, path)
+            return read_state_name(self.list_status, path, looks=1)
         with self._lock:
             file = self._files.get(path)
             return None if file is None else StoredState(file.data.decode(), str(file.generation))

@@ -32,6 +32,8 @@ from ray_committer.testing import (
 from tests.doubles import NAMES, SCENARIOS, Double, Scenario, check_unfinished, doubles
 from tests.tiers import seeds
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 ONLY_SEED = os.environ.get("RAY_COMMITTER_TEST_SEED")
 RUNS_UNTIL_DONE = 3
 COMBINATIONS = list(itertools.product(NAMES, SCENARIOS, ("inline", "chaos")))

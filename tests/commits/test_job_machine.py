@@ -19,7 +19,7 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.testing.job_machine import JobMachine
 from tests.tiers import seeds
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pauses")]
 
 SHRINKS = os.environ.get("RAY_COMMITTER_TEST_SHRINK") == "1"
 SEQUENCES = 20

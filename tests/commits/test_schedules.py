@@ -49,6 +49,8 @@ RULES_LEFT_OUT = {
     ),
     "a clean-up does not look at what it takes away": (BLIND_CLEANUP, "tasks of append again runs"),
 }
+SOONEST = ("a loser does not look again", "an undo leaves the sources")
+"""Those whose wrong end is among the first schedules."""
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +84,10 @@ def test_no_turns_of_three_processes_end_in_what_must_not_be(drawn: range):
     assert found.ran == len(drawn)
 
 
-@pytest.mark.parametrize("rule", RULES_LEFT_OUT)
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, marks=() if rule in SOONEST else pytest.mark.wide) for rule in RULES_LEFT_OUT],
+)
 def test_each_rule_left_out_is_found_by_some_schedule(rule: str):
     code, only = RULES_LEFT_OUT[rule]
     stride = "1" if code == BLIND_CLEANUP else "5"  # only at two of its requests

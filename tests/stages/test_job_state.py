@@ -29,9 +29,9 @@ from ray_committer.stages.job_state import (
     require_state,
 )
 from ray_committer.stages.settle import ATTEMPTS
-from ray_committer.stores.base import FileStatus, StoreOperations, StoreSpec
+from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.stores.state_names import LOOKS
+from ray_committer.stores.state_names import LOOKS, read_state_name
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, at, do_at, each_crash, requests
@@ -406,6 +406,9 @@ class Blurred(MemoryStore):
         if self.shown:
             return [FileStatus(join(path, name), is_directory=False) for name in self.shown.pop(0)]
         return listed
+
+    def read_state(self, path: str) -> StoredState | None:
+        return read_state_name(self.list_status, path)
 
 
 BOTH = ["open.appends.s.a.state", "declared.appends.s.b.state"]

@@ -188,6 +188,7 @@ class TestOnRay:
         assert store.get_status(f"{directory}/_temporary") is None
         assert b'"filenames"' in store.read(f"{directory}/_SUCCESS")
 
+    @pytest.mark.wide
     def test_a_killed_worker_and_lost_answers_lose_nothing(
         self, gate: HdfsGate, rpc: StoreSpec, directory: str
     ):

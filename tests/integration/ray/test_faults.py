@@ -133,6 +133,7 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
     cluster.wait_for_nodes()  # until Ray has noticed, it starts the next test's workers there, too
 
 
+@pytest.mark.wide
 def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Path):
     """The one in its place finds the record where clean-up has taken it, and deletes the rest."""
     written = write_files(dest, tasks=FEW_ATTEMPTS + 8, files=80)
@@ -151,7 +152,11 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
             id="before the preflight",
             marks=pytest.mark.wide,
         ),
-        pytest.param(at_stage(names.SAVE_RECORD, kill_the_host), id="before the declaration"),
+        pytest.param(
+            at_stage(names.SAVE_RECORD, kill_the_host),
+            id="before the declaration",
+            marks=pytest.mark.wide,
+        ),
         pytest.param(
             at_stage("job_stage_create_target_dirs", kill_the_host),
             id="before the directories",
@@ -216,7 +221,7 @@ print(report.outcome.value, report.moved)
 """
 
 
-@pytest.mark.parametrize("executor", ["threads", "ray"])
+@pytest.mark.parametrize("executor", ["ray", pytest.param("threads", marks=pytest.mark.wide)])
 def test_a_second_driver_waits_for_the_first(cluster: Cluster, dest: Path, executor: str):
     written = write_files(dest, tasks=4, files=2_000)
     seconds: list[subprocess.Popen[str]] = []

@@ -105,7 +105,7 @@ def run(table: str, pool: CommitPool, seed: int) -> str | None:
     return judge(store, table, jobs, OLD, answers, random)
 
 
-@pytest.mark.parametrize("numbers", seeds(narrow=4, wide=120))
+@pytest.mark.parametrize("numbers", seeds(narrow=2, wide=120))
 def test_a_commit_whose_workers_are_killed_ends_as_a_serial_one(
     tmp_path: Path, pool: CommitPool, numbers: range
 ):

@@ -171,7 +171,8 @@ def held(pool: RayPool) -> list[list[str]]:
     return ray.get(ask)
 
 
-@pytest.mark.parametrize("which", ["host", pytest.param("worker", marks=pytest.mark.wide)])
+@pytest.mark.wide
+@pytest.mark.parametrize("which", ["host", "worker"])
 def test_a_process_of_the_pool_that_is_lost_comes_back_for_all_drivers(
     name: str, which: str, tmp_path: Path
 ):
