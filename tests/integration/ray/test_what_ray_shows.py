@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,7 @@ def test_tasks_and_workers_have_names_and_each_shard_a_line_in_the_logs(dest: Pa
     script.write_text(COMMIT)
     done = subprocess.run(
         [sys.executable, str(script), str(dest)],
+        env={**os.environ, "RAY_DEDUP_LOGS": "0"},  # or lines that are much alike are shown as one
         capture_output=True,
         text=True,
         timeout=150,
