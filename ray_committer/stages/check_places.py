@@ -143,20 +143,22 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
     return [PreflightError(text)]
 
 
-def find_other_destinations(context: JobContext, claim: Claim) -> list[str]:
-    """The directories that the job writes to in which other jobs were set up, where neither
-    `check_destinations` nor the listing of what it replaces shows them: one listing a directory.
+def find_other_destinations(
+    context: JobContext, claim: Claim, replaced_roots: Sequence[str]
+) -> list[str]:
+    """The directories that the job writes to, and those above them, in which other jobs were set up,
+    where neither `check_destinations` nor the listing of what it replaces shows them: one listing each.
 
     Those above all that is in the `claim` are not looked at again.
     """
-    if context.store.capabilities.listing_is_cheap:
-        return []
     written = context.executor.directories.share(0, 1)
     looked_at = {context.job.destination, *destinations_above((context.job.destination, *claim.writes))}
+    if context.store.capabilities.listing_is_cheap:
+        looked_at.update(written)
     wanted = sorted(
         path
         for path in {*written, *destinations_above(written)} - looked_at
-        if not _is_within(path, claim.excludes)
+        if not _is_within(path, replaced_roots)
     )
     groups = context.until_cancelled(batches(context.executor, wanted))
     found = [path for paths in context.executor.run(_with_jobs, groups) for path in paths]

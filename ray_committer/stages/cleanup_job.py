@@ -15,8 +15,8 @@ from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.gone_jobs import delete_gone, sweep_all_gone, take_away
-from ray_committer.stages.job_state import Seen
+from ray_committer.stages.gone_jobs import delete_gone, remove_husk, sweep_all_gone, take_away
+from ray_committer.stages.job_state import Seen, StateChangedError
 from ray_committer.stages.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.worker import Worker
@@ -108,6 +108,13 @@ def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None
     if not is_moved:
         context.store.remove_empty_directory(context.job.job_directory)
     context.store.remove_empty_directory(context.job.temporary)
+
+
+def remove_what_was_late(context: JobContext, error: StateChangedError) -> None:
+    """Remove the directories that this process has made of a job that was gone by then."""
+    if error.now is None:
+        remove_husk(context.store, context.job)
+        remove_empty_parents(context)
 
 
 def _delete_directories(worker: Worker, paths: tuple[str, ...]) -> int:

@@ -34,7 +34,7 @@ from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.obstacles import noted, refuse
 from ray_committer.stages.remove_replaced_files import OldData, list_replaced_files, replaced_file
 from ray_committer.stages.setup_job import refuse_data
-from ray_committer.stores.base import list_anew
+from ray_committer.stores.base import StoreOperations, Versions, first_link, list_anew
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 """A task attempt's id as Hadoop forms it: that of the task, and the attempt's number."""
@@ -231,15 +231,26 @@ def _blocked_by_old(context: JobContext, old: OldData, needed: set[str]) -> dict
 def _to_be_deleted(
     context: JobContext, blocking: Collection[str], roots: Sequence[str]
 ) -> tuple[ReplacedFile, ...]:
-    """Of what is in the way of directories, that which the job may delete, below its `roots`."""
-    if not context.options.delete_blocking_files:
+    """Of what is in the way of directories, that which the job may delete: below its `roots`, and not
+    behind a link, where others may write; on a store that does so in one step."""
+    capabilities = context.store.capabilities
+    is_safe = capabilities.sets_aside or capabilities.versions is not Versions.NONE
+    if not (context.options.delete_blocking_files and is_safe):
         return ()
-    paths = [path for path in sorted(blocking) if any(is_inside(path, root) for root in roots)]
+    paths = [path for path in sorted(blocking) if _is_own(context.store, path, roots)]
     parents = sorted({parent(path) for path in paths})
     listed = context.at_once(partial(list_anew, context.store), parents)
     found = {one.path: one for statuses in listed for one in statuses}
     there = [found[path] for path in paths if path in found and not found[path].is_directory]
     return tuple(map(replaced_file, there))
+
+
+def _is_own(store: StoreOperations, path: str, roots: Sequence[str]) -> bool:
+    """Whether `path` is below one of the `roots`, with no link between."""
+    between = (
+        {parent(path), *ancestors(path, root)} - {root} for root in roots if is_inside(path, root)
+    )
+    return any(first_link(store, above) is None for above in between)
 
 
 def _with_ancestors(directories: Collection[str]) -> set[str]:

@@ -14,12 +14,12 @@ from ray_committer.errors import CommitStateUnknownError
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.cleanup_job import remove_empty_parents
+from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
-from ray_committer.stages.gone_jobs import has_content, remove_husk
+from ray_committer.stages.gone_jobs import has_content
 from ray_committer.stages.job_state import Seen, StateChangedError, advance
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import (
@@ -73,9 +73,7 @@ def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
     try:
         sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
     except StateChangedError as e:
-        if e.now is None:  # the places have made the directories of a job again that is gone
-            remove_husk(context.store, context.job)
-            remove_empty_parents(context)
+        remove_what_was_late(context, e)
         raise
     sync_state(context)
     return sealed

@@ -18,6 +18,7 @@ from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Own
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
+from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
@@ -28,7 +29,7 @@ from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.other_jobs import read_other
 from ray_committer.stages.owners import nobody, owner_of
 from ray_committer.stages.preflight import OldFiles, look_at_data
-from ray_committer.stages.remove_replaced_files import make_places_aside
+from ray_committer.stages.remove_replaced_files import make_places_of_blocking
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stores.base import network_file_system, real_path
@@ -116,8 +117,12 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     if not is_written:
         record = _record(decision, seen, claim, old)
         write_commit_record(context, record)
-    make_places_aside(context, record.blocking, record.nonce)
-    return save_commit_record(context, seen, record), record
+    make_places_of_blocking(context, record)
+    try:
+        return save_commit_record(context, seen, record), record
+    except StateChangedError as e:
+        remove_what_was_late(context, e)
+        raise
 
 
 def _warn_of_network(context: JobContext, claim: Claim) -> None:
@@ -136,13 +141,11 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 def _claim(decision: _Decision) -> Claim:
     """What the job writes, and what of that nobody else may write meanwhile."""
     context, destination = decision.context, decision.context.job.destination
-    excludes: tuple[str, ...] = ()
-    if context.options.mode is ConflictMode.OVERWRITE:
-        excludes = decision.replaced_roots or (destination,)
-    elif context.options.mode is ConflictMode.ERROR:
+    excludes = _replaced(decision)
+    if context.options.mode is ConflictMode.ERROR:
         excludes = (destination,)
     if context.options.delete_blocking_files:  # perhaps one that another job has just put there
-        excludes = (destination, *decision.allowed_roots)
+        excludes = (*excludes, destination, *decision.allowed_roots)
     writes = set(excludes)
     if context.executor.directories.plan() > MOST_WRITES:
         writes.update((destination, *decision.allowed_roots))
@@ -150,9 +153,16 @@ def _claim(decision: _Decision) -> Claim:
         writes.update(context.executor.directories.share(0, 1))
         writes.update((destination,) if decision.loaded.fills_destination else ())
     real = partial(real_path, context.store)  # by which name others reach a directory does not matter
-    writes, excludes = set(map(real, writes)), tuple(map(real, excludes))
+    writes, excludes = set(map(real, writes)), tuple(set(map(real, excludes)))
     outermost = [path for path in writes if not any(is_inside(path, other) for other in writes)]
     return Claim(sorted(outermost), sorted(excludes))
+
+
+def _replaced(decision: _Decision) -> tuple[str, ...]:
+    """The directories whose files the job replaces."""
+    if decision.context.options.mode is not ConflictMode.OVERWRITE:
+        return ()
+    return decision.replaced_roots or (decision.context.job.destination,)
 
 
 def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: CommitRecord) -> Seen:
@@ -221,7 +231,7 @@ def _look(decision: _Decision, claim: Claim) -> OldFiles:
     old = look_at_data(
         decision.context, decision.loaded, decision.replaced_roots, decision.allowed_roots
     )
-    others = {*old.destinations, *find_other_destinations(decision.context, claim)}
+    others = {*old.destinations, *find_other_destinations(decision.context, claim, _replaced(decision))}
     return replace(old, destinations=tuple(sorted(others)))
 
 

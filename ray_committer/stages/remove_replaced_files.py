@@ -6,24 +6,26 @@ removed, never a directory, and never one that has changed since it was listed.
 A process may sleep between its look at an old file and the removal, while others end the job and a
 later one puts a file of that name there. Where files have versions a deletion is bound to one. Elsewhere
 an old file is renamed aside, to a place that is gone before the job is committed: who wakes after that
-finds no such place, and moves nothing. Files that stand where directories must go are removed likewise,
-before any is made: their place is gone by then.
+finds no such place, and moves nothing. Files that stand where directories must go are put aside on
+every store, before any is made, and are deleted nowhere else: their job can be undone, and who wakes
+after that must leave them.
 """
 
 from __future__ import annotations
 
 import errno
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import PreflightError
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_job import refuse_links
+from ray_committer.stages.obstacles import some_of
 from ray_committer.stages.settle import settle
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import (
@@ -32,16 +34,24 @@ from ray_committer.stores.base import (
     Versions,
     delete_version,
     list_anew,
+    move_directory,
     set_aside,
 )
 
 SPARK_STAGING = ".spark-staging-"
+_NOT_THERE = (errno.ENOENT, errno.EXDEV)
+"""Why a file could not be put aside, but for the store's failures."""
 FILES_ASIDE = 10_000
 """So many old files are put into one directory: it is deleted in one request, which must end in time."""
 
-Old = tuple[ReplacedFile, str | None]
-"""An old file, and its place aside; None where it is deleted where it is."""
+PUT_BACK_ROUNDS = 10
+"""So often a place aside is emptied into which processes that wake up put files again."""
+
+Old = tuple[ReplacedFile, str]
+"""An old file, and its place aside."""
 Group = tuple[str, tuple[Old, ...]]
+Remove = Callable[[StoreOperations, Old], bool]
+"""Removes an old file: whether it was there. ``FileExistsError`` if it has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +122,73 @@ def _recordable(path: str) -> str:
 
 
 def make_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
-    """Make the directories that files are put into, before the state with this `nonce` is there."""
-    context.at_once(
-        context.store.mkdirs, _directories_aside(context.store, files, context.job.aside(nonce))
-    )
+    """Make the directories into which files that are replaced are put, if the store has such, before the
+    state with this `nonce` is there."""
+    if _sets_aside(context.store):
+        _make_places(context, files, nonce)
+
+
+def make_places_of_blocking(context: JobContext, record: CommitRecord) -> None:
+    """Make the directories into which files are put that are in the way, before the job is recorded."""
+    _make_places(context, record.blocking, record.nonce)
 
 
 def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
     """Remove the old files that `record` names, once the job is sealed under this `nonce`; idempotent.
     Returns how many were removed now."""
-    removed, kept = _remove_files(context, record.replaced, nonce)
+    removed, kept = _remove_files(context, _remove, record.replaced, nonce)
     for path in kept:
         context.notice(f"{path}: was to be replaced but has changed since; it was kept")
     return removed
 
 
 def remove_blocking_files(context: JobContext, record: CommitRecord) -> None:
-    """Remove the files that stand where directories must go, before any is made; idempotent. One that
-    has changed since it was recorded is kept, and no directory can be made there."""
-    _remove_files(context, record.blocking, record.nonce)
-    remove_places_aside(context, record.blocking, record.nonce)
+    """Remove the files that stand where directories must go, before any is made, and say which;
+    idempotent. One that has changed since it was recorded is kept, and no directory can be made there.
+
+    `CommitConflictError` if one cannot be put aside.
+    """
+    removed, kept = _remove_files(context, _remove_blocking, record.blocking, record.nonce)
+    if removed:
+        gone = [file.path for file in record.blocking if file.path not in kept]
+        context.notice(f"{some_of(gone)}: removed, since directories had to go there")
+    _remove_places(context, record.blocking, record.nonce)
+
+
+def put_back_blocking_files(context: JobContext, record: CommitRecord) -> None:
+    """Put the files back that were in the way and lie aside, and remove that place; idempotent. A notice
+    names those that are gone, or in whose place something is now.
+
+    A process that wakes up may put one aside again until the place is gone, so it is removed empty.
+    """
+    aside = context.job.aside(record.nonce)
+    olds = [old for _, group in _groups(record.blocking, aside) for old in group]
+    places = _directories_aside(record.blocking, aside)
+    for _ in range(PUT_BACK_ROUNDS):
+        for path in filter(None, context.at_once(partial(_put_back, context.store), olds)):
+            context.notice_once(f"{path}: was in the way of a directory and removed; it is not put back")
+        for place in places:
+            context.store.remove_empty_directory(place)
+        if not any(context.store.get_status(place) for place in places):
+            return
+    raise CommitStateUnknownError(
+        f"{aside}: something is put there again and again; the commit is half undone, run the same "
+        f"command again"
+    )
 
 
 def remove_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
     """Delete what was put aside, so that whoever comes late finds no place; idempotent."""
-    places = _directories_aside(context.store, files, context.job.aside(nonce))
+    if _sets_aside(context.store):
+        _remove_places(context, files, nonce)
+
+
+def _make_places(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
+    context.at_once(context.store.mkdirs, _directories_aside(files, context.job.aside(nonce)))
+
+
+def _remove_places(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
+    places = _directories_aside(files, context.job.aside(nonce))
     work = context.until_cancelled(batches(context.executor, places))
     for _ in context.executor.run(_delete_directories, work):
         pass
@@ -144,31 +196,28 @@ def remove_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonc
 
 
 def _remove_files(
-    context: JobContext, files: Sequence[ReplacedFile], nonce: str
+    context: JobContext, remove: Remove, files: Sequence[ReplacedFile], nonce: str
 ) -> tuple[int, list[str]]:
     """Remove files: how many were there, and those that have changed since they were listed."""
     removed, changed = 0, list[str]()
-    groups = _groups(context.store, files, context.job.aside(nonce))
-    work = context.until_cancelled(batches(context.executor, groups))
-    for count, kept in context.executor.run(_remove_from_directories, work):
+    groups = _groups(files, context.job.aside(nonce))
+    items = context.until_cancelled(batches(context.executor, groups))
+    for count, kept in context.executor.run(partial(_remove_from_directories, remove=remove), items):
         removed += count
         changed += kept
     context.check_cancelled()
     return removed, changed
 
 
-def _groups(store: StoreOperations, files: Sequence[ReplacedFile], aside: str) -> list[Group]:
+def _groups(files: Sequence[ReplacedFile], aside: str) -> list[Group]:
     """The files by directory, each with its place aside."""
     groups: dict[str, list[Old]] = defaultdict(list)
     for number, file in enumerate(files):
-        place = join(_directory_aside(aside, number), str(number)) if _sets_aside(store) else None
-        groups[parent(file.path)].append((file, place))
+        groups[parent(file.path)].append((file, join(_directory_aside(aside, number), str(number))))
     return [(path, tuple(files)) for path, files in groups.items()]
 
 
-def _directories_aside(store: StoreOperations, files: Sequence[ReplacedFile], aside: str) -> list[str]:
-    if not _sets_aside(store):
-        return []
+def _directories_aside(files: Sequence[ReplacedFile], aside: str) -> list[str]:
     firsts = range(0, len(files), FILES_ASIDE)
     return [_directory_aside(aside, first) for first in firsts]
 
@@ -213,55 +262,122 @@ def _delete_directories(worker: Worker, directories: tuple[str, ...]) -> None:
         pass
 
 
-def _remove_from_directories(worker: Worker, groups: tuple[Group, ...]) -> tuple[int, list[str]]:
+def _remove_from_directories(
+    worker: Worker, groups: tuple[Group, ...], *, remove: Remove
+) -> tuple[int, list[str]]:
     """Work: remove the old files of some directories."""
     removed, kept = 0, list[str]()
     for same, changed in worker.map(partial(_still_old, worker.store), groups):
         if not worker.cancelled.is_set():
-            ends = list(worker.map(partial(_remove, worker.store), same))
+            ends = list(worker.map(partial(_try_to_remove, worker.store, remove), same))
             removed += sum(is_removed for is_removed, _ in ends)
             kept += [*changed, *(path for _, path in ends if path is not None)]
     return removed, kept
 
 
-def _remove(store: StoreOperations, old: Old) -> tuple[bool, str | None]:
-    """Remove an old file: whether it was there, and its path if it has changed since it was listed."""
+def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> tuple[bool, str | None]:
+    """Whether an old file was there, and its path if it has changed since it was listed."""
+    try:
+        return remove(store, old), None
+    except (FileExistsError, IsADirectoryError):
+        return False, old[0].path
+
+
+def _remove(store: StoreOperations, old: Old) -> bool:
+    """Remove a file that is replaced, as the store does that best.
+
+    One that cannot be put aside is deleted where it is, if it is there unchanged. That is so on another
+    file system than the job's directory, in another encryption zone, or where somebody has deleted the
+    place.
+    """
+    file, place = old
+    if store.capabilities.versions is not Versions.NONE:
+        return delete_version(store, file.path, file.version)
+    if not _sets_aside(store):
+        return store.delete_file(file.path)
+    try:
+        _set_aside(store, file, place)
+    except OSError as e:
+        if e.errno not in _NOT_THERE:
+            raise
+        return _is_unchanged(store, file) and store.delete_file(file.path)
+    return True
+
+
+def _remove_blocking(store: StoreOperations, old: Old) -> bool:
+    """Put a file aside that stands where a directory must go."""
     file, place = old
     try:
-        if place is not None:
-            return _set_aside(store, file, place), None
-        if store.capabilities.versions is Versions.NONE:
-            return store.delete_file(file.path), None
-        return delete_version(store, file.path, file.version), None
-    except (FileExistsError, IsADirectoryError):
-        return False, file.path
-
-
-def _set_aside(store: StoreOperations, file: ReplacedFile, place: str) -> bool:
-    """Put an old file aside; delete it where it is if it is there unchanged and cannot be put there.
-
-    That is so on another file system than the job's directory, in another encryption zone, or where
-    somebody has deleted the place. ``FileExistsError`` if it has changed.
-    """
-    try:
-        try:
-            _rename_aside(store, file, place)
-        except FileExistsError:  # a power cut has brought the file back, beside the one that was renamed
-            store.delete_file(place)
-            _rename_aside(store, file, place)
+        _set_aside(store, file, place)
     except OSError as e:
-        if e.errno not in (errno.ENOENT, errno.EXDEV):
+        if e.errno not in _NOT_THERE:
             raise
-    else:
+        if not _is_unchanged(store, file):
+            return False
+        raise CommitConflictError(
+            f"{file.path}: is in the way and could not be put aside ({e.strerror}), so it was not "
+            f"deleted; move it away and run the same command"
+        ) from e
+    aside = store.get_status(place)
+    if aside is None or _is_same(store, file, aside):
         return True
+    if aside.is_directory:
+        move_directory(store, place, file.path)
+    else:
+        _move(store, place, file.path)
+    raise FileExistsError(errno.EEXIST, "has changed", file.path)
+
+
+def _put_back(store: StoreOperations, old: Old) -> str | None:
+    """Move a file back from its place aside; its path if it is gone, or something is there now."""
+    file, place = old
+    try:
+        _move(store, place, file.path)
+    except FileNotFoundError:  # it was not put aside, or is gone
+        status = store.get_status(file.path)
+        return file.path if status is None or status.is_directory else None
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        store.delete_file(place)
+        return file.path
+    return None
+
+
+def _is_unchanged(store: StoreOperations, file: ReplacedFile) -> bool:
+    """Whether a file is there as it was listed; ``FileExistsError`` if it has changed."""
     status = store.get_status(file.path)
     if status is not None and replaced_file(status) != file:
         raise FileExistsError(errno.EEXIST, "has changed", file.path)
-    return status is not None and store.delete_file(file.path)
+    return status is not None
+
+
+def _is_same(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
+    """Whether what lies aside is the file that was listed, as far as a rename keeps what tells it."""
+    if store.capabilities.versions is not Versions.NONE:  # to which the rename was bound
+        return True
+    told = (aside.is_directory, aside.size, aside.modified_milliseconds)
+    return told == (False, file.size, file.modified_milliseconds)
+
+
+def _set_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
+    """Rename a file to its place; ``FileNotFoundError`` if one of the two is not there."""
+    try:
+        _rename_aside(store, file, place)
+    except FileExistsError:  # a power cut has brought the file back, beside the one that was renamed
+        if store.get_status(place) is None:
+            raise
+        store.delete_file(place)
+        _rename_aside(store, file, place)
 
 
 def _rename_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
-    settle(lambda: set_aside(store, file.path, place), lambda: store.get_status(file.path) is None)
+    if _sets_aside(store):
+        settle(lambda: set_aside(store, file.path, place), lambda: store.get_status(file.path) is None)
+    else:
+        _move(store, file.path, place, file.version)
+
+
+def _move(store: StoreOperations, source: str, dest: str, version: str | None = None) -> None:
+    settle(lambda: store.rename(source, dest, version), lambda: store.get_status(source) is None)
 
 
 def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[str]]:

@@ -31,7 +31,7 @@ from ray_committer.stages.find_job import AttemptState
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.other_jobs import read_other
-from ray_committer.stages.remove_replaced_files import remove_places_aside
+from ray_committer.stages.remove_replaced_files import put_back_blocking_files
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths, sync_state
 from ray_committer.stages.settle import settle
 from ray_committer.stages.sidecars import recorded_entries
@@ -77,7 +77,7 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
             sync_state(context)
             _take_back(context, record)
             sync_taken_back(context)
-            remove_places_aside(context, record.blocking, record.nonce)
+            put_back_blocking_files(context, record)
             seen = advance(store, job, seen, Phase.ABORTED)
     except StateChangedError as e:
         if e.now is not None:

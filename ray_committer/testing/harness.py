@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ray_committer.commit_report import CommitReport
+from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
@@ -33,12 +35,13 @@ def run_commit(
     *,
     executor: WorkExecutor | None = None,
     state: AttemptState | None = None,
+    on_event: EventSink = ignore,
 ) -> CommitReport:
     """Commit `job` on `store`, by default inline, so that the order of the calls is fixed; `state` is
     what was read of the job, if it was."""
     options = options or CommitOptions()
     return commit_job(
-        _context(store, job, options, executor),
+        replace(_context(store, job, options, executor), emit=on_event),
         state or without_late(store, job, read_attempt_state(store, job)),
         replaced_roots=options.replaced_roots,
         allowed_roots=options.allowed_roots,
@@ -59,9 +62,10 @@ def run_abort(store: StoreOperations, job: JobAttempt) -> bool:
     return abort_job(_context(store, job, CommitOptions(), None))
 
 
-def run_undo(store: StoreOperations, job: JobAttempt) -> bool:
+def run_undo(store: StoreOperations, job: JobAttempt, *, on_event: EventSink = ignore) -> bool:
     """Give the recorded commit of `job` up; False if nothing was there."""
-    return undo_job(_context(store, job, CommitOptions(), None), read_attempt_state(store, job))
+    context = replace(_context(store, job, CommitOptions(), None), emit=on_event)
+    return undo_job(context, read_attempt_state(store, job))
 
 
 def write_job(

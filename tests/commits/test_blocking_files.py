@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +14,12 @@ from ray_committer.errors import CommitConflictError, RayCommitterError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages import owners
+from ray_committer.stages import commit_task, owners
 from ray_committer.stages.job_state import read_state
 from ray_committer.stages.preflight import look_at_data
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -25,7 +30,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import put_file, run_undo
+from ray_committer.testing.harness import put_file, run_abort, run_undo
 from tests.stages.support import ALIVE, at, bring_to, context, each_crash, loaded, record_of
 
 JOB = new_job_attempt("/table", "job_1", 0)
@@ -132,21 +137,27 @@ def test_who_sleeps_anywhere_while_another_goes_on_with_the_job_takes_nothing_aw
     run_commit(WrappedStore(blocked(kind), before=calls.append), JOB, ALLOWED)
     slept = 0
     for call in calls:
-        store, ended = blocked(kind), list[bool]()
+        store, ended = blocked(kind), list[dict[str, bytes]]()
 
         def finish(
             now: StoreCall,
             call: StoreCall = call,
             store: MemoryStore = store,
-            ended: list[bool] = ended,
+            ended: list[dict[str, bytes]] = ended,
         ) -> None:
             if now.number == call.number and is_recorded(store):
-                ended.append(True)
                 end = at("advance", SimulatedCrash()) if is_cut_off else lambda _: None
                 with suppress(SimulatedCrash):
                     run_commit(WrappedStore(store, before=end), JOB)
+                ended.append(visible_files(store, "/table"))
 
-        run_commit(WrappedStore(store, before=finish), JOB, ALLOWED)
+        def look(
+            now: StoreCall, store: MemoryStore = store, ended=ended, call: StoreCall = call
+        ) -> None:
+            for there in ended:  # from then on nothing goes, not for a moment
+                assert there.items() <= visible_files(store, "/table").items(), (call, now)
+
+        run_commit(WrappedStore(store, before=finish, after=look), JOB, ALLOWED)
         slept += len(ended)
         assert visible_files(store, "/table") == {**FILES, **KEPT}, call
     assert slept > 5
@@ -190,3 +201,119 @@ def test_who_sleeps_anywhere_while_the_job_is_undone_takes_nothing_of_a_later_on
         if ended:
             assert visible_files(store, "/table") == {"p=1": b"later", "p=2": b"later"}, call
     assert slept > 5
+
+
+@kinds
+def test_an_undoing_leaves_what_was_in_the_way_where_it_is_whoever_sleeps(kind: str, monkeypatch):
+    """Or puts it back; where directories are by then it is named."""
+    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(blocked(kind), before=calls.append), JOB, ALLOWED)
+    kept = 0
+    for call in calls:
+        store, undone = blocked(kind), list[dict[str, bytes]]()
+        told: list[str] = []
+
+        def give_up(now: StoreCall, call=call, store=store, undone=undone, told=told) -> None:
+            if now.number == call.number and is_recorded(store):
+                run_undo(store, JOB, on_event=lambda event: told.append(str(event)))
+                undone.append(visible_files(store, "/table"))
+
+        with suppress(RayCommitterError):
+            run_commit(WrappedStore(store, before=give_up), JOB, ALLOWED)
+        for left in undone:
+            assert visible_files(store, "/table") == left, call
+            gone = BLOCKING.keys() - left.keys()
+            assert all(any(f"/table/{path}: was in the way" in text for text in told) for path in gone)
+            kept += not gone
+    assert kept > 3
+
+
+def test_a_file_that_a_directory_has_replaced_is_kept_with_all_that_is_in_it():
+    """Where a rename takes what is there now: it is looked at before it is deleted."""
+    store = blocked()
+
+    def replace(call: StoreCall) -> None:
+        if call.operation == "set_aside" and call.paths[0] == "/table/p=1":
+            store.delete_file("/table/p=1")
+            put_file(store, "/table/p=1/row", b"of a foreign program")
+
+    run_commit(WrappedStore(store, before=replace), JOB, ALLOWED)
+    assert visible_files(store, "/table") == {**FILES, **KEPT, "p=1/row": b"of a foreign program"}
+
+
+def test_a_job_of_a_directory_on_the_way_to_its_own_is_looked_at(monkeypatch):
+    """Also if no manifest names that directory."""
+    for kind in KINDS:
+        store = KINDS[kind]()
+        monkeypatch.setattr(commit_task, "scan_task_attempt_directory", without_inner_directories)
+        write_job(store, JOB, {0: {"p=1/q=1/a": b"1"}})
+        monkeypatch.undo()
+        nested = new_job_attempt("/table/p=1", "nested", 0)
+        write_job(store, nested, {0: {"q=1": b"a row", "r": b"another"}})
+        with pytest.raises(SimulatedCrash):
+            run_commit(WrappedStore(store, before=at("advance", SimulatedCrash(), "committed")), nested)
+        with pytest.raises(CommitConflictError, match="which this job must not do at the same time"):
+            run_commit(store, JOB, ALLOWED)
+        run_commit(store, nested)
+        assert visible_files(store, "/table/p=1") == {"q=1": b"a row", "r": b"another"}
+
+
+def without_inner_directories(*arguments: Any) -> tuple[Any, list[Any]]:
+    files, _ = scan_task_attempt_directory(*arguments)
+    return files, []
+
+
+def test_what_an_overwrite_replaces_elsewhere_stays_its_own(monkeypatch):
+    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+    store = MemoryStore()
+    elsewhere = new_job_attempt("/elsewhere", "other", 0)
+    write_job(store, JOB, {0: {"a": b"1"}}, mode=ConflictMode.OVERWRITE)
+    write_job(store, elsewhere, {0: {"b": b"2"}})
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=at("advance", SimulatedCrash(), "committed")), elsewhere)
+    options = CommitOptions(
+        mode=ConflictMode.OVERWRITE,
+        replaced_roots=("/table", "/elsewhere"),
+        delete_blocking_files=True,
+        conflict_wait_seconds=0,
+    )
+    with pytest.raises(CommitConflictError, match="/elsewhere/_temporary/other/00: the commit"):
+        run_commit(store, JOB, options)
+    run_commit(store, elsewhere)
+    assert visible_files(store, "/elsewhere") == {"b": b"2"}
+
+
+def test_what_is_behind_a_link_is_not_deleted(tmp_path: Path):
+    table, elsewhere = tmp_path / "table", tmp_path / "elsewhere"
+    table.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "q=1").write_bytes(b"of another table")
+    (table / "p=1").symlink_to(elsewhere)
+    store = LocalStore(StoreSpec("file"))
+    job = new_job_attempt(str(table), "job_1", 0)
+    write_job(store, job, {0: {"p=1/q=1/a": b"1"}})
+    with pytest.raises(CommitConflictError, match="p=1/q=1: is a file where the job needs a directory"):
+        run_commit(store, job, ALLOWED)
+    assert (elsewhere / "q=1").read_bytes() == b"of another table"
+
+
+def test_a_store_that_removes_nothing_in_one_step_deletes_nothing():
+    store = blocked()
+    store.capabilities = replace(store.capabilities, sets_aside=False)
+    with pytest.raises(CommitConflictError, match="/table/p=1: is a file where"):
+        run_commit(store, JOB, ALLOWED)
+    assert visible_files(store, "/table") == {**BLOCKING, **KEPT}
+
+
+def test_who_makes_places_of_a_job_that_is_over_leaves_nothing():
+    store = blocked()
+
+    def abort(call: StoreCall) -> None:
+        if call.operation == "mkdirs" and call.paths[0].startswith(f"{JOB.state}/"):
+            run_abort(store, JOB)
+
+    with pytest.raises(RayCommitterError):
+        run_commit(WrappedStore(store, before=abort), JOB, ALLOWED)
+    assert store.get_status("/table/_temporary") is None
+    assert visible_files(store, "/table") == {**BLOCKING, **KEPT}
