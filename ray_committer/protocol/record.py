@@ -166,7 +166,8 @@ def _parse(data: bytes, kind: type[_Document], path: str) -> _Document:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(
-            f"{path}: is no commit record that this version reads: {e}; nothing was changed"
+            f"{path}: is no commit record that this version reads: {e}; nothing was changed by this "
+            f"run: put it back as it was, from soft delete or a snapshot, and run the same command"
         ) from e
 
 

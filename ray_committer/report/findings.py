@@ -91,6 +91,8 @@ def _failure(report: CommitReport) -> Iterator[str]:
             f"It stopped{where} with {done:,} of {report.files:,} files in place; everything was kept, "
             f"and the same command finishes it."
         )
+    elif report.resumed:
+        yield f"It stopped{where} before this run moved anything; what an earlier one moved is in place."
     else:
         yield f"It stopped{where} before anything was moved."
 

@@ -281,9 +281,13 @@ def _load(run: _Run, record: CommitRecord | None, stamp: str) -> LoadedManifests
 
 
 def _end_recorded(run: _Run, seen: Seen) -> None:
+    run.known = seen
     refuse_aborted(run.context, seen.phase)
-    if run.progress.record is None:
-        run.progress.record = load_commit_record(run.context, seen.state)
+    try:
+        run.progress.record = run.progress.record or load_commit_record(run.context, seen.state)
+    except (RayCommitterError, OSError) as e:
+        _look_again(run, e)
+        raise
     run.progress.outcome = Outcome.RECORDED
 
 
@@ -350,6 +354,7 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
     try:
         record = progress.record or load_commit_record(run.context, seen.state)
     except RecordGoneError:  # the clean-up, which comes last, has begun
+        _tell_of_no_success(run.context)
         if end_other_attempts(run.context):
             cleanup_job(run.context, seen, None)
         return
@@ -359,6 +364,16 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
     if context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
             cleanup_job(context, seen, record)
+
+
+def _tell_of_no_success(context: JobContext) -> None:
+    """Say that there is no ``_SUCCESS``, if whoever deleted the record was not this job's clean-up."""
+    path = context.job.success
+    if context.options.mark_success and context.store.get_status(path) is None:
+        context.notice(
+            f"{path}: is not there, and what would be in it is gone with the commit record; all files "
+            f"of the job are in place, so make an empty one if somebody waits for it"
+        )
 
 
 def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:

@@ -10,6 +10,7 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitRecordExistsError,
     CommitStateUnknownError,
+    ManifestError,
     RecordGoneError,
 )
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
@@ -22,13 +23,15 @@ from ray_committer.stages.job_state import Seen, advance
 
 def load_commit_record(context: JobContext, state: JobState) -> CommitRecord:
     """Read the record that a state names; `RecordGoneError` if it is not there,
-    `CommitStateUnknownError` if it is another job's."""
+    `CommitStateUnknownError` if it is another job's, or not what was written."""
     job = context.job
     path = job.content(state.record or "")
     try:
         record = decode_record(context.store.read(path), path)
     except FileNotFoundError as e:
         raise record_gone(job, state) from e
+    except ManifestError as e:
+        raise CommitStateUnknownError(str(e)) from e
     if (record.job_id, record.job_attempt, record.nonce) != (job.job_id, job.number, state.record):
         raise CommitStateUnknownError(
             f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "
@@ -41,7 +44,9 @@ def record_gone(job: JobAttempt, state: JobState) -> RecordGoneError:
     """The error of a job without the record that its state names."""
     return RecordGoneError(
         f"{job.content(state.record or '')}: the commit record of job {job.job_id} is gone, and only it "
-        f"tells the job's files; put it back, from soft delete or a snapshot, and run the same command"
+        f"tells the job's files; put it back, from soft delete or a snapshot, and run the same command. "
+        f"If it is lost for good, move {job.directory} out of {job.temporary}, so that it is in "
+        f"nobody's way: what was moved is in place, and the rest is in there"
     )
 
 

@@ -22,6 +22,7 @@ from ray_committer.stages.entries import entries, store_path
 from ray_committer.stages.find_job import list_manifest_files, not_read
 from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.other_jobs import read_other
+from ray_committer.stages.save_commit_record import record_gone
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 _SHOWN = {
@@ -151,7 +152,12 @@ def _manifests(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
 
 def _by_record(store: StoreOperations, job: JobAttempt, seen: Seen) -> Survey:
     path = job.content(seen.state.record or "")
-    record = decode_record(store.read(path), path)
+    try:
+        record = decode_record(store.read(path), path)
+    except FileNotFoundError:
+        if seen.phase in (Phase.COMMITTED, Phase.ABORTED) or read_state(store, job) != seen:
+            raise
+        raise record_gone(job, seen.state) from None
     return Survey(
         seen.phase,
         manifests=len(record.manifests),

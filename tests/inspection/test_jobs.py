@@ -286,17 +286,19 @@ def record_of(job: JobAttempt) -> str:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("broken", ["manifest", "record"])
+@pytest.mark.parametrize("broken", ["manifest", "record", "record that is gone"])
 def test_a_file_that_cannot_be_read_is_a_problem_of_its_job_alone(
     write_job, dest: Path, exact: bool, broken: str
 ):
     job = write_job({0: {"a": "x"}}, job_id="job_1")
     write_job({0: {"b": "x"}}, job_id="job_2")
     path = job.manifest("task_1_m_000000")
-    if broken == "record":
+    if broken != "manifest":
         ray_committer.record_job(str(dest), "job_1")
         path = record_of(job)
     Path(path).write_text("{")
+    if broken == "record that is gone":
+        Path(path).unlink()
     first, second = ray_committer.list_jobs(str(dest), exact=exact)
     assert first.problem is not None
     assert first.problem.startswith(path)

@@ -137,6 +137,9 @@ def test_a_failure_says_where_and_how_far():
     assert found(outcome=Outcome.FAILED, stages=[], manifests=0, moved=0) == [
         "It stopped before anything was moved."
     ]
+    assert found(outcome=Outcome.FAILED, stages=[], manifests=0, moved=0, resumed=True) == [
+        "It stopped before this run moved anything; what an earlier one moved is in place."
+    ]
 
 
 def test_the_worst_comes_first():

@@ -26,6 +26,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import ConflictMode, Heartbeat, encode
 from ray_committer.protocol.state import Phase
+from ray_committer.stages import owners
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.job_state import advance
@@ -284,6 +285,43 @@ def test_the_marker_of_a_durable_commit_is_forced_to_disk_by_whoever_finishes_it
     store.synced.clear()
     commit(store, CommitOptions(durable=False))
     assert store.synced[:2] == [JOB.success, "/table"]
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_run_that_only_records_and_is_overtaken_says_what_has_become_of_the_job(
+    is_recorded: bool, monkeypatch
+):
+    """Wherever it sleeps while another run commits the job whole."""
+    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+
+    def begun() -> MemoryStore:
+        store = prepared()
+        if is_recorded:
+            commit(store, record_only=True)
+        return store
+
+    calls: list[StoreCall] = []
+    commit(WrappedStore(begun(), before=calls.append), record_only=True)
+    for call in calls:
+        store = begun()
+
+        def overtake(now: StoreCall, call=call, store=store) -> None:
+            if now.number == call.number:
+                commit(store)
+
+        report = commit(WrappedStore(store, before=overtake), record_only=True)
+        assert report.outcome in (Outcome.RECORDED, Outcome.COMMITTED, Outcome.ALREADY_COMMITTED), call
+        assert visible_files(store, "/table") == NEW
+
+
+def test_a_job_that_is_committed_and_has_lost_its_record_says_that_there_is_no_marker():
+    store = prepared()
+    with pytest.raises(SimulatedCrash):
+        commit(WrappedStore(store, after=at("advance", SimulatedCrash(), "committed")))
+    store.delete_file(JOB.content(state_of(store).record or ""))
+    report = commit(store)
+    assert report.outcome is Outcome.COMMITTED
+    assert any(f"{JOB.success}: is not there" in notice for notice in report.notices)
 
 
 def test_a_run_that_is_asked_for_no_marker_writes_the_one_that_the_record_promises():

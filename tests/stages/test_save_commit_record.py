@@ -16,7 +16,6 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitRecordExistsError,
     CommitStateUnknownError,
-    ManifestError,
     RayCommitterError,
     StoreUnavailableError,
 )
@@ -276,7 +275,7 @@ def test_what_is_not_a_record_is_refused_by_its_path(data: bytes):
     store = declared()
     save(store)
     store.write(JOB.content("own"), data)
-    with pytest.raises(ManifestError, match=r"state/own\.json: is no commit record"):
+    with pytest.raises(CommitStateUnknownError, match=r"state/own\.json: is no commit record"):
         load(store)
 
 
