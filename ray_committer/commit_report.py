@@ -77,7 +77,8 @@ class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
     of proof) to have been moved before. `resumed` tells that an earlier run had begun the commit.
     `throttled` of its `requests` to the store were refused because there were too many; `lowest_rate` is
     what the commit then went down to, in requests a second. `retries` were made again since no answer
-    came. `command` runs the commit again, with the values of these `storage_options`.
+    came. `dashboard` is the URL at which Ray shows what the commit's driver runs. `command` runs the
+    commit again, with the values of these `storage_options`.
 
     `stages`, `files_at` (pairs of seconds since the begin and files in place), `worker_rows` (slowest
     first), `throttled_spans` and `lost_workers` are what the events told, at most a few hundred of each;
@@ -92,6 +93,7 @@ class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     executor: str = ""
     executor_reason: str = ""
+    dashboard: str = ""
     workers: int = 0
     resumed: bool = False
     manifests: int = 0

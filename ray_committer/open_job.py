@@ -59,6 +59,7 @@ class OpenJob:
         return msgspec.structs.replace(
             report,
             executor_reason=self.choice.reason,
+            dashboard=self.choice.executor.dashboard,
             command=repeat_command(report, url, self.context.options),
             storage_options=sorted(spec.storage_options),
         )

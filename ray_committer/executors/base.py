@@ -63,6 +63,10 @@ class WorkExecutor(Protocol):
     """For the requests that the driver makes itself."""
 
     @property
+    def dashboard(self) -> str:
+        """The URL at which a person sees the workers at work; empty if there is none."""
+
+    @property
     def directories(self) -> Directories:
         """The commit's coordinator."""
 

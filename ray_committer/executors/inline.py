@@ -18,6 +18,7 @@ class InlineExecutor:
     width = 1
     threads = 1
     starts_workers = False
+    dashboard = ""
 
     def __init__(self, open_resources: OpenResources, limit: RateLimit | None = None) -> None:
         self.directories: Directories = DirectoryCoordinator()

@@ -94,7 +94,16 @@ def _details(report: CommitReport) -> str:
         told.append(f"{report.replaced:,} replaced files removed")
     if report.validated:
         told.append(f"{report.validated:,} files compared with their manifests")
-    return f'<p class="soft">{_text("; ".join(told), _SENTENCE)}</p>' if told else ""
+    text = f'<p class="soft">{_text("; ".join(told), _SENTENCE)}</p>' if told else ""
+    return text + _dashboard(report)
+
+
+def _dashboard(report: CommitReport) -> str:
+    """A link, if it is one that a reader can follow without harm."""
+    if not report.dashboard.startswith(("http://", "https://")) or len(report.dashboard) > _NAME:
+        return ""
+    url = escape(report.dashboard, quote=True)
+    return f'<p class="soft">Ray shows its driver at <a href="{url}">{url}</a></p>'
 
 
 def _workers(report: CommitReport) -> str:

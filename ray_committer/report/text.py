@@ -74,6 +74,8 @@ def _detail_lines(report: CommitReport) -> list[str]:
         )
     if report.executor_reason and report.outcome is not Outcome.RECORDED:
         details.append(f"{report.moved:,} moved now, on {report.executor}: {report.executor_reason}")
+    if report.dashboard:
+        details.append(f"Ray shows its driver at {report.dashboard}")
     if report.replaced:
         details.append(f"{report.replaced:,} replaced files removed")
     if report.validated:

@@ -37,6 +37,7 @@ def quiet() -> CommitReport:
         outcome=Outcome.COMMITTED,
         executor="ray",
         executor_reason="about 1,000 files, Ray is connected",
+        dashboard="http://10.0.0.4:8265/#/jobs/04000000",
         workers=4,
         manifests=40,
         files=1000,

@@ -51,8 +51,10 @@ class Elements(HTMLParser):
 def test_a_page_is_well_formed_and_neither_runs_nor_loads_anything(report: CommitReport):
     page = report_html(report)
     found = Elements(page)
-    assert not found.names & {"script", "link", "img", "iframe", "object", "a", "form", "base"}
-    assert not [name for name, _ in found.attributes if name.startswith("on") or name in ("src", "href")]
+    assert not found.names & {"script", "link", "img", "iframe", "object", "form", "base"}
+    assert not [name for name, _ in found.attributes if name.startswith("on") or name == "src"]
+    followed = [value for name, value in found.attributes if name == "href"]
+    assert followed == ([report.dashboard] if report.dashboard else [])
     assert not re.search(r"url\(|@import", page)
     assert len(page.encode()) < MOST_BYTES
 
@@ -63,6 +65,16 @@ def test_what_others_named_is_shown_and_never_obeyed():
     assert UGLY in shown
     assert "<a href='https://example.com'>why</a>" in shown
     assert "<script" not in report_html(hard())
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", 'http://"><script>alert(1)</script>', ""])
+def test_only_an_address_of_a_dashboard_is_a_link(address: str):
+    page = report_html(msgspec.structs.replace(quiet(), dashboard=address))
+    assert "<script" not in page
+    assert 'href="javascript' not in page
+    link = '<a href="http://10.0.0.4:8265/#/jobs/04000000">'
+    assert link in report_html(quiet())
+    assert link not in page
 
 
 def test_a_page_stays_small_whatever_it_is_told():
@@ -80,6 +92,7 @@ def test_a_page_stays_small_whatever_it_is_told():
         source=evil,
         command=evil,
         executor_reason=evil,
+        dashboard=f"http://{evil}",
         storage_options=[evil] * 100,
         worker_rows=rows,
         proved={f"{evil}{number}": 1 for number in range(5)},

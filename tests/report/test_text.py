@@ -24,6 +24,7 @@ job job_202401011200_0007 is committed: /warehouse/table
   1,000 files, 5,368,709,120 bytes, from 40 task manifests, into 12 leaf
   directories
   1,000 moved now, on ray: about 1,000 files, Ray is connected
+  Ray shows its driver at http://10.0.0.4:8265/#/jobs/04000000
 
   load_manifests                 0.800 s  ####
   rename_files                   5.100 s  ############################

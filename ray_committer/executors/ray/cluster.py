@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import ray
 import ray.util.client
+from ray._private.worker import get_dashboard_url  # Ray tells it nowhere else to who did not start it
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -141,6 +142,12 @@ def worker_nodes() -> list[str]:
     return [
         node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0
     ]
+
+
+def dashboard_url() -> str:
+    """Where the cluster's dashboard shows what this driver runs; empty if it has none."""
+    address = get_dashboard_url()
+    return f"http://{address}/#/jobs/{ray.get_runtime_context().get_job_id()}" if address else ""
 
 
 def near(node_id: str) -> NodeAffinitySchedulingStrategy:

@@ -11,7 +11,13 @@ from ray_committer.directories import Directories
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work
-from ray_committer.executors.ray.cluster import calls, connect, disconnect, worker_nodes
+from ray_committer.executors.ray.cluster import (
+    calls,
+    connect,
+    dashboard_url,
+    disconnect,
+    worker_nodes,
+)
 from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
@@ -96,6 +102,10 @@ class RayExecutor:
         self.permits = Permits(
             self._limit, f"driver-{self._key}", patience_seconds=PATIENCE * options.lease_seconds
         )
+
+    @property
+    def dashboard(self) -> str:
+        return dashboard_url() if ray.is_initialized() else ""
 
     @property
     def directories(self) -> Directories:

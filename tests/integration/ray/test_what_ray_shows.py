@@ -15,7 +15,7 @@ from tests.integration.ray.jobs import write_files
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(180)]
 
 COMMIT = """
-import json, sys, time
+import json, sys, time, urllib.request
 import ray
 from ray.util.state import list_actors, list_tasks
 import ray_committer
@@ -23,7 +23,7 @@ import ray_committer
 ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=True,
          logging_config=ray.LoggingConfig(log_level="INFO"))
 with ray_committer.commit_pool(ray_committer.CommitOptions(workers=2)) as pool:
-    ray_committer.commit_job(sys.argv[1], executor=pool)
+    report = ray_committer.commit_job(sys.argv[1], executor=pool)
     deadline = time.monotonic() + 90
     tasks, said = [], ""
     address = ray.get_runtime_context().gcs_address  # others may run on this machine
@@ -35,7 +35,10 @@ with ray_committer.commit_pool(ray_committer.CommitOptions(workers=2)) as pool:
             labels = [actor.repr_name for actor in list_actors(address, detail=True)]
         except Exception as e:  # the dashboard is there a while after Ray
             said = repr(e)
-print("FOUND", json.dumps({"tasks": tasks, "labels": labels}))
+    job = ray.get_runtime_context().get_job_id()
+    page = urllib.request.urlopen(report.dashboard).read().decode()
+print("FOUND", json.dumps({"tasks": tasks, "labels": labels, "dashboard": report.dashboard,
+                           "job": job, "page": page}))
 """
 
 
@@ -60,4 +63,6 @@ def test_tasks_and_workers_have_names_and_each_shard_a_line_in_the_logs(dest: Pa
     assert {"the host of commits", "worker 0 of a commit pool", "worker 1 of a commit pool"} <= set(
         shown["labels"]
     )
+    assert shown["dashboard"].endswith(f"/#/jobs/{shown['job']}")
+    assert "Ray Dashboard" in shown["page"]
     assert "rename_shard: shard 0, " in done.stderr + done.stdout
