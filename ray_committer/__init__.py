@@ -28,33 +28,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ray_committer.api import (
-        AbortPlan,
-        Document,
-        DocumentKind,
-        Evidence,
-        JobPlan,
-        JobSummary,
-        PlannedRename,
-        VacuumedJob,
-        Validation,
         abort_job,
         commit_job,
         commit_pool,
         doctor,
-        list_jobs,
-        plan_abort,
-        plan_job,
-        read_document,
         record_job,
         setup_job,
-        vacuum_jobs,
-        validate_job,
     )
     from ray_committer.cancellation import CancelToken
     from ray_committer.commit_report import CommitReport, Outcome
+    from ray_committer.inspection.abort import AbortPlan, plan_abort
+    from ray_committer.inspection.documents import Document, DocumentKind, read_document
+    from ray_committer.inspection.jobs import JobSummary, list_jobs
+    from ray_committer.inspection.plan import JobPlan, PlannedRename, plan_job
+    from ray_committer.inspection.validation import Evidence, Validation, validate_job
     from ray_committer.options import CommitOptions, CommittedTask
     from ray_committer.protocol.record import ConflictMode
     from ray_committer.task_attempts import TaskAttempt, task_attempt
+    from ray_committer.vacuum import VacuumedJob, vacuum_jobs
     from ray_committer.version import __version__
 
 __all__ = [
@@ -91,15 +82,30 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "AbortPlan": "inspection.abort",
     "CancelToken": "cancellation",
     "CommitOptions": "options",
     "CommitReport": "commit_report",
     "CommittedTask": "options",
     "ConflictMode": "protocol.record",
+    "Document": "inspection.documents",
+    "DocumentKind": "inspection.documents",
+    "Evidence": "inspection.validation",
+    "JobPlan": "inspection.plan",
+    "JobSummary": "inspection.jobs",
     "Outcome": "commit_report",
+    "PlannedRename": "inspection.plan",
     "TaskAttempt": "task_attempts",
+    "VacuumedJob": "vacuum",
+    "Validation": "inspection.validation",
     "__version__": "version",
+    "list_jobs": "inspection.jobs",
+    "plan_abort": "inspection.abort",
+    "plan_job": "inspection.plan",
+    "read_document": "inspection.documents",
     "task_attempt": "task_attempts",
+    "vacuum_jobs": "vacuum",
+    "validate_job": "inspection.validation",
 }
 """Where a name is that is not in `api`."""
 

@@ -1,6 +1,7 @@
-"""The public operations on jobs: set up, commit, abort, and the doctor; and what others give to it.
+"""The public operations on jobs: set up, commit, abort, and the doctor.
 
-What only looks is in `ray_committer.inspection`, what removes dead jobs in `ray_committer.vacuum`.
+What only looks is in `ray_committer.inspection`, what removes dead jobs in `ray_committer.vacuum`: a
+commit imports neither.
 Every function opens the store that the destination's URL names, and refuses one whose rename is a copy
 before anything else happens. Errors are those of `ray_committer.errors`.
 """
@@ -19,11 +20,6 @@ from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
-from ray_committer.inspection.abort import AbortPlan, plan_abort
-from ray_committer.inspection.documents import Document, DocumentKind, read_document
-from ray_committer.inspection.jobs import JobSummary, list_jobs
-from ray_committer.inspection.plan import JobPlan, PlannedRename, plan_job
-from ray_committer.inspection.validation import Evidence, Validation, validate_job
 from ray_committer.open_job import OpenJob, StorageOptions, open_here, open_job, roots_on_store
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
@@ -34,33 +30,6 @@ from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stores.registry import open_store, resolve_destination
-from ray_committer.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
-
-__all__ = [
-    "LEAST_SECONDS",
-    "AbortPlan",
-    "Document",
-    "DocumentKind",
-    "Evidence",
-    "JobPlan",
-    "JobSummary",
-    "PlannedRename",
-    "VacuumedJob",
-    "Validation",
-    "abort_job",
-    "commit_job",
-    "commit_pool",
-    "doctor",
-    "list_jobs",
-    "plan_abort",
-    "plan_job",
-    "read_document",
-    "read_text",
-    "record_job",
-    "setup_job",
-    "vacuum_jobs",
-    "validate_job",
-]
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()

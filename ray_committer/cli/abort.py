@@ -12,6 +12,7 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.events import Event, Notice
+from ray_committer.inspection.abort import AbortPlan, plan_abort
 
 
 @click.command(cls=Command)
@@ -48,7 +49,7 @@ def abort(
     options = shared.commit_options(job_attempt=attempt, allowed_roots=allowed_root)
     told = dict(storage_options)
     if dry_run:
-        plan = api.plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)
+        plan = plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)
         print_result(output, plan, _plan_lines(plan, undo=undo))
         return
     notices: list[str] = []
@@ -64,7 +65,7 @@ def abort(
     print_result(output, value, [f"{destination}: {what}", *(f"note: {text}" for text in notices)])
 
 
-def _plan_lines(plan: api.AbortPlan, *, undo: bool) -> Iterator[str]:
+def _plan_lines(plan: AbortPlan, *, undo: bool) -> Iterator[str]:
     yield f"{plan.destination}: job {plan.job_id}, attempt {plan.job_attempt}, would be aborted"
     if undo:
         yield f"  {count_text(plan.moved, 'file')} of its commit would be taken back"

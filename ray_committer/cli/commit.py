@@ -15,8 +15,6 @@ from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
-from ray_committer.cli.plan import plan_lines, plan_value
-from ray_committer.cli.print import print_result
 from ray_committer.cli.progress import progress
 from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.executors.choose import ExecutorName
@@ -83,15 +81,16 @@ def commit(
     """
     options = _options(**facts, is_dry=dry_run)
     if dry_run:
-        plan = api.plan_job(
+        from ray_committer.cli.plan import print_plan  # a commit needs nothing of it
+
+        print_plan(
+            output,
             destination,
             facts["job_id"],
             first=first,
             options=options,
             storage_options=dict(storage_options),
         )
-        rate = options.max_requests_per_second
-        print_result(output, plan_value(plan, rate), plan_lines(plan, rate))
         return
     token = CancelToken()
     with (

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from ray_committer.commit_report import CommitReport
-from ray_committer.report.html import report_html
 
 html_option = click.option(
     "--html",
@@ -25,6 +24,8 @@ def write_html(report: CommitReport, html_file: str | None) -> None:
     """
     if html_file is None:
         return
+    from ray_committer.report.html import report_html  # most commits print no page
+
     try:
         Path(html_file).write_text(report_html(report), encoding="utf-8")
     except OSError as e:

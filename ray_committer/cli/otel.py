@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from ray_committer.errors import SettingsError
@@ -56,6 +55,8 @@ def set_up_spans() -> None:
 
 
 def _exporter(name: str) -> SpanExporter:
+    from importlib.metadata import entry_points  # most commands send no spans
+
     if name == "otlp":
         asked = [f"OTEL_EXPORTER_OTLP_{kind}PROTOCOL" for kind in ("TRACES_", "")]
         protocol = next((os.environ[key] for key in asked if os.environ.get(key)), "http/protobuf")

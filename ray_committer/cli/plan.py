@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ray_committer import api
-from ray_committer.cli.print import count_text, size_text
+from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.inspection.plan import JobPlan, plan_job
+from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import is_inside
 from ray_committer.report.amounts import seconds_text
 
@@ -19,7 +20,22 @@ _STATES = {
 }
 
 
-def plan_value(plan: api.JobPlan, requests_per_second: float | None) -> dict[str, Any]:
+def print_plan(
+    output: str,
+    destination: str,
+    job_id: str | None,
+    *,
+    first: int,
+    options: CommitOptions,
+    storage_options: Mapping[str, str],
+) -> None:
+    """Plan the commit of a job and print what it would do."""
+    plan = plan_job(destination, job_id, first=first, options=options, storage_options=storage_options)
+    rate = options.max_requests_per_second
+    print_result(output, plan_value(plan, rate), plan_lines(plan, rate))
+
+
+def plan_value(plan: JobPlan, requests_per_second: float | None) -> dict[str, Any]:
     """The plan as one JSON value, with an estimate if there is a rate."""
     rate = requests_per_second
     return {
@@ -29,7 +45,7 @@ def plan_value(plan: api.JobPlan, requests_per_second: float | None) -> dict[str
     }
 
 
-def plan_lines(plan: api.JobPlan, requests_per_second: float | None) -> Iterator[str]:
+def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str]:
     """The plan in sentences; paths as they are below the destination."""
     yield f"job {plan.job_id} (attempt {plan.job_attempt}, {plan.state}): {plan.destination}"
     files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
@@ -50,7 +66,7 @@ def plan_lines(plan: api.JobPlan, requests_per_second: float | None) -> Iterator
     yield "  nothing was changed"
 
 
-def _estimate(plan: api.JobPlan, rate: float | None) -> str:
+def _estimate(plan: JobPlan, rate: float | None) -> str:
     requests = count_text(plan.requests, "request", about=True)
     if rate is None:
         return f"{requests}; --max-requests-per-second N tells how long they take"

@@ -9,12 +9,12 @@ from typing import Any
 import click
 from rich.text import Text
 
-from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.errors import ManifestError
+from ray_committer.inspection.documents import Document, read_document
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest
@@ -48,9 +48,7 @@ def show(
     shown whoever wrote them. JSON is the file's own, below its path and kind. With --html the report of
     the job is written, as far as such a file tells it.
     """
-    found = api.read_document(
-        path, options=shared.commit_options(), storage_options=dict(storage_options)
-    )
+    found = read_document(path, options=shared.commit_options(), storage_options=dict(storage_options))
     value = {"path": found.path, "kind": found.kind, "content": found.content()}
     print_result(output, value, _lines(found))
     if html_file is not None:
@@ -59,7 +57,7 @@ def show(
         write_html(report_of_success(found.success, found.path), html_file)
 
 
-def _lines(found: api.Document) -> Iterator[Text | str]:
+def _lines(found: Document) -> Iterator[Text | str]:
     if found.manifest is not None:
         return _manifest_lines(found.path, found.manifest)
     if found.record is not None:

@@ -8,10 +8,10 @@ from typing import Any
 import click
 from rich.text import Text
 
-from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import age_text, ago_text, count_text, print_result, size_text
+from ray_committer.inspection.jobs import JobSummary, list_jobs
 
 _MEANING = {
     "running": ("undecided: its tasks may run still, or the application has died", ""),
@@ -49,7 +49,7 @@ def status(
     costs a few requests a job. Files and bytes of a job without a commit record are estimated by its
     largest manifest then, and how many files are left is not known: for that see --exact.
     """
-    jobs = api.list_jobs(
+    jobs = list_jobs(
         destination,
         exact=exact,
         options=shared.commit_options(),
@@ -58,7 +58,7 @@ def status(
     print_result(output, jobs, _lines(destination, jobs))
 
 
-def _lines(destination: str, jobs: list[api.JobSummary]) -> Iterator[Text | str]:
+def _lines(destination: str, jobs: list[JobSummary]) -> Iterator[Text | str]:
     yield f"{destination}: {count_text(len(jobs), 'job') if jobs else 'no jobs'}"
     ids = [job.job_id for job in jobs]
     for job in jobs:
@@ -79,7 +79,7 @@ def _lines(destination: str, jobs: list[api.JobSummary]) -> Iterator[Text | str]
     yield from _notes(jobs)
 
 
-def _committer(job: api.JobSummary) -> str:
+def _committer(job: JobSummary) -> str:
     """Who began the commit, or whom to wait for."""
     begun = f"begun {ago_text(job.begun_seconds)}"
     if job.is_alive:
@@ -87,26 +87,26 @@ def _committer(job: api.JobSummary) -> str:
     return f"{begun} by {job.committer}, which has stopped"
 
 
-def _moved(job: api.JobSummary) -> str:
+def _moved(job: JobSummary) -> str:
     """How far it was at its last sign of life, which does not count what an earlier process moved."""
     files, ago = count_text(job.files, "file"), ago_text(job.moved_seconds)
     return f"at least {job.moved:,} of {files} moved, as of {ago}"
 
 
-def _commands(job: api.JobSummary) -> Iterator[str]:
+def _commands(job: JobSummary) -> Iterator[str]:
     if job.command is not None:
         yield f"  {'if it stops, finish it' if job.is_alive else 'finish it'}: {job.command}"
     if job.undo_command is not None:
         yield f"  or give it up: {job.undo_command}"
 
 
-def _amounts(job: api.JobSummary) -> str:
+def _amounts(job: JobSummary) -> str:
     files = count_text(job.files, "file", about=job.is_estimate)
     size = size_text(job.bytes, about=job.is_estimate)
     return f"{count_text(job.manifests, 'task')}, {files}, {size}"
 
 
-def _notes(jobs: list[api.JobSummary]) -> Iterator[str]:
+def _notes(jobs: list[JobSummary]) -> Iterator[str]:
     """What was not looked at, since it costs requests for each task, and what can be done."""
     if any(job.is_estimate for job in jobs):
         yield "about: by the largest manifest of the job; --exact reads them all"

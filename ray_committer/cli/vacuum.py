@@ -8,17 +8,17 @@ from typing import Any
 import click
 from rich.text import Text
 
-from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import age_text, count_text, print_result, size_text
+from ray_committer.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 
 
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option(
     "--older-than",
-    type=shared.Seconds(least=api.LEAST_SECONDS),
+    type=shared.Seconds(least=LEAST_SECONDS),
     default="7d",
     show_default=True,
     help="How long a dead job has not changed; longer than any task computes without writing.",
@@ -41,7 +41,7 @@ def vacuum(
     job whose commit has begun is kept, and the command named that finishes it. What a clean-up that was
     stopped has left of an ended job (.gone-*) is removed however old it is.
     """
-    jobs = api.vacuum_jobs(
+    jobs = vacuum_jobs(
         destination,
         older_than_seconds=older_than,
         dry_run=dry_run,
@@ -51,7 +51,7 @@ def vacuum(
     print_result(output, jobs, _lines(destination, jobs, dry_run=dry_run))
 
 
-def _lines(destination: str, jobs: list[api.VacuumedJob], *, dry_run: bool) -> Iterator[Text | str]:
+def _lines(destination: str, jobs: list[VacuumedJob], *, dry_run: bool) -> Iterator[Text | str]:
     still = [job for job in jobs if not job.had_ended]
     removed = [job for job in still if job.removed]
     what = "would be removed" if dry_run else "removed"

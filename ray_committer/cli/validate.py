@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
+from ray_committer.inspection.validation import Validation, validate_job
 
 
 @click.command(cls=Command)
@@ -32,7 +32,7 @@ def validate(
     That is each file of its manifests while they are there, as after a commit with --no-cleanup; else
     the names in its _SUCCESS, which are at most 100 and without sizes. Exit code 5: something differs.
     """
-    found = api.validate_job(
+    found = validate_job(
         destination,
         job_id,
         options=shared.commit_options(job_attempt=attempt),
@@ -41,7 +41,7 @@ def validate(
     print_result(output, found, _lines(found))
 
 
-def _lines(found: api.Validation) -> list[str]:
+def _lines(found: Validation) -> list[str]:
     job = f"{found.destination}: job {found.job_id}"
     if found.is_complete:
         return [f"{job}: {count_text(found.compared, 'file')} compared with its manifests; none differs"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
+from ray_committer import api
 from ray_committer.cli import status as status_module
 from tests.cli.commands import run, snapshot
 
@@ -482,8 +483,8 @@ def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_fo
     def fail(*_args, **_options) -> None:
         raise ZeroDivisionError("of a bug")
 
-    monkeypatch.setattr(status_module.api, "list_jobs", fail)
-    monkeypatch.setattr(status_module.api, "abort_job", fail)
+    monkeypatch.setattr(status_module, "list_jobs", fail)
+    monkeypatch.setattr(api, "abort_job", fail)
     advice = "this is a fault of ray-committer: run it again with -vv and report what that prints"
     check(run("status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
     check(run("-v", "status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
@@ -497,7 +498,7 @@ def test_an_error_of_several_lines_is_told_in_one(dest: Path, monkeypatch):
     def fail(*_args, **_options) -> None:
         raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it; mend the cluster")
 
-    monkeypatch.setattr(status_module.api, "list_jobs", fail)
+    monkeypatch.setattr(status_module, "list_jobs", fail)
     check(run("status", str(dest)), 3, "Ray failed:   a trace of it", "mend the cluster")
 
 
