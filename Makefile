@@ -25,6 +25,7 @@ demo: setup spark4
 	.venv/bin/python docs/examples/flights.py build/demo/on-ray
 	.venv-spark4/bin/python docs/examples/flights_deferred.py build/demo/on-ray/flights.csv \
 		build/demo/deferred --also-read build/demo/on-ray/table
+	.venv-spark4/bin/python benchmarks/committers.py
 
 # Needs no JVM, Ray cluster or server. CONTRIBUTING.md describes the tiers.
 quick: setup

@@ -53,6 +53,7 @@ def measure(job: str, millis: int, partitions: int, files: int) -> dict[str, Any
             order = committers[first:] + committers[:first]
             jobs += [MeteredJob(committer, job, millis, partitions, files) for committer in order]
         for one, taken in zip(jobs, in_one_driver(jobs), strict=True):
+            print(one, taken, file=sys.stderr)
             rounds.setdefault(one.committer, []).append(taken)
     return {"rounds": rounds, "median": {name: harness.medians(one) for name, one in rounds.items()}}
 
@@ -69,7 +70,6 @@ def in_one_driver(jobs: list[MeteredJob]) -> Iterator[dict[str, float]]:
                 found = json.loads(line)
                 assert found["rows"] == job.partitions * job.files * 10
                 taken = {name: found[name] for name in ("seconds", "commit_seconds")}
-                print(job, taken, file=sys.stderr)
                 yield taken
         assert driver.returncode == 0
     finally:

@@ -61,6 +61,7 @@ def run(
 
 def _session(directory: Path) -> SparkSession:
     builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.adaptive.enabled", "false")
     for key, value in metered_conf(directory).items():
         builder = builder.config(key, value)
