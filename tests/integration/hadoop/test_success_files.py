@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from ray_committer.api import commit_job, validate_job
+from ray_committer import commit_job, validate_job
 from ray_committer.cli.main import main
 from ray_committer.commit_report import Outcome
 from ray_committer.options import CommitOptions
