@@ -464,6 +464,21 @@ class StoreContract:
         assert visible_files(store, job.destination) == expected
         assert store.get_status(job.temporary) is None
 
+    def test_a_file_in_the_way_of_a_directory_is_removed_where_it_may_be(
+        self, store: StoreOperations, root: str
+    ) -> None:
+        capabilities = store.capabilities
+        is_safe = capabilities.sets_aside or capabilities.versions is not Versions.NONE
+        if not (capabilities.has_directories and is_safe):
+            pytest.skip("nothing is in a directory's way, or it is refused")
+        job = new_job_attempt(join(root, "table"), "job_1", 0)
+        write_job(store, job, {0: {"p=1/a": b"1"}})
+        put_file(store, f"{job.destination}/p=1", b"in the way")
+        with pytest.raises(FileNotFoundError):  # who comes late finds no place for it
+            store.rename(f"{job.destination}/p=1", f"{root}/aside/0")
+        run_commit(store, job, CommitOptions(delete_blocking_files=True))
+        assert visible_files(store, job.destination) == {"p=1/a": b"1"}
+
     def test_a_commit_that_died_at_any_request_is_finished(
         self, store: StoreOperations, root: str, crash_stride: int
     ) -> None:
