@@ -149,6 +149,10 @@ def remove_blocking_files(context: JobContext, record: CommitRecord) -> None:
     `CommitConflictError` if one cannot be put aside.
     """
     removed, kept = _remove_files(context, _remove_blocking, record.blocking, record.nonce)
+    groups = context.until_cancelled(batches(context.executor, _groups_of(context, record)))
+    for paths in context.executor.run(_move_strangers_back, groups):  # also those of a run that died
+        kept += paths
+    context.check_cancelled()
     if removed:
         gone = [file.path for file in record.blocking if file.path not in kept]
         context.notice(f"{some_of(gone)}: removed, since directories had to go there")
@@ -162,7 +166,7 @@ def put_back_blocking_files(context: JobContext, record: CommitRecord) -> None:
     A process that wakes up may put one aside again until the place is gone, so it is removed empty.
     """
     aside = context.job.aside(record.nonce)
-    olds = [old for _, group in _groups(record.blocking, aside) for old in group]
+    olds = [old for _, group in _groups_of(context, record) for old in group]
     places = _directories_aside(record.blocking, aside)
     for _ in range(PUT_BACK_ROUNDS):
         for path in filter(None, context.at_once(partial(_put_back, context.store), olds)):
@@ -215,6 +219,11 @@ def _groups(files: Sequence[ReplacedFile], aside: str) -> list[Group]:
     for number, file in enumerate(files):
         groups[parent(file.path)].append((file, join(_directory_aside(aside, number), str(number))))
     return [(path, tuple(files)) for path, files in groups.items()]
+
+
+def _groups_of(context: JobContext, record: CommitRecord) -> list[Group]:
+    """The files that are in the way."""
+    return _groups(record.blocking, context.job.aside(record.nonce))
 
 
 def _directories_aside(files: Sequence[ReplacedFile], aside: str) -> list[str]:
@@ -318,25 +327,44 @@ def _remove_blocking(store: StoreOperations, old: Old) -> bool:
             f"{file.path}: is in the way and could not be put aside ({e.strerror}), so it was not "
             f"deleted; move it away and run the same command"
         ) from e
+    return True
+
+
+def _move_strangers_back(worker: Worker, groups: tuple[Group, ...]) -> list[str]:
+    """Work: move back what lies aside and is not what was recorded; their paths."""
+    olds = [old for _, group in groups for old in group]
+    found = worker.map(partial(_move_stranger_back, worker.store), olds)
+    return [path for path in found if path is not None]
+
+
+def _move_stranger_back(store: StoreOperations, old: Old) -> str | None:
+    file, place = old
     aside = store.get_status(place)
     if aside is None or _is_same(store, file, aside):
-        return True
+        return None
+    _move_back(store, place, file.path, aside)
+    return file.path
+
+
+def _move_back(store: StoreOperations, place: str, path: str, aside: FileStatus) -> None:
     if aside.is_directory:
-        move_directory(store, place, file.path)
+        move_directory(store, place, path)
     else:
-        _move(store, place, file.path)
-    raise FileExistsError(errno.EEXIST, "has changed", file.path)
+        _move(store, place, path)
 
 
 def _put_back(store: StoreOperations, old: Old) -> str | None:
     """Move a file back from its place aside; its path if it is gone, or something is there now."""
     file, place = old
-    try:
-        _move(store, place, file.path)
-    except FileNotFoundError:  # it was not put aside, or is gone
+    aside = store.get_status(place)
+    if aside is None:  # it was not put aside, or is gone
         status = store.get_status(file.path)
         return file.path if status is None or status.is_directory else None
+    try:
+        _move_back(store, place, file.path, aside)
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        if not _is_same(store, file, aside):
+            raise
         store.delete_file(place)
         return file.path
     return None

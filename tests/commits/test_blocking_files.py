@@ -229,8 +229,10 @@ def test_an_undoing_leaves_what_was_in_the_way_where_it_is_whoever_sleeps(kind: 
     assert kept > 3
 
 
-def test_a_file_that_a_directory_has_replaced_is_kept_with_all_that_is_in_it():
-    """Where a rename takes what is there now: it is looked at before it is deleted."""
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_file_that_a_directory_has_replaced_is_kept_with_all_that_is_in_it(dies: bool):
+    """Where a rename takes what is there now: it is looked at before it is deleted, also by the next run
+    of one that died after the rename."""
     store = blocked()
 
     def replace(call: StoreCall) -> None:
@@ -238,7 +240,11 @@ def test_a_file_that_a_directory_has_replaced_is_kept_with_all_that_is_in_it():
             store.delete_file("/table/p=1")
             put_file(store, "/table/p=1/row", b"of a foreign program")
 
-    run_commit(WrappedStore(store, before=replace), JOB, ALLOWED)
+    die = at("set_aside", SimulatedCrash()) if dies else lambda _: None
+    with suppress(SimulatedCrash):
+        run_commit(WrappedStore(store, before=replace, after=die), JOB, ALLOWED)
+    if dies:
+        run_commit(store, JOB)
     assert visible_files(store, "/table") == {**FILES, **KEPT, "p=1/row": b"of a foreign program"}
 
 
