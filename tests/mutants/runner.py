@@ -34,6 +34,7 @@ SPARK4 = "spark4"
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", ".cache", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "*.egg-info"
 )
+_OPTIONS = ("-p", "no:cacheprovider", "-m", "not wide")
 _FAILED = re.compile(r"^FAILED (.+?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -108,7 +109,7 @@ def run_tests(tree: Path, tests: tuple[str, ...], *, limit_seconds: float = LIMI
 
     ``subprocess.TimeoutExpired`` after `limit_seconds`: each test has a limit of its own before that.
     """
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not wide"]
+    options = ["-x", "-q", *_OPTIONS]
     started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *tests],
@@ -127,6 +128,19 @@ def run_tests(tree: Path, tests: tuple[str, ...], *, limit_seconds: float = LIMI
         raise
     seconds = time.monotonic() - started
     return Outcome(process.returncode, tuple(_FAILED.findall(output)), seconds, output)
+
+
+def collect_tests(tree: Path, tests: tuple[str, ...]) -> list[str]:
+    """The node ids of those tests that `run_tests` would run, without running them."""
+    options = ["--collect-only", "-q", *_OPTIONS]
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *tests],
+        cwd=tree,
+        env=_variables(tree),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return process.stdout.splitlines()
 
 
 @contextmanager

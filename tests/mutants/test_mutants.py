@@ -14,6 +14,7 @@ import pytest
 from tests.mutants.runner import (
     ROOT,
     Mutant,
+    collect_tests,
     environment,
     load_mutants,
     run_tests,
@@ -58,6 +59,13 @@ def test_the_tests_of_the_mutant_are_there(mutant: Mutant):
     assert 1 <= len(mutant.tests) <= 3
     for test in mutant.tests:
         assert (ROOT / test.partition("::")[0]).exists(), test
+
+
+@pytest.mark.slow
+def test_no_test_of_a_mutant_is_left_out_of_make_test():
+    named = {test for mutant in MUTANTS if mutant.environment == environment() for test in mutant.tests}
+    found = collect_tests(ROOT, tuple(sorted(named)))
+    assert [test for test in sorted(named) if not any(one.startswith(test) for one in found)] == []
 
 
 @pytest.mark.wide
