@@ -10,15 +10,20 @@ from ray_committer.executors.base import WorkExecutor
 T = TypeVar("T")
 
 LARGEST = 200
-
-
-def batch_size(executor: WorkExecutor, items: int) -> int:
-    """How many of `items` one call gets: at most 200, and so few that four calls or more are left for
-    each that runs at once."""
-    return max(1, min(LARGEST, items // (4 * executor.width)))
+_SHARES = 2
+"""Into so many pieces for each worker what is left is cut; of fewer, the last would be waited for."""
 
 
 def batches(executor: WorkExecutor, items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Cut `items` into batches, in order."""
-    size = batch_size(executor, len(items))
-    return (tuple(items[low : low + size]) for low in range(0, len(items), size))
+    """Cut `items` into batches, in order: large ones first, then smaller, so that all end together.
+
+    A batch has 200 items at most, and enough for the threads of a worker while there are several for
+    each.
+    """
+    least = max(1, min(executor.threads, len(items) // (4 * executor.width)))
+    low = 0
+    while low < len(items):
+        share = (len(items) - low) // (_SHARES * executor.width)
+        high = low + min(LARGEST, max(least, share))
+        yield tuple(items[low:high])
+        low = high

@@ -20,9 +20,10 @@ from ray_committer.stages.job_state import Seen, StateChangedError
 from ray_committer.stages.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import network_file_system
 
 FEW_ATTEMPTS = 32
-"""So many attempt directories, empty by now, one request may delete; of more, it could time out."""
+"""So many attempt directories, empty by now, one deletion may take with it on any store."""
 
 
 def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) -> bool:
@@ -81,11 +82,12 @@ def _delete(context: JobContext, gone: JobAttempt, seen: Seen, manifests: Sequen
 
 
 def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
-    """Delete the directories of many task attempts on all workers, since one request could time out.
+    """Delete the directories of many task attempts on all workers, where one deletion of them all would
+    be a request for each name.
 
     A store that cannot move directories deletes name by name, so a listing for each would gain nothing.
     """
-    if not context.store.capabilities.moves_directories:
+    if not context.store.capabilities.moves_directories or _deletes_at_once(context):
         return
     found = (_attempt_directory(context.job, ref) for ref in manifests)
     attempts = {path for path in found if path is not None}
@@ -93,6 +95,13 @@ def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[
         moved = sorted(gone.directory + path.removeprefix(context.job.directory) for path in attempts)
         for _ in context.executor.run(_delete_directories, batches(context.executor, moved)):
             pass
+
+
+def _deletes_at_once(context: JobContext) -> bool:
+    """Whether one deletion of the job's directory takes no longer than one of each attempt's by itself;
+    on a network file system each name is a request."""
+    store, path = context.store, context.job.destination
+    return store.capabilities.deletes_trees and network_file_system(store, path) is None
 
 
 def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import msgspec
 from msgspec import structs
@@ -30,7 +31,7 @@ from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
-from ray_committer.stages.batches import batch_size, batches
+from ray_committer.stages.batches import batches
 from ray_committer.stages.check_sources import WrongSources, check_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
@@ -51,14 +52,14 @@ SMALL_MANIFESTS = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LoadedManifests:
-    """All manifests of a job, O(tasks) values; ``packed[i // batch]`` may hold manifest `i`.
+    """All manifests of a job, O(tasks) values; ``packed[k]`` may hold those from ``starts[k]`` on.
 
     `listed` is what the listing showed, which is empty if a commit record said what to load.
     """
 
     manifests: tuple[ManifestRef, ...]
     statistics: IOStatistics
-    batch: int
+    starts: tuple[int, ...]
     packed: tuple[Parked | None, ...]
     listed: tuple[Listed, ...] = ()
     fills_destination: bool = False
@@ -148,11 +149,11 @@ def load_manifests(
     statistics = IOStatistics()
     for batch in loaded.values():
         statistics = aggregate(statistics, batch.statistics)
-    size = batch_size(context.executor, len(wanted))
+    starts = tuple(accumulate((len(loaded[number].refs) for number in numbers[:-1]), initial=0))
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
     wrong = tuple(one for number in numbers for one in loaded[number].wrong_sources)
-    return LoadedManifests(manifests, statistics, size, packs, listed, fills, not can_wait, wrong)
+    return LoadedManifests(manifests, statistics, starts, packs, listed, fills, not can_wait, wrong)
 
 
 def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:

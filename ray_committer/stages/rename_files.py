@@ -8,6 +8,7 @@ Source: Hadoop RenameFilesStage.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -183,7 +184,9 @@ class _ShardSize:
 def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
     """The shard with the small manifests that it needs, which were parked when they were read."""
     batches = {
-        part.index // loaded.batch for part in shard.ranges if part.manifest.files <= PACKED_FILES
+        bisect_right(loaded.starts, part.index) - 1
+        for part in shard.ranges
+        if part.manifest.files <= PACKED_FILES
     }
     parked = (loaded.packed[number] for number in sorted(batches))
     return Supplied(shard, tuple(one for one in parked if one is not None))

@@ -43,6 +43,7 @@ class AdlsStore(NamedStates):
         listing_is_cheap=False,
         max_path_length=PATH_BYTES,
         max_name_length=PATH_BYTES,
+        deletes_trees=True,
         versions=Versions.ETAG,
     )
 

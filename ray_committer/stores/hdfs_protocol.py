@@ -18,6 +18,7 @@ CAPABILITIES = StoreCapabilities(
     max_path_length=8000,
     max_name_length=255,
     max_directory_items=1024 * 1024,
+    deletes_trees=True,
     sets_aside=True,
 )
 UMASK = "fs.permissions.umask-mode"

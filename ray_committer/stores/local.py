@@ -48,6 +48,7 @@ class LocalStore:
         spans_file_systems=True,
         may_link_files=True,
         may_be_network=True,
+        deletes_trees=True,
         sets_aside=True,
         needs_sync=True,
     )

@@ -15,7 +15,6 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.check_sources import FILES_A_LISTING
-from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as memory_job
 
@@ -56,7 +55,7 @@ def test_a_commit_without_faults_keeps_its_budget(
     job = write_job(output(tasks, files, directories))
     found = calls_of(store, job, CommitOptions(validate=False))
     leaves = min(files, directories)
-    deletes = 1 + (tasks if tasks > FEW_ATTEMPTS else 0)
+    deletes = 1
     listings = leaves + listed_sources(tasks, files, directories)
     depth = job.destination.count("/")
     by_size = tasks * files + tasks + leaves + deletes + listings
@@ -81,7 +80,7 @@ def test_a_commit_on_an_object_store_keeps_its_budget(tasks: int, files: int, di
     above = min(files, directories)  # for other jobs
     by_size = tasks * files + tasks + tasks + deletes + looks + above
     assert by_size < found.total() <= by_size + MOST_FIXED + job.destination.count("/")
-    assert deletes <= 8 + (tasks if tasks > FEW_ATTEMPTS else 0)
+    assert deletes <= 8
     assert found["get_status"] == found["mkdirs"] == 0
     assert found["read"] == tasks
     assert found["write"] == tasks + 3  # declaration, record, _SUCCESS

@@ -1,41 +1,54 @@
-"""Batches: all items in order, no batch too large, some for everybody."""
+"""Batches: all items in order, no batch too large, all end together."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_committer.stages.batches import LARGEST, batch_size, batches
+from ray_committer.stages.batches import LARGEST, batches
 
 
-def executor(width: int) -> Any:
-    return SimpleNamespace(width=width)
+def executor(width: int, threads: int = 1) -> Any:
+    return SimpleNamespace(width=width, threads=threads)
+
+
+def sizes(width: int, threads: int, items: int) -> list[int]:
+    return [len(batch) for batch in batches(executor(width, threads), range(items))]
 
 
 @settings(deadline=None)
-@given(st.integers(1, 200), st.integers(0, 3000))
-def test_batches_hold_every_item_in_order(width: int, items: int):
-    found = list(batches(executor(width), range(items)))
+@given(st.integers(1, 200), st.integers(1, 64), st.integers(0, 3000))
+def test_batches_hold_every_item_in_order(width: int, threads: int, items: int):
+    found = list(batches(executor(width, threads), range(items)))
     assert [item for batch in found for item in batch] == list(range(items))
     assert all(1 <= len(batch) <= LARGEST for batch in found)
-    assert len({len(batch) for batch in found[:-1]}) <= 1
 
 
 @settings(deadline=None)
-@given(st.integers(1, 200), st.integers(0, 3000))
-def test_everybody_gets_four_or_more(width: int, items: int):
-    found = list(batches(executor(width), range(items)))
-    assert len(found) >= min(items, 4 * width)
-    assert len(found) <= max(8 * width, -(-items // LARGEST))
+@given(st.integers(1, 200), st.integers(1, 64), st.integers(1, 3000))
+def test_batches_do_not_grow(width: int, threads: int, items: int):
+    found = sizes(width, threads, items)
+    assert found == sorted(found, reverse=True)
+    assert len(found) >= min(items, 2 * width)
 
 
-@pytest.mark.parametrize(
-    ("width", "items", "size"),
-    [(1, 0, 1), (1, 1, 1), (1, 7, 1), (1, 8, 2), (4, 33, 2), (4, 3200, 200), (4, 10**6, 200)],
-)
-def test_a_batch_is_at_most_a_quarter_of_a_share(width: int, items: int, size: int):
-    assert batch_size(executor(width), items) == size
+@settings(deadline=None)
+@given(st.integers(1, 64), st.integers(0, 3000))
+def test_threads_that_take_batches_end_within_two_items_of_each_other(width: int, items: int):
+    ends = [0] * width
+    for size in sizes(width, 1, items):
+        ends[ends.index(min(ends))] += size
+    assert max(ends) - min(ends) <= 2
+
+
+@settings(deadline=None)
+@given(st.integers(1, 16), st.integers(1, 64), st.integers(0, 3000))
+def test_a_worker_has_work_for_its_threads_while_there_are_four_batches_for_each(
+    width: int, threads: int, items: int
+):
+    found = sizes(width, threads, items)
+    least = min(threads, items // (4 * width))
+    assert all(size >= least for size in found[:-1])

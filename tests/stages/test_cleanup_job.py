@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,21 @@ def committed(
     return store
 
 
+class DeletesTrees(MemoryStore):
+    """A store that deletes a directory by one request, unless it is on a `network` file system."""
+
+    def __init__(self, network: str | None) -> None:
+        super().__init__()
+        self.capabilities = replace(self.capabilities, deletes_trees=True, may_be_network=True)
+        self._network = network
+
+    def network_file_system(self, _path: str) -> str | None:
+        return self._network
+
+    def revalidate(self, path: str) -> None:
+        """Listings show what is there."""
+
+
 def seen_in(store) -> Seen:
     seen = read_state(store, JOB)
     assert seen is not None
@@ -159,6 +175,17 @@ def test_few_attempts_go_with_their_parent_and_many_one_by_one(tasks: int, more:
     found = requests(store, lambda one: clean(one, seen, tasks))
     assert found == FEW_REQUESTS + Counter(delete_directory=more)
     assert store.files() == {}
+    assert store.list_status("/table") == []
+
+
+@pytest.mark.parametrize(("network", "more"), [(None, 0), ("nfs4", FEW_ATTEMPTS + 1)])
+def test_where_one_request_deletes_all_many_attempts_go_with_their_parent(
+    network: str | None, more: int
+):
+    store = committed(FEW_ATTEMPTS + 1, store=DeletesTrees(network))
+    seen = seen_in(store)
+    found = requests(store, lambda one: clean(one, seen, FEW_ATTEMPTS + 1))
+    assert found == FEW_REQUESTS + Counter(delete_directory=more)
     assert store.list_status("/table") == []
 
 

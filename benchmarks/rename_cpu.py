@@ -1,0 +1,81 @@
+"""How much processor time does one rename cost, where it waits for a store and where the kernel does it?
+
+The rename stage of a commit with the threads of this process, all its requests, events and statistics
+included: 10,000 files that take 20 ms each with 32 threads, and as many on the local file system.
+Microseconds of user and system time a file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+
+from ray_committer import CommitOptions
+from ray_committer.events import Event, StageEnded, StageStarted
+from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.worker import Worker
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import run_commit
+
+SECONDS = 0.020
+TASKS, FILES_A_TASK, DIRECTORIES, THREADS = 20, 500, 10, 32
+FILES = TASKS * FILES_A_TASK
+RENAME = "job_stage_rename_files"
+
+
+def measure(root: Path, store: StoreOperations) -> dict[str, float]:
+    """One commit: processor time of its rename stage."""
+    job = harness.write_job(root, tasks=TASKS, files=FILES_A_TASK, directories=DIRECTORIES)
+    executor = ThreadsExecutor(lambda: open_worker(store, job), threads=THREADS)
+    used: dict[str, float] = {}
+
+    def listen(event: Event) -> None:
+        if isinstance(event, StageStarted | StageEnded) and event.stage == RENAME:
+            used[type(event).__name__] = time.process_time()
+
+    report = run_commit(store, job, CommitOptions(validate=False), executor=executor, on_event=listen)
+    executor.close()
+    seconds = used["StageEnded"] - used["StageStarted"]
+    return {
+        "microseconds_a_file": seconds / FILES * 1e6,
+        "stage_seconds": report.stage_seconds[RENAME],
+    }
+
+
+def open_worker(store: StoreOperations, job: JobAttempt) -> Worker:
+    return Worker(store, job, in_driver=True)
+
+
+def bare_sleep() -> dict[str, float]:
+    """What a thread that only waits costs: as many waits on as many threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    begun = time.process_time()
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(lambda _: [time.sleep(SECONDS) for _ in range(FILES // THREADS)], range(THREADS)))
+    return {"microseconds_a_file": (time.process_time() - begun) / FILES * 1e6}
+
+
+def main() -> None:
+    root = Path(tempfile.mkdtemp(prefix="rename-cpu-")) / "table"
+    waiting = harness.rounds(lambda: measure(root, harness.PricedStore(SECONDS)))
+    local = harness.rounds(lambda: measure(root, LocalStore(StoreSpec("file"))))
+    waits = harness.rounds(bare_sleep)
+    harness.save(
+        "rename_cpu",
+        __doc__,
+        {"files": FILES, "waiting": waiting, "local": local, "only_waiting": waits},
+        {
+            "a waiting rename, microseconds": (waiting["median"]["microseconds_a_file"], "<=", 45.0),
+            "a local rename, microseconds": (local["median"]["microseconds_a_file"], "<=", 15.0),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
