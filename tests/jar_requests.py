@@ -29,6 +29,7 @@ def tasks_of(dest: Path) -> list[dict[str, Any]]:
             "size": path.stat().st_size,
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
             "taskAttemptId": f"attempt_1_m_{number:06d}_0",
+            "files": len(json.loads(path.read_bytes())["files"]),
         }
         for number, path in enumerate(sorted((dest / "_temporary/job_1/00/manifests").iterdir()))
     ]

@@ -100,11 +100,17 @@ class WorkExecutor(Protocol):
 class CommitPool(Protocol):
     """Workers that stay for many commits of one driver, from `ray_committer.commit_pool`."""
 
+    reason: str
+    """Why a commit runs on them, for its report."""
+
     def close(self) -> None:
         """End the workers; idempotent."""
 
     def require_open(self) -> None:
         """Raise `RayNotAvailableError` once it is closed."""
+
+    def is_ready(self) -> bool:
+        """Whether a worker has started; does not wait."""
 
 
 def call(work: Work[Result], resources: Any, item: Any) -> Result:

@@ -25,6 +25,9 @@ ExecutorName = Literal["auto", "inline", "threads", "ray"]
 START_SECONDS = 2.0
 """So much longer a commit was measured to take whose workers on Ray have to start
 (``benchmarks/ray_calls.py``)."""
+AHEAD_SECONDS = 0.5
+"""So much must be gained by workers that start while the job's tasks run: they take processor time from
+these, and a commit on workers that wait for it was measured to take 0.2 s more than one in threads."""
 SECONDS_A_REQUEST = 0.020
 """How long a request to a store behind a network is taken to be."""
 WORKERS_OF_A_CLUSTER = 8
@@ -39,11 +42,14 @@ class Choice:
     reason: str
 
 
-def open_pool(options: CommitOptions, shared: str | None = None) -> CommitPool:
-    """Start commit workers on Ray that serve many commits, or join those of the pool called `shared`."""
+def open_pool(
+    options: CommitOptions, shared: str | None = None, *, reason: str = "on the pool that was given"
+) -> CommitPool:
+    """Start commit workers on Ray that serve many commits, or join those of the pool called `shared`;
+    the commits' reports give the `reason`."""
     from ray_committer.executors.ray.executor import RayPool
 
-    return RayPool(options, shared)
+    return RayPool(options, shared, reason)
 
 
 def choose_executor(
@@ -66,7 +72,8 @@ def choose_executor(
     pool: Any = None
     reason = "asked for"
     if not isinstance(name, str):
-        pool, name, reason = name, "ray", "on the pool that was given"
+        pool, reason = name, name.reason
+        name = "ray"
     if name == "auto":
         name, reason = choose_name(
             options,
@@ -103,7 +110,7 @@ def choose_name(
             "no Ray is connected and RAY_ADDRESS is not set, or only by Ray Client (ray://)",
         )
     in_flight = _workers(options) * options.worker_threads
-    pays_from = ray_pays_from(in_flight, options.threads)
+    pays_from = ray_pays_from(in_flight, options.threads, START_SECONDS)
     if pays_from is None:
         return (
             "threads",
@@ -116,11 +123,33 @@ def choose_name(
     return "ray", f"about {files:,} files, {ray}"
 
 
-def ray_pays_from(in_flight: int, threads: int) -> int | None:
-    """From how many files on workers on Ray with so many requests in flight, which have to start, are
-    done before so many `threads` of this process; None if never."""
+def ray_pays_from(in_flight: int, threads: int, seconds: float) -> int | None:
+    """From how many files on workers on Ray with so many requests in flight, which begin so many
+    `seconds` later, are done before so many `threads` of this process; None if never."""
     gain = SECONDS_A_REQUEST * (1 / threads - 1 / in_flight)
-    return math.ceil(START_SECONDS / gain) if gain > 0 else None
+    return math.ceil(seconds / gain) if gain > 0 else None
+
+
+def start_pays_from(name: ExecutorName, options: CommitOptions) -> int | None:
+    """From how many files on a commit by executor `name` is to wait for workers on Ray to start; None if
+    it never is."""
+    return _pays_from(name, options, START_SECONDS)
+
+
+def ahead_pays_from(
+    name: ExecutorName, options: CommitOptions, *, renames_are_local: bool
+) -> int | None:
+    """From how many files on workers on Ray are to be started while the job's tasks still run; None if
+    its commit will have none."""
+    if reachable_ray() is None or (name == "auto" and renames_are_local):
+        return None
+    return _pays_from(name, options, AHEAD_SECONDS)
+
+
+def _pays_from(name: ExecutorName, options: CommitOptions, seconds: float) -> int | None:
+    if name == "auto":
+        return ray_pays_from(_workers(options) * options.worker_threads, options.threads, seconds)
+    return 1 if name == "ray" else None
 
 
 def _workers(options: CommitOptions) -> int:

@@ -1,4 +1,4 @@
-"""What the driver's JVM may call in Python: three methods, with the secret of this installation.
+"""What the driver's JVM may call in Python: four methods, with the secret of this installation.
 
 Py4J's callback server listens on this machine, asks nobody who he is, and calls any attribute of the
 objects that it was given by a number that is easily guessed. So what it is given here has no other
@@ -19,7 +19,7 @@ from ray_committer.spark.handler import CommitHandler
 _log = logging.getLogger(__name__)
 
 # Py4J looks at the last two; to call `__class__` makes another object like this one, which is as closed.
-_CALLABLE = frozenset({"setupJob", "commitJob", "abortJob", "Java", "__class__"})
+_CALLABLE = frozenset({"setupJob", "startWorkers", "commitJob", "abortJob", "Java", "__class__"})
 _REFUSAL = (
     "a request without the secret of this session was refused; nothing was done. Spark's own requests "
     "bring it: install the committer again, or find out who else on this machine asks"
@@ -50,6 +50,9 @@ def callback(handler: CommitHandler, secret: str) -> object:
 
         def setupJob(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
             return answer(given, handler.setupJob, request)
+
+        def startWorkers(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
+            return answer(given, handler.startWorkers, request)
 
         def commitJob(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
             return answer(given, handler.commitJob, request)

@@ -31,6 +31,8 @@ from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_keys import ignored_keys
 from ray_committer.spark.hadoop_stores import storage_options
 from ray_committer.spark.job_options import job_options, on_destination
+from ray_committer.spark.workers_ahead import WorkersAhead
+from ray_committer.stores.registry import renames_are_local
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class _Task(msgspec.Struct, frozen=True, rename="camel"):
     size: int
     sha256: str
     task_attempt_id: str
+    files: int = 0
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
@@ -84,6 +87,7 @@ class CommitHandler:
         self._lock = threading.Lock()
         self._running: set[CancelToken] = set()
         self._said: set[str] = set()
+        self._ahead = WorkersAhead(settings.executor)
         self.last_report: CommitReport | None = None
         self.last_error: Exception | None = None
         self.commits = 0
@@ -91,6 +95,14 @@ class CommitHandler:
     def setupJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Set up the job where this driver's store is, before any task runs; answers its stamp."""
         return self._answer(self._setup, request_json)
+
+    def startWorkers(self, request_json: str) -> str:  # noqa: N802 - the name in Java
+        """Start workers for the commit of a job whose tasks still run; a failure is that of no job."""
+        try:
+            self._ahead.start(msgspec.json.decode(request_json, type=_Request).job_id)
+        except Exception:  # noqa: BLE001 - the commit starts its own, or says why it cannot
+            _log.warning("workers were not started ahead of their job's commit", exc_info=True)
+        return "{}"
 
     def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Commit the job, or only record it if it is to be finished later."""
@@ -114,7 +126,7 @@ class CommitHandler:
         for token in running:
             token.cancel()
 
-    def _answer(self, action: Callable[[_Request], dict[str, str]], request_json: str) -> str:
+    def _answer(self, action: Callable[[_Request], dict[str, Any]], request_json: str) -> str:
         try:
             answer = action(msgspec.json.decode(request_json, type=_Request))
         except Exception as e:  # noqa: BLE001 - every error is the answer
@@ -124,7 +136,7 @@ class CommitHandler:
         self.last_error = None
         return msgspec.json.encode(answer).decode()
 
-    def _setup(self, request: _Request) -> dict[str, str]:
+    def _setup(self, request: _Request) -> dict[str, Any]:
         self._settings.check_ready()
         if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
             raise StoreRefusedError(
@@ -134,29 +146,38 @@ class CommitHandler:
         conf = self._settings.configuration(request.job_id)
         self._say_once(ignored_keys(conf.settings))
         stamps: list[str] = []
+        options = self._options(request, conf)
         api.setup_job(
             request.dest,
             request.job_id,
-            options=setup_options(request, self._options(request, conf)),
+            options=setup_options(request, options),
             storage_options=storage_options(request.dest, conf, self._settings.storage_options),
             on_warning=lambda text: _log.warning("%s", text),
             on_stamp=stamps.append,
         )
-        return {"stamp": stamps[0]}
+        answer: dict[str, Any] = {"stamp": stamps[0]}
+        if request.commit != DEFERRED:
+            is_local = renames_are_local(request.dest)
+            files = self._ahead.expect(request.job_id, options, renames_are_local=is_local)
+            answer |= {} if files is None else {"workersFrom": files}
+        return answer
 
-    def _commit(self, request: _Request) -> dict[str, str]:
+    def _commit(self, request: _Request) -> dict[str, Any]:
         conf = self._settings.configuration(request.job_id)
         common: dict[str, Any] = {
-            "executor": self._settings.executor,
             "options": commit_options(request, self._options(request, conf)),
             "storage_options": storage_options(request.dest, conf, self._settings.storage_options),
         }
-        with self._progress(request.dest) as on_event:
-            common["on_event"] = on_event
-            self._record_or_commit(request, common)
+        files = sum(task.files for task in request.tasks)
+        with (
+            self._progress(request.dest) as on_event,
+            self._ahead.of(request.job_id, files) as executor,
+        ):
+            self._record_or_commit(request, common | {"on_event": on_event, "executor": executor})
         return {}
 
-    def _abort(self, request: _Request) -> dict[str, str]:
+    def _abort(self, request: _Request) -> dict[str, Any]:
+        self._ahead.end(request.job_id)
         conf = self._settings.configuration(request.job_id)
         try:
             api.abort_job(

@@ -11,7 +11,7 @@ from typing import Any
 from ray_committer.errors import RayCommitterError
 from ray_committer.jar import jar_path
 
-JAR_PROTOCOL_VERSION = 5
+JAR_PROTOCOL_VERSION = 6
 
 
 def require_own_version(jvm: Any) -> None:

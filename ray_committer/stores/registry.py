@@ -89,6 +89,12 @@ def is_on_store(location: Location, scheme: str, authority: str) -> bool:
     return (location.scheme, location.authority) == (scheme, authority)
 
 
+def renames_are_local(destination: str) -> bool:
+    """Whether renames at a destination are those of one machine's kernel."""
+    spec, _ = resolve_destination(destination)
+    return spec.scheme == "file" and LocalStore.capabilities.renames_are_local
+
+
 def open_store(spec: StoreSpec) -> StoreOperations:
     """Open the store that `spec` describes, in any process.
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ray_committer.executors.choose import choose_name, ray_pays_from, reachable_ray
+from ray_committer.executors.choose import START_SECONDS, choose_name, ray_pays_from, reachable_ray
 from ray_committer.options import CommitOptions
 
 OPTIONS = CommitOptions(workers=8)
@@ -57,7 +57,7 @@ def test_ray_is_never_taken_for_as_many_requests_in_flight_as_threads_have():
     ("in_flight", "files"), [(16, None), (32, None), (64, 6_400), (128, 4_267), (1024, 3_304)]
 )
 def test_the_more_requests_are_in_flight_the_sooner_ray_pays(in_flight: int, files: int | None):
-    assert ray_pays_from(in_flight, 32) == files
+    assert ray_pays_from(in_flight, 32, START_SECONDS) == files
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ class RayPool:
     """Commit workers that stay for many commits, so that each is spared their start: of this driver, or
     of all of the cluster's drivers that join the pool called `shared`."""
 
-    def __init__(self, options: CommitOptions, shared: str | None = None) -> None:
+    def __init__(self, options: CommitOptions, shared: str | None = None, reason: str = "") -> None:
+        self.reason = reason
         self._closed = False
         self._connected_here = connect(may_start=options.may_start_ray)
         self.workers: WorkerPool | SharedWorkerPool
@@ -40,6 +41,7 @@ class RayPool:
                 self.workers = WorkerPool(options, pool_size(options), "a commit pool")
             else:
                 self.workers = SharedWorkerPool(options, pool_size(options), shared)
+            self._starts = [member.actor.__ray_ready__.remote() for member in self.workers.members]
         except BaseException:
             self._disconnect()
             raise
@@ -51,6 +53,12 @@ class RayPool:
                 "the commit_pool that was given is closed, its workers have ended; commit inside of its "
                 "`with` block, or give another executor"
             )
+
+    def is_ready(self) -> bool:
+        """Whether a worker has started; does not wait."""
+        with calls():
+            ready, _ = ray.wait(self._starts, timeout=0)
+        return bool(ready)
 
     def close(self) -> None:
         """End the workers, and Ray if it was started for them; idempotent."""

@@ -73,7 +73,7 @@ def request_json(dest: Path) -> str:
     return json.dumps(request)
 
 
-@pytest.mark.parametrize("method", ["commitJob", "setupJob", "abortJob"])
+@pytest.mark.parametrize("method", ["commitJob", "setupJob", "startWorkers", "abortJob"])
 def test_a_request_without_the_secret_does_nothing(
     spark: SparkSession, installation, dest: Path, request_json: str, method: str
 ):

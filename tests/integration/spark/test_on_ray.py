@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, udf
 
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.events import Event, StageStarted
 from ray_committer.spark import install, uninstall
 from ray_committer.spark.transactional import write_transactional
+from tests.integration.ray.jobs import commit_workers
 
 pytestmark = [
     pytest.mark.spark,
@@ -55,6 +60,38 @@ def test_workers_that_ended_fail_the_write_before_its_tasks(
             rows.write.mode("append").parquet(str(tmp_path / "t"))
         assert spark.read.parquet(str(tmp_path / "t")).count() == 600
         assert not (tmp_path / "t" / "_temporary").exists()
+    finally:
+        uninstall(spark)
+
+
+def test_workers_start_while_tasks_still_run(spark: SparkSession, tmp_path: Path):
+    """The last task goes on only once workers are there, so nothing else can have started them."""
+    go = tmp_path / "go"
+
+    @udf("long")
+    def wait_if_last(number: int) -> int:
+        while number == 2 and not os.path.exists(go):
+            time.sleep(0.05)
+        return number
+
+    def let_go() -> None:
+        while not commit_workers():
+            time.sleep(0.05)
+        go.touch()
+
+    installation = install(spark, executor="ray", options=CommitOptions(workers=1))
+    watcher = threading.Thread(target=let_go, daemon=True)
+    watcher.start()
+    try:
+        column = wait_if_last(col("id")).alias("id")
+        spark.range(0, 3, 1, 3).select(column).write.parquet(str(tmp_path / "t"))
+        watcher.join()
+        report = installation.last_report
+        assert report is not None
+        assert (report.executor, report.moved) == ("ray", 3)
+        assert report.executor_reason == "on workers that were started while the tasks ran"
+        while commit_workers():  # Ray is told to end them and does so in its own time
+            time.sleep(0.05)
     finally:
         uninstall(spark)
 

@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration;
 /** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
 public final class Bridge {
     /** Version of the requests; the Python side refuses a jar that speaks another one. */
-    public static final int PROTOCOL_VERSION = 5;
+    public static final int PROTOCOL_VERSION = 6;
 
     private static volatile JobCommitHandler handler;
 

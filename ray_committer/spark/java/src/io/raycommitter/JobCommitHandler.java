@@ -13,6 +13,14 @@ public interface JobCommitHandler {
     /** Sets up the job attempt; the answer's {@code stamp} is what its tasks' manifests must bear. */
     String setupJob(String requestJson) throws IOException;
 
+    /**
+     * Starts workers for the commit of a job whose tasks still run; asked for once they have committed as
+     * many files as the answer to its set-up names as {@code workersFrom}. Idempotent.
+     */
+    default String startWorkers(String requestJson) throws IOException {
+        return "{}";
+    }
+
     /** Makes the files of all tasks that the request names visible, or records them for later. */
     String commitJob(String requestJson) throws IOException;
 

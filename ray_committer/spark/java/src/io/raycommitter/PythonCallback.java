@@ -8,6 +8,9 @@ public interface PythonCallback {
     /** See {@link JobCommitHandler#setupJob}. */
     String setupJob(String secret, String requestJson);
 
+    /** See {@link JobCommitHandler#startWorkers}. */
+    String startWorkers(String secret, String requestJson);
+
     /** See {@link JobCommitHandler#commitJob}. */
     String commitJob(String secret, String requestJson);
 

@@ -16,6 +16,11 @@ final class PythonHandler implements JobCommitHandler {
     }
 
     @Override
+    public String startWorkers(String requestJson) {
+        return python.startWorkers(secret, requestJson);
+    }
+
+    @Override
     public String commitJob(String requestJson) {
         return python.commitJob(secret, requestJson);
     }

@@ -51,6 +51,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     /** Whether the job may be committed after its write has failed; only in the driver. */
     private transient boolean commitMayGoOn;
 
+    /** Null if the commit of this job starts no workers; only in the driver. */
+    private transient WorkersAhead workersAhead;
+
     /** The current task attempt's committer; Spark's own reference to it is private. */
     private transient RayManifestCommitter committer;
 
@@ -88,12 +91,23 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
         JobCommitHandler handler = requireHandler(context);
         try {
-            stamp = requireStamp(call(handler::setupJob, request(), context));
+            JsonNode answer = call(handler::setupJob, request(), context);
+            stamp = requireStamp(answer);
+            workersAhead = WorkersAhead.of(handler, request(), answer);
             requireSharedStore(context);
             super.setupJob(context);
         } catch (IOException | RuntimeException e) {
             abortFailedSetup(context);
             throw e;
+        }
+    }
+
+    /** Called by Spark in the driver for each task that has committed, while others run. */
+    @Override
+    public void onTaskCommit(TaskCommitMessage message) {
+        super.onTaskCommit(message);
+        if (workersAhead != null) {
+            workersAhead.add(message);
         }
     }
 

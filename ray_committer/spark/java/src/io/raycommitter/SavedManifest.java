@@ -6,11 +6,13 @@ final class SavedManifest {
     final long size;
     final String sha256;
     final String taskAttemptId;
+    final int files;
 
-    SavedManifest(String name, long size, String sha256, String taskAttemptId) {
+    SavedManifest(String name, long size, String sha256, String taskAttemptId, int files) {
         this.name = name;
         this.size = size;
         this.sha256 = sha256;
         this.taskAttemptId = taskAttemptId;
+        this.files = files;
     }
 }

@@ -26,7 +26,11 @@ final class TaskCommit {
     static TaskCommit of(
             SavedManifest saved, Collection<String> partitionPaths, Collection<String> roots) {
         String[] manifest = {
-            saved.name, Long.toString(saved.size), saved.sha256, saved.taskAttemptId
+            saved.name,
+            Long.toString(saved.size),
+            saved.sha256,
+            saved.taskAttemptId,
+            Integer.toString(saved.files)
         };
         return new TaskCommit(
                 manifest, partitionPaths.toArray(new String[0]), roots.toArray(new String[0]));
@@ -54,12 +58,17 @@ final class TaskCommit {
         return Arrays.asList(absoluteRoots);
     }
 
+    int files() {
+        return Integer.parseInt(manifest[4]);
+    }
+
     String toJson() {
         return new Json()
                 .put("manifest", manifest[0])
                 .put("size", Long.parseLong(manifest[1]))
                 .put("sha256", manifest[2])
                 .put("taskAttemptId", manifest[3])
+                .put("files", files())
                 .text();
     }
 }

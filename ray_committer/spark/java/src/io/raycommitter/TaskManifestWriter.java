@@ -37,7 +37,8 @@ final class TaskManifestWriter {
         byte[] bytes = manifestOf(scan).getBytes(StandardCharsets.UTF_8);
         Path target = new Path(job.manifests(), taskId + "-manifest.json");
         saveWithRetries(bytes, target);
-        return new SavedManifest(target.getName(), bytes.length, sha256(bytes), taskAttemptId);
+        return new SavedManifest(
+                target.getName(), bytes.length, sha256(bytes), taskAttemptId, scan.files().size());
     }
 
     private String manifestOf(TaskScan scan) {

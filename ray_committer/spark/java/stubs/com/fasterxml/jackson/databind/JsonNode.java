@@ -9,4 +9,6 @@ public abstract class JsonNode {
     public abstract boolean isNull();
 
     public abstract String asText();
+
+    public abstract long asLong();
 }

@@ -31,6 +31,8 @@ public class HadoopMapReduceCommitProtocol extends FileCommitProtocol implements
             JobContext context, scala.collection.immutable.Seq<TaskCommitMessage> messages)
             throws IOException;
 
+    public native void onTaskCommit(TaskCommitMessage message);
+
     public native void abortJob(JobContext context) throws IOException;
 
     public native boolean deleteWithJob(FileSystem fs, Path path, boolean recursive)

@@ -1,0 +1,58 @@
+package io.raycommitter;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Asks the handler to start workers for a commit while the job's tasks still run, once these have
+ * committed as many files as the handler named when it set the job up.
+ *
+ * <p>Spark tells of committed tasks in the thread that schedules all others, so nothing waits here.
+ */
+final class WorkersAhead {
+    private static final Logger LOG = LoggerFactory.getLogger(WorkersAhead.class);
+
+    private final JobCommitHandler handler;
+    private final String requestJson;
+    private long filesToGo;
+
+    private WorkersAhead(JobCommitHandler handler, String requestJson, long files) {
+        this.handler = handler;
+        this.requestJson = requestJson;
+        this.filesToGo = files;
+    }
+
+    /** Returns null if the answer to the set-up names no number of files. */
+    static WorkersAhead of(JobCommitHandler handler, JobRequest request, JsonNode answer) {
+        JsonNode files = answer.get("workersFrom");
+        return files == null ? null : new WorkersAhead(handler, request.text(), files.asLong());
+    }
+
+    /** Counts the files of a task that has committed. */
+    synchronized void add(TaskCommitMessage message) {
+        if (filesToGo <= 0) {
+            return;
+        }
+        try {
+            filesToGo -= TaskCommit.from(message).files();
+        } catch (IOException e) {
+            return; // The commit of the job says what is wrong.
+        }
+        if (filesToGo <= 0) {
+            Thread asking = new Thread(this::ask, "ray-committer workers");
+            asking.setDaemon(true);
+            asking.start();
+        }
+    }
+
+    private void ask() {
+        try {
+            handler.startWorkers(requestJson);
+        } catch (IOException | RuntimeException e) {
+            LOG.warn("workers were not started ahead of the commit, which starts its own", e);
+        }
+    }
+}
