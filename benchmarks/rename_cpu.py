@@ -3,7 +3,7 @@
 The rename stage of a commit with the threads of this process, events and statistics included: 10,000
 renames that do nothing but take 20 ms, by 32 threads, and as many on the local file system. Microseconds
 of user and system time a file. Beside each what nobody can save: threads that wait as often, and the
-kernel's rename by itself.
+kernel's rename by itself. And is a Ray worker with 64 threads slower there than one with 16?
 """
 
 from __future__ import annotations
@@ -78,16 +78,37 @@ def only_wait() -> dict[str, float]:
     return {"microseconds_a_file": (time.process_time() - begun) / FILES * 1e6}
 
 
+def pairs_of(root: Path, job: JobAttempt) -> list[tuple[str, str]]:
+    """Where each file of a job is, and where it goes; the directories are made."""
+    for number in range(DIRECTORIES):
+        os.makedirs(f"{root}/p={number}", exist_ok=True)
+    sources = [str(path) for path in Path(job.tasks).rglob("part-*")]
+    return [
+        (one, f"{root}/p={n % DIRECTORIES}/{os.path.basename(one)}") for n, one in enumerate(sources)
+    ]
+
+
+def on_threads_of_a_worker(root: Path, threads: int) -> float:
+    """Seconds of the renames by a worker's threads, without anything else."""
+    job = harness.write_job(root, tasks=TASKS, files=FILES_A_TASK, directories=DIRECTORIES)
+    worker = Worker(LocalStore(StoreSpec("file")), job, threads, in_driver=False)
+    pairs, begun = pairs_of(root, job), time.monotonic()
+    list(worker.map(lambda pair: worker.store.rename(*pair), pairs))
+    seconds = time.monotonic() - begun
+    worker.close()
+    return seconds
+
+
+def sixty_four_to_sixteen(root: Path) -> dict[str, float]:
+    """How many times as long 64 threads take."""
+    return {"ratio": on_threads_of_a_worker(root, 64) / on_threads_of_a_worker(root, 16)}
+
+
 def only_rename(root: Path) -> dict[str, float]:
     """As many renames of as long names, each from a task's directory to a partition's."""
     shutil.rmtree(root, ignore_errors=True)
     job = harness.write_job(root, tasks=TASKS, files=FILES_A_TASK, directories=DIRECTORIES)
-    sources = [str(path) for path in Path(job.tasks).rglob("part-*")]
-    pairs = [
-        (one, f"{root}/p={n % DIRECTORIES}/{os.path.basename(one)}") for n, one in enumerate(sources)
-    ]
-    for number in range(DIRECTORIES):
-        os.mkdir(f"{root}/p={number}")
+    pairs = pairs_of(root, job)
     begun = time.process_time()
     for source, dest in pairs:
         os.rename(source, dest)
@@ -99,6 +120,7 @@ def main() -> None:
     waiting = harness.rounds(lambda: measure(root, WaitingStore(StoreSpec("file"))))
     local = harness.rounds(lambda: measure(root, LocalStore(StoreSpec("file"))))
     waits, renames = harness.rounds(only_wait), harness.rounds(lambda: only_rename(root))
+    crews = harness.rounds(lambda: sixty_four_to_sixteen(root))
     harness.save(
         "rename_cpu",
         __doc__,
@@ -108,10 +130,12 @@ def main() -> None:
             "local": local,
             "only_waiting": waits,
             "only_renaming": renames,
+            "threads_of_a_worker": crews,
         },
         {
             "a waiting rename, microseconds": (waiting["median"]["microseconds_a_file"], "<=", 45.0),
             "a local rename, microseconds": (local["median"]["microseconds_a_file"], "<=", 15.0),
+            "local renames, 64 threads of a worker to 16": (crews["median"]["ratio"], "<=", 1.5),
         },
     )
 
