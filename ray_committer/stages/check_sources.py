@@ -57,15 +57,8 @@ def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
 def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSources | None:
     """Which files of the manifest at `path` are missing, or not what it says, where a listing is
     cheap."""
-    capabilities = worker.store.capabilities
-    directories = {parent(entry.source) for entry in loaded}
-    is_worth = len(directories) == 1 or len(loaded) >= FILES_A_LISTING * len(directories)
-    if capabilities.versions is not Versions.NONE or not capabilities.listing_is_cheap or not is_worth:
-        return None
-    found = {
-        status.path: status for directory in directories for status in _listed(worker.store, directory)
-    }
-    return wrong_sources(path, [(entry, _is_wrong(entry, found.get(entry.source))) for entry in loaded])
+    directories = _to_be_listed(worker.store, loaded)
+    return _compare(path, loaded, [_listed(worker.store, one) for one in directories])
 
 
 def check_sources_at_once(
@@ -77,13 +70,41 @@ def check_sources_at_once(
 
 
 def _check_sources(worker: Worker, manifests: tuple[ManifestRef, ...]) -> list[WrongSources]:
-    """Work: `check_sources` of some manifests."""
+    """Work: `check_sources` of some manifests, all their directories at once."""
 
-    def check(ref: ManifestRef) -> WrongSources | None:
+    def read(ref: ManifestRef) -> tuple[ManifestRef, list[Entry], set[str]]:
         loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
-        return check_sources(worker, join(worker.job.manifests, ref.name), loaded)
+        return ref, loaded, _to_be_listed(worker.store, loaded)
 
-    return [wrong for wrong in worker.map(check, manifests) if wrong is not None]
+    def listed(directory: str) -> tuple[str, list[FileStatus]]:
+        return directory, _listed(worker.store, directory)
+
+    read_ones = list(worker.map(read, manifests))
+    wanted = {directory for _, _, directories in read_ones for directory in directories}
+    listings = dict(worker.map(listed, wanted))
+    compared = (
+        _compare(join(worker.job.manifests, ref.name), loaded, [listings[one] for one in directories])
+        for ref, loaded, directories in read_ones
+    )
+    return [wrong for wrong in compared if wrong is not None]
+
+
+def _to_be_listed(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:
+    """The directories of a manifest's files; none if a listing of them is not worth its while."""
+    directories = {parent(entry.source) for entry in loaded}
+    is_worth = len(directories) == 1 or len(loaded) >= FILES_A_LISTING * len(directories)
+    is_cheap = store.capabilities.versions is Versions.NONE and store.capabilities.listing_is_cheap
+    return directories if is_worth and is_cheap else set()
+
+
+def _compare(
+    path: str, loaded: Sequence[Entry], listings: Sequence[list[FileStatus]]
+) -> WrongSources | None:
+    """What is wrong with the files of the manifest at `path`, if anything was listed."""
+    if not listings:
+        return None
+    found = {status.path: status for listing in listings for status in listing}
+    return wrong_sources(path, [(entry, _is_wrong(entry, found.get(entry.source))) for entry in loaded])
 
 
 def has_another_size(entry: Entry, found: FileStatus | None) -> str | None:
