@@ -27,7 +27,7 @@ START_SECONDS = 2.0
 (``benchmarks/ray_calls.py``)."""
 AHEAD_SECONDS = 0.5
 """So much must be gained by workers that start while the job's tasks run: they take processor time from
-these, and a commit on workers that wait for it was measured to take 0.2 s more than one in threads."""
+these, and a commit on workers that wait for it was measured to take 0.3 s more than one in threads."""
 SECONDS_A_REQUEST = 0.020
 """How long a request to a store behind a network is taken to be."""
 WORKERS_OF_A_CLUSTER = 8

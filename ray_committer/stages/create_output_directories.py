@@ -28,8 +28,10 @@ def create_output_directories(context: JobContext) -> int:
         return 0
     directories = context.executor.directories
     leaves = left = directories.plan()
-    width = context.executor.width
-    limit = max(1, min(CLAIM, -(-leaves // (4 * width))))
+    width, threads = context.executor.width, context.executor.threads
+    share = -(-leaves // width)
+    # As many as a worker makes at once: to claim more often costs it the time of a request each time.
+    limit = max(1, min(CLAIM, max(share // 4, min(threads, share))))
     work = partial(_make_claimed, directories=directories)
     for _ in range(ROUNDS):
         if not left:

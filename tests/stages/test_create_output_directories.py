@@ -11,6 +11,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
+from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
@@ -62,6 +63,38 @@ def memory() -> MemoryStore:
 def test_what_lost_workers_had_claimed_is_made(memory: MemoryStore, times: int):
     report = run_commit(memory, JOB, executor=Losing(memory, times))
     assert (report.directories, report.moved) == (7, 7)
+
+
+class Claimed(DirectoryCoordinator):
+    """Notes how many directories were claimed at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def claim(self, limit: int) -> list[str]:
+        claimed = super().claim(limit)
+        self.sizes.append(len(claimed))
+        return claimed
+
+
+@pytest.mark.parametrize(
+    ("width", "threads", "sizes"),
+    [
+        (1, 1, [1] * 7 + [0]),
+        (32, 1, [1] * 7 + [0] * 7),
+        (2, 2, [2, 2, 2, 1, 0, 0]),
+        (2, 64, [4, 3, 0, 0]),
+    ],
+)
+def test_a_worker_claims_as_many_as_it_makes_at_once(
+    memory: MemoryStore, width: int, threads: int, sizes: list[int]
+):
+    executor = InlineExecutor(lambda: Worker(memory, JOB, in_driver=True))
+    executor.width, executor.threads = width, threads
+    executor.directories = claimed = Claimed()
+    run_commit(memory, JOB, executor=executor)
+    assert claimed.sizes == sizes
 
 
 def test_workers_that_are_lost_again_and_again_stop_the_commit(memory: MemoryStore):
