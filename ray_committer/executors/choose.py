@@ -26,8 +26,9 @@ START_SECONDS = 2.0
 """So much longer a commit was measured to take whose workers on Ray have to start
 (``benchmarks/ray_calls.py``)."""
 AHEAD_SECONDS = 0.5
-"""So much must be gained by workers that start while the job's tasks run: they take processor time from
-these, and a commit on workers that wait for it was measured to take 0.3 s more than one in threads."""
+"""Workers start while a job's tasks run only if its commit gets so much shorter: they take processor
+time from the tasks, and with as many requests in flight a commit on workers that are ready takes up to
+this much longer than one in threads (``benchmarks/ray_calls.py``)."""
 SECONDS_A_REQUEST = 0.020
 """How long a request to a store behind a network is taken to be."""
 WORKERS_OF_A_CLUSTER = 8

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 LARGEST = 200
 _SHARES = 2
-"""Into so many pieces for each worker what is left is cut; of fewer, the last would be waited for."""
+"""What is left is cut into so many pieces per worker, so that nobody waits long for the last one."""
 
 
 def batches(executor: WorkExecutor, items: Sequence[T]) -> Iterator[tuple[T, ...]]:

@@ -82,8 +82,8 @@ def _delete(context: JobContext, gone: JobAttempt, seen: Seen, manifests: Sequen
 
 
 def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
-    """Delete the directories of many task attempts on all workers, where one deletion of them all would
-    be a request for each name.
+    """Delete the directories of many task attempts on all workers, where the deletion of a directory
+    is a request per name below it.
 
     A store that cannot move directories deletes name by name, so a listing for each would gain nothing.
     """
