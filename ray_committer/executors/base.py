@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from ray_committer.directories import Directories
@@ -97,8 +98,19 @@ class WorkExecutor(Protocol):
         """Release what was started; idempotent."""
 
 
+class Readiness(StrEnum):
+    """Whether the workers of a pool could begin now."""
+
+    READY = "ready"
+    STARTING = "starting"
+    TOO_FEW = "too few"
+    """All are ready, and the cluster has grown so that more are to be had."""
+    LOST = "lost"
+    """One has ended or could not start, or nobody answers."""
+
+
 class CommitPool(Protocol):
-    """Workers that stay for many commits of one driver, from `ray_committer.commit_pool`."""
+    """Workers that are there before the commit, as from `ray_committer.commit_pool`."""
 
     reason: str
     """Why a commit runs on them, for its report."""
@@ -109,8 +121,8 @@ class CommitPool(Protocol):
     def require_open(self) -> None:
         """Raise `RayNotAvailableError` once it is closed."""
 
-    def is_ready(self) -> bool:
-        """Whether a worker has started; does not wait."""
+    def readiness(self) -> Readiness:
+        """Ask all workers; never fails, and waits for a moment at most."""
 
 
 def call(work: Work[Result], resources: Any, item: Any) -> Result:

@@ -31,6 +31,7 @@ time from the tasks, and with as many requests in flight a commit on workers tha
 this much longer than one in threads (``benchmarks/ray_calls.py``)."""
 SECONDS_A_REQUEST = 0.020
 """How long a request to a store behind a network is taken to be."""
+CONNECTED = "Ray is connected"
 WORKERS_OF_A_CLUSTER = 8
 """How many workers a cluster is taken to have that is not connected yet."""
 
@@ -43,14 +44,23 @@ class Choice:
     reason: str
 
 
-def open_pool(
-    options: CommitOptions, shared: str | None = None, *, reason: str = "on the pool that was given"
-) -> CommitPool:
-    """Start commit workers on Ray that serve many commits, or join those of the pool called `shared`;
-    the commits' reports give the `reason`."""
+def open_pool(options: CommitOptions, shared: str | None = None) -> CommitPool:
+    """Start commit workers on Ray that serve many commits, or join those of the pool called `shared`."""
     from ray_committer.executors.ray.executor import RayPool
 
-    return RayPool(options, shared, reason)
+    return RayPool(options, shared)
+
+
+def open_pool_ahead(options: CommitOptions, about: str) -> CommitPool | None:
+    """Start commit workers on Ray for a job whose tasks still run; None if there is no room beside them.
+
+    `about` is what Ray shows of the commit.
+    """
+    from ray_committer.executors.ray.executor import RayPool, has_room
+
+    if not has_room(options):
+        return None
+    return RayPool(options, reason="on workers that were started while the tasks ran", about=about)
 
 
 def choose_executor(
@@ -141,8 +151,8 @@ def ahead_pays_from(
     name: ExecutorName, options: CommitOptions, *, renames_are_local: bool
 ) -> int | None:
     """From how many files on workers on Ray are to be started while the job's tasks still run; None if
-    its commit will have none."""
-    if reachable_ray() is None or (name == "auto" and renames_are_local):
+    its commit will have none, or this driver is not connected to Ray."""
+    if reachable_ray() != CONNECTED or (name == "auto" and renames_are_local):
         return None
     return _pays_from(name, options, AHEAD_SECONDS)
 
@@ -170,6 +180,6 @@ def reachable_ray() -> str | None:
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         client = sys.modules.get("ray.util.client")
-        return None if client is not None and client.ray.is_connected() else "Ray is connected"
+        return None if client is not None and client.ray.is_connected() else CONNECTED
     address = os.environ.get("RAY_ADDRESS", "")
     return "RAY_ADDRESS is set" if address and not address.startswith("ray://") else None

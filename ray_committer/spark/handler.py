@@ -32,7 +32,6 @@ from ray_committer.spark.hadoop_keys import ignored_keys
 from ray_committer.spark.hadoop_stores import storage_options
 from ray_committer.spark.job_options import job_options, on_destination
 from ray_committer.spark.workers_ahead import WorkersAhead
-from ray_committer.stores.registry import renames_are_local
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +96,9 @@ class CommitHandler:
         return self._answer(self._setup, request_json)
 
     def startWorkers(self, request_json: str) -> str:  # noqa: N802 - the name in Java
-        """Start workers for the commit of a job whose tasks still run; a failure is that of no job."""
-        try:
-            self._ahead.start(msgspec.json.decode(request_json, type=_Request).job_id)
-        except Exception:  # noqa: BLE001 - the commit starts its own, or says why it cannot
-            _log.warning("workers were not started ahead of their job's commit", exc_info=True)
+        """Have workers started for the commit of a job whose tasks still run; waits for nothing."""
+        job_id = msgspec.json.decode(request_json, type=_Request).job_id
+        threading.Thread(target=self._ahead.start, args=(job_id,), daemon=True).start()
         return "{}"
 
     def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
@@ -125,6 +122,10 @@ class CommitHandler:
             running = list(self._running)
         for token in running:
             token.cancel()
+
+    def release(self) -> None:
+        """End the workers of jobs that are not being committed: another handler may commit them."""
+        self._ahead.end_all()
 
     def _answer(self, action: Callable[[_Request], dict[str, Any]], request_json: str) -> str:
         try:
@@ -157,8 +158,7 @@ class CommitHandler:
         )
         answer: dict[str, Any] = {"stamp": stamps[0]}
         if request.commit != DEFERRED:
-            is_local = renames_are_local(request.dest)
-            files = self._ahead.expect(request.job_id, options, renames_are_local=is_local)
+            files = self._ahead.expect(request.job_id, request.dest, options)
             answer |= {} if files is None else {"workersFrom": files}
         return answer
 
@@ -177,7 +177,7 @@ class CommitHandler:
         return {}
 
     def _abort(self, request: _Request) -> dict[str, Any]:
-        self._ahead.end(request.job_id)
+        self._ahead.end(request.job_id)  # never fails
         conf = self._settings.configuration(request.job_id)
         try:
             api.abort_job(

@@ -120,6 +120,7 @@ def install(
     earlier = _installed.pop(id(spark), None)
     if earlier is not None:
         earlier.restore_signal()
+        earlier.handler.release()
     previous = earlier.previous if earlier else _settings(spark)
     spark.conf.set(MODE_KEY, commit)
     spark.conf.set(PROTOCOL_KEY, PROTOCOL_CLASS)
@@ -134,6 +135,7 @@ def uninstall(spark: SparkSession) -> None:
     if installation is None:
         return
     installation.restore_signal()
+    installation.handler.release()
     if spark.sparkContext._jsc is None:  # stopped
         return
     if _installed:

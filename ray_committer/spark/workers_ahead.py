@@ -1,8 +1,10 @@
 """Start a commit's workers on Ray while the tasks of its job still run.
 
 A worker takes about a second to start, in which threads of the driver commit a thousand files. Spark
-tells its driver of each task that has committed. Once their files are worth workers, these are started,
-and the commit finds them ready.
+tells its driver of each task that has committed. Once their files are worth workers, these are started.
+
+They are a help, never a condition: a job whose workers were not started, are not ready, or were lost is
+committed as if there had been none.
 """
 
 from __future__ import annotations
@@ -11,91 +13,137 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from ray_committer.executors.base import CommitPool
-from ray_committer.executors.choose import ExecutorName, ahead_pays_from, open_pool, start_pays_from
+from ray_committer.executors.base import CommitPool, Readiness
+from ray_committer.executors.choose import (
+    ExecutorName,
+    ahead_pays_from,
+    open_pool_ahead,
+    start_pays_from,
+)
 from ray_committer.options import CommitOptions
+from ray_committer.stores.registry import renames_are_local
 
 _log = logging.getLogger(__name__)
 
-OpenPool = Callable[[CommitOptions], CommitPool]
-
-
-def _start_workers(options: CommitOptions) -> CommitPool:
-    return open_pool(options, reason="on workers that were started while the tasks ran")
+OpenPool = Callable[[CommitOptions, str], CommitPool | None]
 
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is set up; its workers once they were asked for. The lock is held while they are."""
+    """A job that is set up, and its workers once they were asked for; `has_left` once it is committed or
+    aborted, and nobody would use workers that start later."""
 
     options: CommitOptions
+    about: str
+    is_started: bool = False
     pool: CommitPool | None = None
-    has_ended: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    has_left: bool = False
 
 
 class WorkersAhead:
-    """The workers of the jobs of one driver; safe for threads.
+    """The workers of the jobs of one driver that run by `executor`; safe for threads.
 
-    Jobs run by `executor`: one that is a pool has its workers already.
+    An executor that is a pool has its workers already.
     """
 
     def __init__(
-        self, executor: ExecutorName | CommitPool, open_pool: OpenPool = _start_workers
+        self, executor: ExecutorName | CommitPool, open_pool: OpenPool = open_pool_ahead
     ) -> None:
         self._executor = executor
         self._open_pool = open_pool
+        self._lock = threading.Lock()  # not held while Ray is asked for anything
         self._jobs: dict[str, _Job] = {}
 
-    def expect(self, job_id: str, options: CommitOptions, *, renames_are_local: bool) -> int | None:
+    def expect(self, job_id: str, dest: str, options: CommitOptions) -> int | None:
         """From how many committed files on `start` is to be called for a job; None if it never is."""
         if not isinstance(self._executor, str):
             return None
         options = replace(options, may_start_ray=False)
-        files = ahead_pays_from(self._executor, options, renames_are_local=renames_are_local)
+        try:
+            is_local = renames_are_local(dest)
+            files = ahead_pays_from(self._executor, options, renames_are_local=is_local)
+        except Exception:  # noqa: BLE001 - the commit itself says what is wrong, if it needs Ray at all
+            _log.debug("whether workers would pay is not known", exc_info=True)
+            return None
         if files is not None:
-            self._jobs[job_id] = _Job(options)
+            with self._lock:
+                self._jobs[job_id] = _Job(options, f"{job_id} at {dest}")
         return files
 
     def start(self, job_id: str) -> None:
-        """Start workers for a job that is expected; idempotent. Does not wait for them."""
-        job = self._jobs.get(job_id)
-        if job is None:
-            return
-        with job.lock:
-            if job.pool is None and not job.has_ended:
-                job.pool = self._open_pool(job.options)
-                _log.info("job %s: workers for its commit are being started", job_id)
+        """Start workers for a job that is expected, if there is room for them beside its tasks; never
+        fails. Does nothing the second time."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            if job is None or job.is_started:
+                return
+            job.is_started = True
+        pool = None
+        try:
+            pool = self._open_pool(job.options, job.about)
+        except Exception as e:  # noqa: BLE001 - the commit says what is wrong, if it needs Ray at all
+            _log.info("no workers were started ahead for %s: %s", job.about, e)
+        with self._lock:
+            has_left, job.pool = job.has_left, pool
+        if has_left:
+            _close(pool)
 
     @contextmanager
     def of(self, job_id: str, files: int) -> Iterator[ExecutorName | CommitPool]:
-        """Where to commit a job of so many files; its workers end with the block.
-
-        Workers that are not ready by now are waited for only if it would pay to start them now.
-        """
-        job = self._jobs.get(job_id)
+        """Where to commit a job of so many files; its workers end with the block."""
+        job = self._leave(job_id)
+        pool = job.pool if job else None
+        if job is not None and pool is not None and not self._is_worth(pool, job.options, files):
+            _close(pool)
+            pool = None
         try:
-            yield self._executor if job is None else self._choose(job, files)
+            yield pool or self._executor
         finally:
-            self.end(job_id)
+            _close(pool)
 
     def end(self, job_id: str) -> None:
-        """End the workers of a job; idempotent."""
-        job = self._jobs.pop(job_id, None)
-        if job is None:
-            return
-        with job.lock:
-            job.has_ended = True
-            if job.pool is not None:
-                job.pool.close()
+        """End the workers of a job that will not be committed; idempotent, never fails."""
+        job = self._leave(job_id)
+        _close(job.pool if job else None)
 
-    def _choose(self, job: _Job, files: int) -> ExecutorName | CommitPool:
-        with job.lock:
-            pool = job.pool
-        if pool is None or not isinstance(self._executor, str):
-            return self._executor
-        pays_from = start_pays_from(self._executor, job.options)
-        is_worth = pool.is_ready() or (pays_from is not None and files >= pays_from)
-        return pool if is_worth else self._executor
+    def end_all(self) -> None:
+        """`end` all jobs that are not being committed."""
+        with self._lock:
+            job_ids = list(self._jobs)
+        for job_id in job_ids:
+            self.end(job_id)
+
+    def _leave(self, job_id: str) -> _Job | None:
+        """Let a job go: workers that are asked for later, or are being started, are nobody's."""
+        with self._lock:
+            job = self._jobs.pop(job_id, None)
+            if job is not None:
+                job.has_left = True
+            return job
+
+    def _is_worth(self, pool: CommitPool, options: CommitOptions, files: int) -> bool:
+        """Whether to commit on workers as they are by now, rather than as if they had not been started:
+        then `auto` takes threads, or starts workers by the size of the cluster and waits for them."""
+        pays_from = start_pays_from(self._executor, options) if isinstance(self._executor, str) else None
+        would_start = pays_from is not None and files >= pays_from
+        match pool.readiness():
+            case Readiness.READY:
+                return True
+            case Readiness.STARTING:
+                return would_start
+            case Readiness.TOO_FEW:
+                return not would_start
+            case Readiness.LOST:
+                return False
+
+
+def _close(pool: CommitPool | None) -> None:
+    """End workers, if any; what comes of that is no concern of the job that had them."""
+    if pool is None:
+        return
+    try:
+        pool.close()
+    except Exception:  # noqa: BLE001 - Ray has gone, and they with it
+        _log.info("workers that were started ahead could not be ended", exc_info=True)

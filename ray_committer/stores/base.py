@@ -98,8 +98,8 @@ class StoreCapabilities:
     """A directory with all it holds is renamed in one step: it `MovesDirectories`. A store without puts
     an object in place only if none is there, or only if it is a certain version."""
     deletes_trees: bool = False
-    """A directory goes with all it holds by one request, or by few that each end in time; elsewhere each
-    name below it is a request."""
+    """A directory goes with all it holds by one request, or by few that each end in time, unless it is
+    on a network file system; elsewhere each name below it is a request."""
     rename_makes_parents: bool = False
     """A rename makes the directories above its destination; elsewhere it is refused, as it should be."""
     versions: Versions = Versions.NONE

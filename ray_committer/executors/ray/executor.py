@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +11,7 @@ import ray
 from ray_committer.directories import Directories
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import EventSink, ignore
-from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work
+from ray_committer.executors.base import Item, OpenResources, Parked, Readiness, Result, Work
 from ray_committer.executors.ray.cluster import (
     calls,
     connect,
@@ -25,23 +26,40 @@ from ray_committer.executors.ray.shared_pool import SharedWorkerPool
 from ray_committer.options import CommitOptions
 from ray_committer.permits import PATIENCE, Permits
 from ray_committer.ratelimit import LimitStatistics
+from ray_committer.version import __version__
+
+_log = logging.getLogger(__name__)
+
+
+ANSWER_SECONDS = 0.5
+"""How long workers that are ready may take to say so."""
 
 
 class RayPool:
-    """Commit workers that stay for many commits, so that each is spared their start: of this driver, or
-    of all of the cluster's drivers that join the pool called `shared`."""
+    """Commit workers that are there before a commit, so that it is spared their start: of this driver,
+    or of all of the cluster's drivers that join the pool called `shared`.
 
-    def __init__(self, options: CommitOptions, shared: str | None = None, reason: str = "") -> None:
+    `reason` is why a commit runs on them, `about` what Ray shows of them.
+    """
+
+    def __init__(
+        self,
+        options: CommitOptions,
+        shared: str | None = None,
+        *,
+        reason: str = "on the pool that was given",
+        about: str = "a commit pool",
+    ) -> None:
         self.reason = reason
+        self._options = options
         self._closed = False
         self._connected_here = connect(may_start=options.may_start_ray)
         self.workers: WorkerPool | SharedWorkerPool
         try:
             if shared is None:
-                self.workers = WorkerPool(options, pool_size(options), "a commit pool")
+                self.workers = WorkerPool(options, pool_size(options), about)
             else:
                 self.workers = SharedWorkerPool(options, pool_size(options), shared)
-            self._starts = [member.actor.__ray_ready__.remote() for member in self.workers.members]
         except BaseException:
             self._disconnect()
             raise
@@ -54,11 +72,19 @@ class RayPool:
                 "`with` block, or give another executor"
             )
 
-    def is_ready(self) -> bool:
-        """Whether a worker has started; does not wait."""
-        with calls():
-            ready, _ = ray.wait(self._starts, timeout=0)
-        return bool(ready)
+    def readiness(self) -> Readiness:
+        """Ask all workers; never fails, and waits for a moment at most."""
+        try:
+            asked = [one.actor.check_version.remote(__version__) for one in self.workers.members]
+            answered, starting = ray.wait(asked, num_returns=len(asked), timeout=ANSWER_SECONDS)
+            ray.get(answered)
+            if starting:
+                return Readiness.STARTING
+            grown = pool_size(self._options) > self.workers.size
+        except Exception:  # noqa: BLE001 - whatever it is, no commit should count on them
+            _log.info("workers that were started ahead do not answer", exc_info=True)
+            return Readiness.LOST
+        return Readiness.TOO_FEW if grown else Readiness.READY
 
     def close(self) -> None:
         """End the workers, and Ray if it was started for them; idempotent."""
@@ -182,6 +208,13 @@ class RayExecutor:
         if self._connected_here:
             disconnect()
             self._connected_here = False
+
+
+def has_room(options: CommitOptions) -> bool:
+    """Whether all workers could start now, beside what else runs on the cluster."""
+    with calls():
+        free: float = ray.available_resources().get("CPU", 0.0)
+        return free >= pool_size(options) * options.worker_cpus
 
 
 def pool_size(options: CommitOptions) -> int:

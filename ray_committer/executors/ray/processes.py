@@ -86,6 +86,10 @@ class CommitWorker:
         place: Place = self._resources[key].place
         return place
 
+    def check_version(self, version: str) -> None:
+        """`RayNotAvailableError` if the driver runs another `version` of this package."""
+        _check_version(version)
+
     def run(self, key: str, work: Work[Any], item: Any, *parked: Any) -> tuple[float, Any]:
         """Run work on one item; the seconds that it took, and its result."""
         started = time.monotonic()

@@ -18,6 +18,7 @@ import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import Event, FilesRenamed
+from ray_committer.executors.base import Readiness
 from ray_committer.executors.ray import shared_pool
 from ray_committer.executors.ray.cluster import NAMESPACE
 from ray_committer.executors.ray.executor import RayPool
@@ -220,3 +221,10 @@ def test_a_pool_of_another_version_is_refused_by_name(name: str, monkeypatch: py
             joined(name),
         ):
             pass
+
+
+def test_a_pool_with_fewer_workers_than_its_driver_would_start_says_so(name: str):
+    """As one does that was started before the cluster has grown."""
+    with joined(name), joined(name, CommitOptions(workers=4, worker_cpus=0.1)) as second:
+        while (found := second.readiness()) is not Readiness.TOO_FEW:
+            assert found is Readiness.STARTING

@@ -20,6 +20,8 @@ import ray
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome
+from ray_committer.executors.base import Readiness
+from ray_committer.executors.choose import open_pool_ahead
 from ray_committer.executors.ray.executor import RayPool
 from tests.conftest import visible_files
 from tests.integration.ray.jobs import commit_workers, write_files
@@ -224,3 +226,23 @@ def test_two_committers_in_two_clusters_at_once_are_harmless(dest: Path, tmp_pat
     assert report.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED), ends
     assert visible_files(dest) == written
     assert not (dest / "_temporary").exists()
+
+
+def test_a_pool_says_whether_its_workers_could_begin():
+    with ray_committer.commit_pool(CommitOptions(workers=2)) as pool:
+        assert isinstance(pool, RayPool)
+        while (found := pool.readiness()) is not Readiness.READY:
+            assert found is Readiness.STARTING
+        ray.kill(pool.workers.members[1].actor)
+        while pool.readiness() is Readiness.READY:  # until Ray knows
+            time.sleep(0.05)
+        assert pool.readiness() is Readiness.LOST
+    assert pool.readiness() is Readiness.LOST
+
+
+def test_workers_are_started_ahead_only_if_all_of_them_have_room():
+    assert open_pool_ahead(CommitOptions(workers=2, worker_cpus=100.0), "a job") is None
+    pool = open_pool_ahead(CommitOptions(workers=1), "a job")
+    assert pool is not None
+    assert pool.reason == "on workers that were started while the tasks ran"
+    pool.close()

@@ -13,6 +13,8 @@ import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
  * registration, and no class of this jar must be loaded to read a task's result.
  */
 final class TaskCommit {
+    private static final int MANIFEST_PARTS = 5;
+
     private final String[] manifest;
     private final String[] partitionPaths;
     private final String[] absoluteRoots;
@@ -38,7 +40,9 @@ final class TaskCommit {
 
     static TaskCommit from(TaskCommitMessage message) throws IOException {
         Object value = message.obj();
-        if (!(value instanceof String[][]) || ((String[][]) value).length != 3) {
+        if (!(value instanceof String[][])
+                || ((String[][]) value).length != 3
+                || ((String[][]) value)[0].length != MANIFEST_PARTS) {
             throw new IOException("ray_committer: a task was committed by another protocol: "
                     + value + "; check that all executors have the driver's jar");
         }
@@ -59,7 +63,7 @@ final class TaskCommit {
     }
 
     int files() {
-        return Integer.parseInt(manifest[4]);
+        return Integer.parseInt(manifest[MANIFEST_PARTS - 1]);
     }
 
     String toJson() {

@@ -2,6 +2,8 @@ package io.raycommitter;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -14,6 +16,15 @@ import org.slf4j.LoggerFactory;
  */
 final class WorkersAhead {
     private static final Logger LOG = LoggerFactory.getLogger(WorkersAhead.class);
+
+    /** One thread for all jobs: Py4J keeps a connection for each thread that ever called Python. */
+    private static final Executor ASKING =
+            Executors.newSingleThreadExecutor(
+                    task -> {
+                        Thread thread = new Thread(task, "ray-committer workers");
+                        thread.setDaemon(true);
+                        return thread;
+                    });
 
     private final JobCommitHandler handler;
     private final String requestJson;
@@ -42,9 +53,7 @@ final class WorkersAhead {
             return; // The commit of the job says what is wrong.
         }
         if (filesToGo <= 0) {
-            Thread asking = new Thread(this::ask, "ray-committer workers");
-            asking.setDaemon(true);
-            asking.start();
+            ASKING.execute(this::ask);
         }
     }
 
@@ -52,7 +61,7 @@ final class WorkersAhead {
         try {
             handler.startWorkers(requestJson);
         } catch (IOException | RuntimeException e) {
-            LOG.warn("workers were not started ahead of the commit, which starts its own", e);
+            LOG.info("workers were not started ahead; the commit goes on without them: " + e);
         }
     }
 }
