@@ -60,7 +60,7 @@ def open_pool_ahead(options: CommitOptions, about: str) -> CommitPool | None:
 
     if not has_room(options):
         return None
-    return RayPool(options, reason="on workers that were started while the tasks ran", about=about)
+    return RayPool(options, reason="workers were started while the tasks ran", about=about)
 
 
 def choose_executor(

@@ -46,8 +46,11 @@ class Host:
             ) from e
 
     def end(self, key: str) -> None:
-        """Forget a commit, whose processes are given no lease any more; does not wait."""
-        self.actor.end.remote(key)
+        """Forget a commit, whose processes are given no lease any more; does not wait.
+
+        It is not tried again: a host that was lost has forgotten everything.
+        """
+        self.actor.end.options(max_task_retries=0).remote(key)
 
     def close(self) -> None:
         """End the actor."""

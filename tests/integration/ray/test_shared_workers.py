@@ -244,5 +244,24 @@ def test_workers_are_started_ahead_only_if_all_of_them_have_room():
     assert open_pool_ahead(CommitOptions(workers=2, worker_cpus=100.0), "a job") is None
     pool = open_pool_ahead(CommitOptions(workers=1), "a job")
     assert pool is not None
-    assert pool.reason == "on workers that were started while the tasks ran"
+    assert pool.reason == "workers were started while the tasks ran"
     pool.close()
+
+
+ENDS_A_POOL = """
+import sys, time, ray, ray_committer as rc
+ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+with rc.commit_pool(rc.CommitOptions(workers=1)) as pool:
+    rc.commit_job(sys.argv[1], executor=pool, options=rc.CommitOptions(assume_complete=True))
+time.sleep(3)  # Ray prints what it has to say of lost actors each second
+"""
+
+
+@pytest.mark.wide
+def test_ray_says_nothing_of_a_pool_that_ends(dest: Path):
+    """A call that was on its way to an actor which is ended was printed as a crash."""
+    write_files(dest, tasks=2, files=10)
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS_A_POOL, str(dest)], capture_output=True, text=True, check=True
+    )
+    assert "(raylet)" not in ended.stdout + ended.stderr

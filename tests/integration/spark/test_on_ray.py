@@ -69,7 +69,7 @@ def test_workers_start_while_tasks_still_run(spark: SparkSession, tmp_path: Path
     go = tmp_path / "go"
 
     @udf("long")
-    def wait_if_last(number: int) -> int:
+    def wait_if_last(number):
         while number == 2 and not os.path.exists(go):
             time.sleep(0.05)
         return number
@@ -89,7 +89,7 @@ def test_workers_start_while_tasks_still_run(spark: SparkSession, tmp_path: Path
         report = installation.last_report
         assert report is not None
         assert (report.executor, report.moved) == ("ray", 3)
-        assert report.executor_reason == "on workers that were started while the tasks ran"
+        assert report.executor_reason == "workers were started while the tasks ran"
         while commit_workers():  # Ray is told to end them and does so in its own time
             time.sleep(0.05)
     finally:
