@@ -51,7 +51,7 @@ class Shape:
 
 SMALL = {milliseconds: Shape(1, 2, milliseconds) for milliseconds in (0, 20)}
 LARGE = {threads: Shape(20, 500, 20, threads) for threads in (32, 128)}
-ONE_FILE_TASKS = (Shape(2_000, 1, 20), Shape(20_000, 1, 20, rounds=2))
+ONE_FILE_TASKS = (Shape(2_000, 1, 20), Shape(20_000, 1, 20, rounds=1))
 OTHERS = (Shape(20, 100, 0), Shape(20, 100, 20), Shape(20, 500, 0))
 
 
