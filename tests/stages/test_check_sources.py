@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from ray_committer.errors import ManifestError
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.check_sources import FILES_A_LISTING, check_sources_at_once
 from ray_committer.stages.obstacles import SHOWN
+from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -171,3 +174,21 @@ def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
     calls: list[StoreCall] = []
     look_at_sources(WrappedStore(store, before=calls.append))
     assert [call for call in calls if call.paths[0].startswith(JOB.tasks)] == []
+
+
+def test_the_directories_of_one_task_are_listed_at_once():
+    directories, store = 4, MemoryStore()
+    files = {
+        f"p={number % directories}/f{number}": b"x" for number in range(directories * FILES_A_LISTING)
+    }
+    write_job(store, JOB, {0: files})
+    together = threading.Barrier(directories, timeout=10)  # one listing after another breaks it
+
+    def wait(call: StoreCall) -> None:
+        if call.operation == "list_status" and "/p=" in call.paths[0]:
+            together.wait()
+
+    manifests = loaded(context(store)).manifests
+    executor = InlineExecutor(lambda: Worker(WrappedStore(store, before=wait), JOB, 4, in_driver=True))
+    assert check_sources_at_once(context(store, executor=executor), manifests) == ()
+    executor.close()
