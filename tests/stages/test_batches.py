@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,3 +53,18 @@ def test_a_worker_has_work_for_its_threads_while_there_are_four_batches_for_each
     found = sizes(width, threads, items)
     least = min(threads, items // (4 * width))
     assert all(size >= least for size in found[:-1])
+
+
+@pytest.mark.parametrize(
+    ("width", "threads", "items", "found"),
+    [
+        (1, 1, 8, [4, 2, 1, 1]),
+        (2, 1, 12, [3, 2, 1, 1, 1, 1, 1, 1, 1]),
+        (2, 64, 40, [10, 7, 5, 5, 5, 5, 3]),
+        (1, 1, 1_000, [LARGEST] * 4 + [100, 50, 25, 12, 6, 3, 2, 1, 1]),
+    ],
+)
+def test_large_batches_come_first_so_that_there_are_few(
+    width: int, threads: int, items: int, found: list[int]
+):
+    assert sizes(width, threads, items) == found
