@@ -13,10 +13,11 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
+from typing import TypeVar
 
 from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
@@ -28,11 +29,14 @@ from ray_committer.stores.base import (
     Versions,
 )
 from ray_committer.stores.gcs_api import GcsBucket, GcsObject
+from ray_committer.stores.gcs_batch import MOST_CALLS
 
 _log = logging.getLogger(__name__)
 
 DELETES_AT_ONCE = 16
 OPEN_ATTEMPTS = 8
+
+T = TypeVar("T")
 
 FLAT = StoreCapabilities(
     listing_is_cheap=False,
@@ -142,15 +146,14 @@ class GcsStore:
         folders = [one for path in directories for one in self._folders(path)]
         if not holds():
             return False
-        _all_at_once(_unless_new(lambda name: self._bucket.delete(name, listed[name])), list(listed))
+        self._delete_objects(listed)
         self._delete_folders(_unless_new(self._bucket.delete_folder), folders)
         return True
 
     def delete_directory(self, path: str) -> bool:
         was_there = False
         for page in self._bucket.pages(_prefix(path)):
-            names = [item.name for item in page.items]
-            was_there = _all_at_once(self._bucket.delete, names) or was_there
+            was_there = self._delete_objects({item.name: None for item in page.items}) or was_there
         return self._delete_folders(self._bucket.delete_folder, self._folders(path)) or was_there
 
     def remove_empty_directory(self, path: str) -> bool:
@@ -180,6 +183,16 @@ class GcsStore:
                 "the bucket a lifecycle rule for those"
             )
         return warnings
+
+    def _delete_objects(self, generations: Mapping[str, str | None]) -> bool:
+        """Delete objects, of which none that has another generation than is given; whether any was
+        there. Each request deletes as many as leave one for each connection."""
+        named = list(generations.items())
+        size = min(MOST_CALLS, -(-len(named) // DELETES_AT_ONCE))
+        if size <= 1:
+            return _all_at_once(_unless_new(lambda one: self._bucket.delete(*one)), named)
+        batches = [dict(named[low : low + size]) for low in range(0, len(named), size)]
+        return _all_at_once(self._bucket.delete_all, batches)
 
     def _folders(self, path: str) -> list[str]:
         return list(self._bucket.list_folders(_prefix(path))) if self._has_folders else []
@@ -214,24 +227,24 @@ def _has_folders(bucket: GcsBucket, name: str) -> bool:
     raise AssertionError("unreachable")
 
 
-def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
+def _unless_new(delete: Callable[[T], bool]) -> Callable[[T], bool]:
     """Leave what has been written since it was listed."""
 
-    def delete_old(name: str) -> bool:
+    def delete_old(named: T) -> bool:
         try:
-            return delete(name)
+            return delete(named)
         except FileExistsError:
             return False
 
     return delete_old
 
 
-def _all_at_once(delete: Callable[[str], bool], names: list[str]) -> bool:
+def _all_at_once(delete: Callable[[T], bool], named: list[T]) -> bool:
     """Delete all of them, some at a time; whether any was there. After an error none is begun."""
-    if not names:
+    if not named:
         return False
-    with ThreadPoolExecutor(min(DELETES_AT_ONCE, len(names))) as pool:
-        return any(list(pool.map(delete, names)))
+    with ThreadPoolExecutor(min(DELETES_AT_ONCE, len(named))) as pool:
+        return any(list(pool.map(delete, named)))
 
 
 def _status(found: GcsObject) -> FileStatus:

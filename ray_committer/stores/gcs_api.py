@@ -16,8 +16,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ray_committer.errors import ThrottledError
+from ray_committer.stores.gcs_batch import BATCH_HEADERS, decode_batch, encode_batch
 from ray_committer.stores.gcs_credentials import GcsCredentials
-from ray_committer.stores.http import HttpAnswer, HttpClient
+from ray_committer.stores.http import HttpAnswer, HttpClient, raise_if_unanswered
 
 PAGE_ITEMS = 1000
 """The most that the API lists in one request."""
@@ -104,6 +105,7 @@ class GcsBucket:
         self._bucket = f"{self._credentials.base}/{bucket}"
         self._objects = f"{self._bucket}/o"
         self._uploads = f"{self._credentials.base}/upload/{bucket}/o"
+        self._batches = f"{self._credentials.base}/batch/storage/v1"
         payer = self._credentials.user_project
         self._payer = {"userProject": payer} if payer else {}
         self._move_query = f"?{urlencode({'fields': 'generation', **self._payer})}"
@@ -153,9 +155,27 @@ class GcsBucket:
 
     def delete(self, name: str, generation: str | None = None) -> bool:
         """Delete an object, False if there is none; ``FileExistsError`` of another `generation`."""
-        conditions = {"ifGenerationMatch": generation} if generation else {}
-        answer = self._ask("DELETE", f"{self._objects}/{quoted(name)}{self._query(**conditions)}", name)
+        answer = self._ask("DELETE", self._deletion(name, generation), name)
         return answer.status != 404 and bool(_checked(answer, name))
+
+    def delete_all(self, generations: Mapping[str, str | None]) -> bool:
+        """Delete the objects of these names, 100 at most, in one request; whether any was there.
+
+        One of another generation than is given stays. An error is that of one of them, raised when all
+        were tried.
+        """
+        first = next(iter(generations))
+        body = encode_batch("DELETE", [self._deletion(*each) for each in generations.items()])
+        batch = self._request("POST", self._batches, first, data=body, headers=BATCH_HEADERS)
+        was_there = False
+        for name, answer in zip(
+            generations, decode_batch(batch, f"/{first}", len(generations)), strict=True
+        ):
+            _raise_if_throttled(answer, f"/{name}")
+            raise_if_unanswered(f"/{name}", "DELETE", answer.status, answer.headers)
+            if answer.status not in (404, 412):
+                was_there = bool(_checked(answer, name))
+        return was_there
 
     def pages(
         self, prefix: str, *, delimiter: str = "", folders: bool = False, limit: int = PAGE_ITEMS
@@ -219,6 +239,10 @@ class GcsBucket:
             if not token:
                 return
 
+    def _deletion(self, name: str, generation: str | None) -> str:
+        conditions = {"ifGenerationMatch": generation} if generation else {}
+        return f"{self._objects}/{quoted(name)}{self._query(**conditions)}"
+
     def _folder(self, name: str) -> str:
         return f"{self._bucket}/folders/{quoted(name)}{self._query()}"
 
@@ -226,17 +250,38 @@ class GcsBucket:
         wanted = {**parameters, **self._payer}
         return f"?{urlencode(wanted, quote_via=quote, safe='')}" if wanted else ""
 
-    def _request(self, method: str, url: str, name: str, *, data: bytes | None = None) -> HttpAnswer:
+    def _request(
+        self,
+        method: str,
+        url: str,
+        name: str,
+        *,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
         """Make a request that must succeed."""
-        return _checked(self._ask(method, url, name, data=data), name)
+        return _checked(self._ask(method, url, name, data=data, headers=headers), name)
 
-    def _ask(self, method: str, url: str, name: str, *, data: bytes | None = None) -> HttpAnswer:
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        name: str,
+        *,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
         path = f"/{name}"
-        headers = self._credentials.headers(path)
-        answer = self._client.request(method, url, path=path, headers=headers, data=data)
-        if answer.status == 403 and b"ateLimitExceeded" in answer.body:
-            raise ThrottledError(path)
+        signed = {**self._credentials.headers(path), **(headers or {})}
+        answer = self._client.request(method, url, path=path, headers=signed, data=data)
+        _raise_if_throttled(answer, path)
         return answer
+
+
+def _raise_if_throttled(answer: HttpAnswer, path: str) -> None:
+    """`ThrottledError` of the one kind of it that is told by a text."""
+    if answer.status == 403 and b"ateLimitExceeded" in answer.body:
+        raise ThrottledError(path)
 
 
 @lru_cache(maxsize=8192)

@@ -156,7 +156,7 @@ class _Connection:
         try:
             curl.perform()
             return HttpAnswer(
-                curl.getinfo(pycurl.RESPONSE_CODE), _headers(self._head), b"".join(self._body)
+                curl.getinfo(pycurl.RESPONSE_CODE), headers_of(self._head), b"".join(self._body)
             )
         finally:
             self._head.clear()
@@ -177,7 +177,7 @@ def _proceed(*_: object) -> int:
     return 0
 
 
-def _headers(lines: list[bytes]) -> dict[str, str]:
+def headers_of(lines: list[bytes]) -> dict[str, str]:
     """The headers of the last response, without trailers: before it, others may have told to go on."""
     found: dict[str, str] = {}
     is_head = False

@@ -16,8 +16,10 @@ import re
 import subprocess
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from email import message_from_bytes
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakValueDictionary
@@ -32,6 +34,7 @@ MOVE = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<source>[^/?]+)/moveTo
 _OBJECT = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<object>[^/?]+)")
 UPLOAD = re.compile(r"/upload/storage/v1/b/(?P<bucket>[^/?]+)/o")
 _LAYOUT = re.compile(r"(?P<bucket>/storage/v1/b/[^/?]+)/storageLayout")
+BATCH = "/batch/storage/v1"
 JSON = {"Content-Type": "application/json"}
 
 
@@ -94,7 +97,7 @@ class MoveTo:
     kind of bucket it has.
 
     A move is a copy and a delete here, so nobody may see an object between them: requests for one name
-    follow each other.
+    follow each other. The calls of a batch are answered one by one, each as if it had come alone.
     """
 
     def __init__(self) -> None:
@@ -114,6 +117,8 @@ class MoveTo:
             bucket = await send(Request("GET", layout["bucket"]))
             flat = b'{"hierarchicalNamespace": {"enabled": false}}'
             return Answer(200, JSON, flat) if bucket.status == 200 else bucket
+        if path == BATCH:
+            return encode_answers([await self(each, send) for each in decode_calls(request)])
         if found := _OBJECT.fullmatch(path):
             async with self._locked(found["object"]):
                 return await _if_allowed(found["bucket"], found["object"], asked, request, send)
@@ -163,6 +168,29 @@ async def _if_allowed(
 async def _generation(path: str, send: Send) -> str | None:
     answer = await send(Request("GET", path))
     return str(json.loads(answer.body)["generation"]) if answer.status == 200 else None
+
+
+def decode_calls(request: Request) -> list[Request]:
+    """The calls of a batch, each of which has no body."""
+    kind = f"Content-Type: {request.headers['Content-Type']}\r\n\r\n".encode()
+    calls = message_from_bytes(kind + request.body).get_payload()
+    lines = (call.get_payload(decode=True).decode().partition("\r\n")[0] for call in calls)
+    return [Request(*line.split(" ")[:2], request.headers) for line in lines]
+
+
+def encode_answers(answers: Sequence[Answer]) -> Answer:
+    """A batch's answer, in the order of its calls."""
+    parts = (
+        b"--answers\r\nContent-Type: application/http\r\n\r\n"
+        + f"HTTP/1.1 {each.status} {HTTPStatus(each.status).phrase}\r\n".encode()
+        + "".join(f"{name}: {value}\r\n" for name, value in each.headers.items()).encode()
+        + b"\r\n"
+        + each.body
+        + b"\r\n"
+        for each in answers
+    )
+    kind = {"Content-Type": "multipart/mixed; boundary=answers"}
+    return Answer(200, kind, b"".join(parts) + b"--answers--\r\n")
 
 
 def failure(status: int, message: str) -> Answer:

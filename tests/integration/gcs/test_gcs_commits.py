@@ -16,7 +16,7 @@ from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.record_job import MOST_WRITES
-from ray_committer.stores.gcs import GcsStore
+from ray_committer.stores.gcs import DELETES_AT_ONCE, GcsStore
 from ray_committer.testing import (
     SimulatedCrash,
     StoreCall,
@@ -27,7 +27,7 @@ from ray_committer.testing import (
 )
 from tests.integration.gcs.jobs import write_hadoop_job
 from tests.integration.store_jobs import all_of, tasks_of, write_job
-from tests.servers.gcs import GcsServer
+from tests.servers.gcs import BATCH, GcsServer, decode_calls
 from tests.servers.proxy import Request
 
 pytestmark = pytest.mark.xdist_group("gcs")
@@ -177,6 +177,11 @@ def kind(request: Request) -> str:
     )
 
 
+def calls(request: Request) -> list[Request]:
+    """A request, or those that it is a batch of."""
+    return decode_calls(request) if request.path == BATCH else [request]
+
+
 @WRITERS
 @pytest.mark.parametrize(("tasks", "files"), [(1, 1), (5, 40), (FEW_ATTEMPTS + 1, 66)])
 def test_a_commit_without_faults_keeps_its_budget(
@@ -192,7 +197,7 @@ def test_a_commit_without_faults_keeps_its_budget(
         storage_options=server.storage_options,
     )
     assert report.moved == files
-    found = Counter(map(kind, server.proxy.requests))
+    found = Counter(kind(call) for request in server.proxy.requests for call in calls(request))
     print(tasks, files, found)
     is_hadoops = write is write_hadoop_job  # without state at first, and its attempts leave no marks
     partitions = min(files, PARTITIONS)
@@ -210,7 +215,11 @@ def test_a_commit_without_faults_keeps_its_budget(
     assert found["list"] == tasks + partitions + above + 5 + 9 + 2 * is_hadoops
     # Manifests, their copies and the marks of attempts; the mark of one directory, or of two; the
     # declaration, the record, the state.
-    assert found["delete"] == (2 * tasks + 2 if is_hadoops else 3 * tasks + 1) + 3
+    objects = 2 * tasks + 2 if is_hadoops else 3 * tasks + 1
+    assert found["delete"] == objects + 3
+    batches = sum(request.path == BATCH for request in server.proxy.requests)
+    assert bool(batches) == (objects > DELETES_AT_ONCE)
+    assert batches <= DELETES_AT_ONCE
     assert found["layout"] == 1
 
 

@@ -1,0 +1,195 @@
+"""Many deletions in few requests: each object as if it had been asked for alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from ray_committer.errors import StoreUnavailableError, ThrottledError
+from ray_committer.permits import Permits
+from ray_committer.ratelimit import RateLimit
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.gcs import DELETES_AT_ONCE, GcsStore
+from ray_committer.stores.gcs_batch import MOST_CALLS
+from ray_committer.stores.guarded import GuardedStore
+from tests.servers.gcs import BATCH, GcsServer, decode_calls, encode_answers, failure
+from tests.servers.proxy import Answer, Fault, Harm, Request, Send
+
+pytestmark = pytest.mark.xdist_group("gcs")
+
+MANY = 3 * DELETES_AT_ONCE
+ODD = (
+    "a b",
+    "ä/ö",
+    "100%",
+    "a?b#c&d",
+    "quo\"te'",
+    "plus+and=",
+    "[x]{y}",
+    "~.-_",
+    "é" * 100,
+    "new\nline",
+)
+
+
+def write(store: GcsStore, directory: str, files: int) -> list[str]:
+    paths = [f"{directory}/f-{number:03}" for number in range(files)]
+    for path in paths:
+        store.write(path, b"1")
+    return paths
+
+
+def answer_call(
+    server: GcsServer, monkeypatch, matches: Callable[[Request], bool], answer: Answer
+) -> None:
+    """Answer so to each call of a batch that `matches`, and leave its object alone."""
+    others = server.proxy.answerer
+
+    async def answer_all(request: Request, send: Send) -> Answer:
+        if request.path != BATCH:
+            return await others(request, send)
+        calls = decode_calls(request)
+        return encode_answers([answer if matches(one) else await others(one, send) for one in calls])
+
+    monkeypatch.setattr(server.proxy, "answerer", answer_all)
+
+
+def test_a_directory_of_many_objects_is_deleted_in_few_requests(store: GcsStore, server: GcsServer):
+    write(store, "/d", MANY)
+    server.proxy.requests.clear()
+    assert store.delete_directory("/d")
+    assert [request.method for request in server.proxy.requests] == ["GET"] + ["POST"] * DELETES_AT_ONCE
+    batches = [decode_calls(request) for request in server.proxy.requests if request.path == BATCH]
+    assert [len(calls) for calls in batches] == [MANY // DELETES_AT_ONCE] * DELETES_AT_ONCE
+    assert store.list_files("/") == []
+    assert not store.delete_directory("/d")
+
+
+def test_few_objects_are_deleted_by_a_request_each(store: GcsStore, server: GcsServer):
+    write(store, "/d", DELETES_AT_ONCE)
+    server.proxy.requests.clear()
+    assert store.delete_directory("/d")
+    assert [request.method for request in server.proxy.requests] == ["GET"] + [
+        "DELETE"
+    ] * DELETES_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    "behind_proxy", [True, False], ids=["as answered here", "as the server answers"]
+)
+def test_names_of_all_kinds_are_deleted_and_no_other(server: GcsServer, bucket: str, behind_proxy: bool):
+    endpoint = server.proxy.url if behind_proxy else server.url
+    store = GcsStore(StoreSpec("gs", bucket, {**server.storage_options, "endpoint_url": endpoint}))
+    for name in ODD:
+        store.write(f"/d/{name}", b"1")
+        store.write(f"/e/{name}", b"1")
+    generations = dict.fromkeys([f"d/{name}" for name in ODD] + ["d/not there"])
+    assert store._bucket.delete_all(generations)
+    assert not store._bucket.delete_all(generations)
+    assert {one.path for one in store.list_files("/")} == {f"/e/{name}" for name in ODD}
+
+
+def test_what_was_written_again_since_it_was_listed_stays(store: GcsStore):
+    paths = write(store, "/d", MANY)
+
+    def write_anew() -> bool:
+        store.write(paths[7], b"new")
+        return True
+
+    assert store.delete_listed(["/d"], write_anew)
+    assert [one.path for one in store.list_files("/d")] == [paths[7]]
+    assert store.read(paths[7]) == b"new"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(429, {"Retry-After": "7"}), ThrottledError),
+        (Answer(503), ThrottledError),
+        (Answer(403, body=b'{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}'), ThrottledError),
+        (Answer(500), StoreUnavailableError),
+        (failure(403, "Object is under active hold."), PermissionError),
+    ],
+)
+def test_one_call_that_is_refused_is_an_error_that_names_its_object(
+    store: GcsStore, server: GcsServer, monkeypatch, answer: Answer, error: type[OSError]
+):
+    paths = write(store, "/d", MANY)
+    answer_call(server, monkeypatch, lambda call: call.path.endswith("f-008"), answer)
+    with pytest.raises(error) as caught:
+        store.delete_directory("/d")
+    assert caught.type is error
+    assert caught.value.filename == paths[8]
+    asked = 7 if "Retry-After" in answer.headers else None
+    assert getattr(caught.value, "retry_after_seconds", None) == asked
+    assert store.read(paths[8]) == b"1"
+
+
+def test_calls_that_are_throttled_are_made_again(store: GcsStore, server: GcsServer, monkeypatch):
+    write(store, "/d", MANY)
+    refused: list[str] = []
+
+    def is_first(call: Request) -> bool:
+        if call.path in refused:
+            return False
+        refused.append(call.path)
+        return len(refused) % 2 == 1
+
+    answer_call(server, monkeypatch, is_first, Answer(429))
+    assert GuardedStore(
+        store, Permits(RateLimit(), "h", is_here=True), retry_seconds=30
+    ).delete_directory("/d")
+    assert store.list_files("/") == []
+    assert len(refused) == MANY
+
+
+@pytest.mark.parametrize("harm", [Harm.CUT, Harm.LOSE])
+def test_a_batch_without_an_answer_leaves_open_what_was_done(
+    store: GcsStore, server: GcsServer, harm: Harm
+):
+    write(store, "/d", MANY)
+    lost = Fault(harm, lambda request: request.path == BATCH)
+    with server.proxy.faulty(lost), pytest.raises(StoreUnavailableError):
+        store.delete_directory("/d")
+    left = len(store.list_files("/d"))
+    assert left == MANY if harm is Harm.CUT else left < MANY
+    store.delete_directory("/d")
+    assert store.list_files("/") == []
+
+
+def test_a_batch_that_is_answered_in_part_only_is_none(store: GcsStore, server: GcsServer, monkeypatch):
+    write(store, "/d", MANY)
+    others = server.proxy.answerer
+
+    async def cut_short(request: Request, send: Send) -> Answer:
+        if request.path != BATCH:
+            return await others(request, send)
+        return encode_answers([await others(one, send) for one in decode_calls(request)][:-1])
+
+    monkeypatch.setattr(server.proxy, "answerer", cut_short)
+    with pytest.raises(StoreUnavailableError, match="answered 2 of 3 calls"):
+        store.delete_directory("/d")
+
+
+def test_each_call_names_the_project_that_pays(server: GcsServer, bucket: str):
+    store = GcsStore(StoreSpec("gs", bucket, {**server.storage_options, "requester_pays": "other"}))
+    write(store, "/d", MANY)
+    server.proxy.requests.clear()
+    assert store.delete_directory("/d")
+    calls = [call for one in server.proxy.requests if one.path == BATCH for call in decode_calls(one)]
+    assert len(calls) == MANY
+    assert all(re.search(r"[?&]userProject=other(&|$)", call.path) for call in calls)
+
+
+def test_a_batch_is_no_larger_than_google_takes(store: GcsStore, server: GcsServer):
+    paths = write(store, "/d", 1)
+    server.proxy.requests.clear()
+    store._delete_objects(
+        {paths[0][1:]: None, **dict.fromkeys(map(str, range(2 * MOST_CALLS * DELETES_AT_ONCE)))}
+    )
+    sizes = [len(decode_calls(request)) for request in server.proxy.requests]
+    assert max(sizes) == MOST_CALLS
+    assert len(sizes) == 2 * DELETES_AT_ONCE + 1
+    assert store.list_files("/") == []
