@@ -5,11 +5,14 @@ One listing a directory, where a listing is cheap. What changes afterwards is me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from ray_committer.errors import ManifestError
-from ray_committer.protocol.paths import join, parent
+from ray_committer.executors.base import Item, Result, Work
+from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import prove
 from ray_committer.stages.batches import batches
@@ -64,29 +67,54 @@ def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSo
 def check_sources_at_once(
     context: JobContext, manifests: Sequence[ManifestRef]
 ) -> tuple[WrongSources, ...]:
-    """`check_sources` of manifests that were loaded before; by the names of the manifests."""
-    groups = context.executor.run(_check_sources, batches(context.executor, manifests))
-    return tuple(sorted((one for group in groups for one in group), key=lambda one: one.manifest))
+    """`check_sources` of manifests that were loaded before; by the names of the manifests.
+
+    A worker with threads of its own is given whole manifests; where each makes one request at a time,
+    as the threads of this process do, they are given one directory each.
+    """
+    executor = context.executor
+    if executor.threads == 1:
+        found = _wrong(executor.run, context.job, manifests)
+    else:
+        groups = executor.run(_check_sources, batches(executor, manifests))
+        found = [one for group in groups for one in group]
+    return tuple(sorted(found, key=lambda one: one.manifest))
 
 
 def _check_sources(worker: Worker, manifests: tuple[ManifestRef, ...]) -> list[WrongSources]:
     """Work: `check_sources` of some manifests, all their directories at once."""
 
-    def read(ref: ManifestRef) -> tuple[ManifestRef, list[Entry], set[str]]:
-        loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
-        return ref, loaded, _to_be_listed(worker.store, loaded)
+    def run(work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+        return worker.map(partial(work, worker), items)
 
-    def listed(directory: str) -> tuple[str, list[FileStatus]]:
-        return directory, _listed(worker.store, directory)
+    return _wrong(run, worker.job, manifests)
 
-    read_ones = list(worker.map(read, manifests))
+
+def _wrong(
+    run: Callable[[Work[Any], Iterable[Any]], Iterator[Any]],
+    job: JobAttempt,
+    manifests: Sequence[ManifestRef],
+) -> list[WrongSources]:
+    """The wrong sources of each manifest that has any; `run` does work on many items at once."""
+    read_ones: list[tuple[ManifestRef, list[Entry], set[str]]] = list(run(_read, manifests))
     wanted = {directory for _, _, directories in read_ones for directory in directories}
-    listings = dict(worker.map(listed, wanted))
+    listings: dict[str, list[FileStatus]] = dict(run(_list, sorted(wanted)))
     compared = (
-        _compare(join(worker.job.manifests, ref.name), loaded, [listings[one] for one in directories])
+        _compare(join(job.manifests, ref.name), loaded, [listings[one] for one in directories])
         for ref, loaded, directories in read_ones
     )
     return [wrong for wrong in compared if wrong is not None]
+
+
+def _read(worker: Worker, ref: ManifestRef) -> tuple[ManifestRef, list[Entry], set[str]]:
+    """Work: the entries of a manifest, and which directories to list for them."""
+    loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
+    return ref, loaded, _to_be_listed(worker.store, loaded)
+
+
+def _list(worker: Worker, directory: str) -> tuple[str, list[FileStatus]]:
+    """Work: what is in a directory."""
+    return directory, _listed(worker.store, directory)
 
 
 def _to_be_listed(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from ray_committer.errors import ManifestError
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.check_sources import FILES_A_LISTING, check_sources_at_once
@@ -176,7 +177,20 @@ def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
     assert [call for call in calls if call.paths[0].startswith(JOB.tasks)] == []
 
 
-def test_the_directories_of_one_task_are_listed_at_once():
+class OneWorker(InlineExecutor):
+    """Like a worker on Ray, with four requests in flight."""
+
+    threads = 4
+
+
+OF_FOUR_THREADS = {
+    "a worker's": lambda opens: OneWorker(lambda: opens(4)),
+    "this process's": lambda opens: ThreadsExecutor(lambda: opens(1), threads=4),
+}
+
+
+@pytest.mark.parametrize("threads", OF_FOUR_THREADS)
+def test_the_directories_of_one_task_are_listed_at_once(threads: str):
     directories, store = 4, MemoryStore()
     files = {
         f"p={number % directories}/f{number}": b"x" for number in range(directories * FILES_A_LISTING)
@@ -189,6 +203,7 @@ def test_the_directories_of_one_task_are_listed_at_once():
             together.wait()
 
     manifests = loaded(context(store)).manifests
-    executor = InlineExecutor(lambda: Worker(WrappedStore(store, before=wait), JOB, 4, in_driver=True))
+    waiting = WrappedStore(store, before=wait)
+    executor = OF_FOUR_THREADS[threads](lambda width: Worker(waiting, JOB, width, in_driver=True))
     assert check_sources_at_once(context(store, executor=executor), manifests) == ()
     executor.close()
