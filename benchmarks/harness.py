@@ -131,14 +131,16 @@ def commit_on_ray(
     workers: int,
     threads: int,
     pool: RayPool | None = None,
+    store: PricedStore | None = None,
 ) -> tuple[CommitReport, float]:
-    """Commit a job on Ray: its report, and the seconds of the whole commit with the start of workers."""
+    """Commit a job on Ray: its report, and the seconds of the whole commit with the start of workers.
+    `store` is the driver's."""
     options = CommitOptions(workers=workers, worker_threads=threads, validate=False)
     started = time.monotonic()
     executor = RayExecutor(opens, options, pool=pool)
     try:
         executor.start_workers()
-        report = run_commit(PricedStore(seconds), job, options, executor=executor)
+        report = run_commit(store or PricedStore(seconds), job, options, executor=executor)
     finally:
         executor.close()
     return report, time.monotonic() - started
