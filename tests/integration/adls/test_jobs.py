@@ -82,7 +82,7 @@ def test_files_arrive_once_each_though_requests_and_answers_are_lost(
     assert store.get_status(job.temporary) is None
 
 
-def test_a_commit_takes_what_a_throttled_account_bears_and_loses_nothing(
+def test_a_commit_loses_nothing_on_an_account_that_throttles(
     dfs: DfsServer, store: StoreOperations, job: JobAttempt, url: str, options: dict[str, Any]
 ):
     tasks = files_of(4, CAPPED_FILES)
@@ -96,12 +96,9 @@ def test_a_commit_takes_what_a_throttled_account_bears_and_loses_nothing(
         storage_options=options,
     )
     injected, dfs.faults = dict(dfs.faults.injected), Faults()
-    seconds = report.stage_seconds["committer_commit_job"]
-    used = injected[Fault.NONE] / (CAP * seconds)
-    print(f"{injected} in {seconds:.1f} s: {used:.0%} of the cap; {report.findings}")
+    print(injected, report.findings)
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
-    assert injected[Fault.THROTTLED] > 0
-    assert used >= 0.8
+    assert report.throttled == injected[Fault.THROTTLED] > 0
     assert visible_files(store, job.destination) == all_of(tasks)
 
 

@@ -66,7 +66,7 @@ def test_no_file_is_lost_or_doubled_when_one_request_in_eight_fails(
 @pytest.mark.parametrize(
     ("status", "retry_after"), [(429, None), (503, "1")], ids=["429", "503 with Retry-After"]
 )
-def test_a_commit_takes_what_a_throttled_store_bears_and_loses_nothing(
+def test_a_commit_loses_nothing_on_a_store_that_throttles(
     server: GcsServer,
     bucket: str,
     store: GcsStore,
@@ -81,10 +81,7 @@ def test_a_commit_takes_what_a_throttled_store_bears_and_loses_nothing(
     report = commit(server, bucket, job, CommitOptions(threads=16))
     server.proxy.throttle = None
     counts = server.proxy.counts
-    seconds = report.stage_seconds["committer_commit_job"]
-    used = counts["served"] / (CAP * seconds)
-    print(f"{counts} in {seconds:.1f} s: {used:.0%} of the cap; {report.notices}")
+    print(counts, report.findings)
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
-    assert counts["throttled"] > 0
-    assert used >= 0.8
+    assert report.throttled == counts["throttled"] > 0
     assert visible_files(store, job.destination) == all_of(tasks)

