@@ -61,8 +61,11 @@ class Durations:
         """All that was noted, in milliseconds; a name's counter counts the failed ones, too."""
         found = IOStatistics()
         for key, timed in self._timed.items():
-            counters = {timed.name: timed.count, key: timed.count}
-            found = aggregate(found, timed.as_statistics(key, counters))
+            for counter in {timed.name, key}:
+                found.counters[counter] = found.counters.get(counter, 0) + timed.count
+            found.minimums[f"{key}.min"] = round(timed.shortest * 1000)
+            found.maximums[f"{key}.max"] = round(timed.longest * 1000)
+            found.meanstatistics[f"{key}.mean"] = Mean(timed.count, round(timed.sum * 1000))
         return found
 
 
@@ -80,14 +83,6 @@ class _Timed:
         self.sum += seconds
         self.longest = max(self.longest, seconds)
         self.shortest = min(self.shortest, seconds)
-
-    def as_statistics(self, key: str, counters: dict[str, int]) -> IOStatistics:
-        return IOStatistics(
-            counters=counters,
-            minimums={f"{key}.min": round(self.shortest * 1000)},
-            maximums={f"{key}.max": round(self.longest * 1000)},
-            meanstatistics={f"{key}.mean": Mean(self.count, round(self.sum * 1000))},
-        )
 
 
 def count(name: str, value: int) -> IOStatistics:

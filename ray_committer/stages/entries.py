@@ -42,9 +42,8 @@ def entries(
 
     `identities` of all entries tell more than the manifest.
     """
-    known: dict[str, str] = {}
     for index, file in enumerate(manifest.files[low:high], low):
-        source, dest = _path(file.s, spec, known), _path(file.d, spec, known)
+        source, dest = store_path(file.s, spec), store_path(file.d, spec)
         if identities is None:
             version = file.e if etag_is_version else None
             yield Entry(source, dest, Expectation(file.z, file.e, file.m), version)
@@ -55,14 +54,14 @@ def entries(
 
 def store_path(uri: str, spec: StoreSpec) -> str:
     """The path of `uri` on the store; `PreflightError` if it is on another one."""
-    head, slash, name = uri.rpartition("/")
-    if name in ("", ".", "..") or not head:
+    directory, slash, name = uri.rpartition("/")
+    is_name = _PLAIN.fullmatch(name) is not None
+    if not is_name:
+        name = unquote_path(name)
+        is_name = name not in ("", ".", "..") and "/" not in name and "\0" not in name
+    if not is_name or not directory:
         return _own_path(parse_uri(uri), spec, uri)
-    directory = _own_directory(head + slash, spec.scheme, spec.authority)
-    name = unquote_path(name)
-    if name in (".", "..") or "/" in name or "\0" in name:
-        return _own_path(parse_uri(uri), spec, uri)
-    return f"{directory.rstrip('/')}/{name}"
+    return _own_directory(directory + slash, spec.scheme, spec.authority) + name
 
 
 def check_entry(
@@ -134,21 +133,10 @@ def _longest_name(directory: str) -> int:
     return max(map(len, directory.encode().split(b"/")))
 
 
-def _path(uri: str, spec: StoreSpec, known: dict[str, str]) -> str:
-    """`store_path`, faster for a plain name in a directory that is `known` by its URI."""
-    head, _, name = uri.rpartition("/")
-    if not _PLAIN.fullmatch(name):
-        return store_path(uri, spec)
-    if head not in known:
-        path = store_path(uri, spec)
-        known[head] = path[: -len(name)]
-        return path
-    return known[head] + name
-
-
 @lru_cache(maxsize=8192)
 def _own_directory(uri: str, scheme: str, authority: str) -> str:
-    return _own_path(parse_uri(uri), StoreSpec(scheme, authority), uri)
+    """The path of a directory, with a slash at its end."""
+    return f"{_own_path(parse_uri(uri), StoreSpec(scheme, authority), uri).rstrip('/')}/"
 
 
 def _own_path(location: Location, spec: StoreSpec, uri: str) -> str:

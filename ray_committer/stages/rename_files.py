@@ -167,7 +167,8 @@ class _ShardSize:
 
     def files(self) -> int:
         wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
-        even = max(-(-self._threads // 4), -(-self._left // (4 * self._width)))
+        rounds = 4 if self._threads > 1 else 2  # threads of one process are equally fast
+        even = max(-(-self._threads // 4), -(-self._left // (rounds * self._width)))
         worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
         size = min(wanted, max(even, worth))
         self._left -= size
@@ -212,6 +213,7 @@ def _rename_shard(
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
     failed: list[tuple[RayCommitterError, float]] = []
     again: list[None] = []  # an element a rename that was repeated; appending is safe for threads
+    retried = partial(again.append, None)
     place = worker.where()
     worker.busy.begin(place.worker, time.monotonic())
 
@@ -227,7 +229,6 @@ def _rename_shard(
             if old is not None and which is Pass.NEW:
                 require_source(worker.store, entry)
                 return _Outcome(entry, index, time.monotonic() - started, held=True)
-            retried = partial(again.append, None)
             proof = rename_entry(worker.store, entry, attempts, old, on_retry=retried)
         except RayCommitterError as e:
             failed.append((e, time.monotonic() - started))

@@ -79,7 +79,8 @@ class GuardedStore:
             while True:
                 name, seconds, failed = self._noted.popleft()
                 durations.add(name, seconds, failed=failed)
-        return aggregate(durations.statistics(), self._take_again())
+        found = durations.statistics()
+        return aggregate(found, self._take_again()) if self._again else found
 
     def get_status(self, path: str) -> FileStatus | None:
         return self._call("op_get_file_status", self._store.get_status, path)

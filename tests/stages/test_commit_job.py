@@ -88,7 +88,7 @@ def test_a_foreign_clean_up_after_the_record_says_what_is_gone(write_job, dest: 
     [
         (StageStarted(names.LOAD_MANIFESTS), names.LOAD_MANIFESTS, False),
         (StageStarted(names.RENAME_FILES), names.RENAME_FILES, True),
-        (FilesRenamed(8, 30, bytes_done=8, bytes_total=30), names.RENAME_FILES, True),
+        (FilesRenamed(10, 30, bytes_done=10, bytes_total=30), names.RENAME_FILES, True),
     ],
 )
 def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event, stage, begun: bool):
