@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from ray_committer.backoff import backoff_seconds
@@ -40,7 +41,8 @@ from ray_committer.stores.base import (
 
 P = ParamSpec("P")
 T = TypeVar("T")
-OnThrottled = Callable[[float | None], None]
+OnThrottled = Callable[[int, float | None], None]
+"""Waits after so many refusals of one request, and is told how long the store asks to wait."""
 
 STATE_SECONDS = 1.0
 """How often Google's store writes one object, by its documentation."""
@@ -115,7 +117,8 @@ class GuardedStore:
         """Make the change once; a store that throttles it throttles this one name, and nobody else
         waits.
         """
-        return self._make("op_rename", lambda: self._store.advance(path, seen, text), self._wait_alone)
+        request = partial(self._store.advance, path, seen, text)
+        return self._make("op_rename", request, self._wait_alone)
 
     def move_directory(self, source: str, dest: str) -> None:
         """Rename a directory with all it holds, on a store that can."""
@@ -189,22 +192,11 @@ class GuardedStore:
         raise AssertionError("unreachable")
 
     def _call_once(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make a request, again only if the store says that it did nothing.
-
-        If it refuses few others, only this one waits: once a moment, then for as long as the store asks.
-        """
-        refusals = itertools.count(1)
-
-        def wait(retry_after_seconds: float | None) -> None:
-            number = next(refusals)
-            if not self._permits.throttled(retry_after_seconds):
-                asked = retry_after_seconds if number > 1 else None
-                self._sleep(max(backoff_seconds(number - 1), asked or 0.0))
-
-        return self._make(name, lambda: request(*args, **kwargs), wait)
+        """Make a request, again only if the store says that it did nothing."""
+        return self._make(name, partial(request, *args, **kwargs), self._wait_with_others)
 
     def _make(self, name: str, request: Callable[[], T], on_throttled: OnThrottled) -> T:
-        throttled_since: float | None = None
+        refusals, throttled_since = 0, float("inf")
         while True:
             self._permits.acquire()
             started = self._clock()
@@ -212,9 +204,9 @@ class GuardedStore:
                 result = request()
             except ThrottledError as e:
                 self._note(name, started, failed=True)
-                on_throttled(e.retry_after_seconds)
+                refusals, throttled_since = refusals + 1, min(throttled_since, started)
+                on_throttled(refusals, e.retry_after_seconds)
                 self._again.append(STORE_IO_THROTTLED)
-                throttled_since = started if throttled_since is None else throttled_since
                 if self._clock() - throttled_since > self._retry_seconds:
                     raise
             except OSError:
@@ -224,7 +216,14 @@ class GuardedStore:
                 self._note(name, started, failed=False)
                 return result
 
-    def _wait_alone(self, retry_after_seconds: float | None) -> None:
+    def _wait_with_others(self, refusals: int, retry_after_seconds: float | None) -> None:
+        """If the store refuses few others, only this request waits: once a moment, then for as long as
+        the store asks."""
+        if not self._permits.throttled(retry_after_seconds):
+            asked = retry_after_seconds if refusals > 1 else None
+            self._sleep(max(backoff_seconds(refusals - 1), asked or 0.0))
+
+    def _wait_alone(self, refusals: int, retry_after_seconds: float | None) -> None:  # noqa: ARG002
         self._sleep(STATE_SECONDS if retry_after_seconds is None else retry_after_seconds)
 
     def _take_again(self) -> IOStatistics:
