@@ -61,7 +61,7 @@ class Durations:
         """All that was noted, in milliseconds; a name's counter counts the failed ones, too."""
         found = IOStatistics()
         for key, timed in self._timed.items():
-            for counter in {timed.name, key}:
+            for counter in dict.fromkeys((timed.name, key)):
                 found.counters[counter] = found.counters.get(counter, 0) + timed.count
             found.minimums[f"{key}.min"] = round(timed.shortest * 1000)
             found.maximums[f"{key}.max"] = round(timed.longest * 1000)

@@ -69,15 +69,15 @@ def check_sources_at_once(
 ) -> tuple[WrongSources, ...]:
     """`check_sources` of manifests that were loaded before; by the names of the manifests.
 
-    A worker with threads of its own is given whole manifests; where each makes one request at a time,
-    as the threads of this process do, they are given one directory each.
+    Workers are given whole manifests, and list with threads of their own; threads of this process are
+    given one directory each.
     """
     executor = context.executor
-    if executor.threads == 1:
-        found = _wrong(executor.run, context.job, manifests)
-    else:
+    if executor.starts_workers:
         groups = executor.run(_check_sources, batches(executor, manifests))
         found = [one for group in groups for one in group]
+    else:
+        found = _wrong(executor.run, context.job, manifests)
     return tuple(sorted(found, key=lambda one: one.manifest))
 
 

@@ -161,14 +161,14 @@ class _ShardSize:
     def __init__(self, context: JobContext, files: int) -> None:
         self._threads = context.executor.threads
         self._width = context.executor.width
+        self._shares = 4 if context.executor.starts_workers else 2  # threads are equally fast
         self._fixed = context.options.shard_files
         self._left = files
         self._seconds_a_file = float("inf")
 
     def files(self) -> int:
         wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
-        rounds = 4 if self._threads > 1 else 2  # threads of one process are equally fast
-        even = max(-(-self._threads // 4), -(-self._left // (rounds * self._width)))
+        even = max(-(-self._threads // 4), -(-self._left // (self._shares * self._width)))
         worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
         size = min(wanted, max(even, worth))
         self._left -= size

@@ -34,6 +34,8 @@ from ray_committer.stores.gcs_batch import MOST_CALLS
 _log = logging.getLogger(__name__)
 
 DELETES_AT_ONCE = 16
+BATCHES_AT_ONCE = 4
+"""Each call of a batch counts as a request, and Google bears 1,000 a second of a bucket at first."""
 OPEN_ATTEMPTS = 8
 
 T = TypeVar("T")
@@ -185,14 +187,15 @@ class GcsStore:
         return warnings
 
     def _delete_objects(self, generations: Mapping[str, str | None]) -> bool:
-        """Delete objects, of which none that has another generation than is given; whether any was
-        there. Each request deletes as many as leave one for each connection."""
+        """Delete objects, but none that has another generation than is given; whether any was there."""
         named = list(generations.items())
-        size = min(MOST_CALLS, -(-len(named) // DELETES_AT_ONCE))
-        if size <= 1:
-            return _all_at_once(_unless_new(lambda one: self._bucket.delete(*one)), named)
+        if len(named) <= DELETES_AT_ONCE:
+            return _all_at_once(lambda one: self._bucket.delete_unless_new(*one), named)
+        size = min(MOST_CALLS, -(-len(named) // BATCHES_AT_ONCE))
         batches = [dict(named[low : low + size]) for low in range(0, len(named), size)]
-        return _all_at_once(self._bucket.delete_all, batches)
+        with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
+            ended = [pool.submit(self._bucket.delete_all, batch) for batch in batches]
+        return sum(one.result() for one in ended) > 0  # all were tried before the first error
 
     def _folders(self, path: str) -> list[str]:
         return list(self._bucket.list_folders(_prefix(path))) if self._has_folders else []
@@ -227,12 +230,12 @@ def _has_folders(bucket: GcsBucket, name: str) -> bool:
     raise AssertionError("unreachable")
 
 
-def _unless_new(delete: Callable[[T], bool]) -> Callable[[T], bool]:
+def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
     """Leave what has been written since it was listed."""
 
-    def delete_old(named: T) -> bool:
+    def delete_old(name: str) -> bool:
         try:
-            return delete(named)
+            return delete(name)
         except FileExistsError:
             return False
 

@@ -31,6 +31,9 @@ _NUMBERS = {
     409: errno.EEXIST,
     412: errno.EEXIST,
 }
+_ANOTHER = (409, 412)
+_NO_BATCHES = (404, 405, 501)
+"""What a server answers that knows no batches, as some in front of Google's may not."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]*")
 
 
@@ -158,24 +161,30 @@ class GcsBucket:
         answer = self._ask("DELETE", self._deletion(name, generation), name)
         return answer.status != 404 and bool(_checked(answer, name))
 
-    def delete_all(self, generations: Mapping[str, str | None]) -> bool:
-        """Delete the objects of these names, 100 at most, in one request; whether any was there.
+    def delete_unless_new(self, name: str, generation: str | None) -> bool:
+        """`delete`, but an object of another generation, if one is given, is left: it is False, too."""
+        try:
+            return self.delete(name, generation)
+        except FileExistsError:
+            if generation is None:
+                raise
+            return False
 
-        One of another generation than is given stays. An error is that of one of them, raised when all
-        were tried.
+    def delete_all(self, generations: Mapping[str, str | None]) -> bool:
+        """`delete_unless_new` of at most 100 objects, in one request; whether any was there.
+
+        An error is that of one of them, raised when all were tried.
         """
         first = next(iter(generations))
-        body = encode_batch("DELETE", [self._deletion(*each) for each in generations.items()])
-        batch = self._request("POST", self._batches, first, data=body, headers=BATCH_HEADERS)
-        was_there = False
-        for name, answer in zip(
-            generations, decode_batch(batch, f"/{first}", len(generations)), strict=True
-        ):
-            _raise_if_throttled(answer, f"/{name}")
-            raise_if_unanswered(f"/{name}", "DELETE", answer.status, answer.headers)
-            if answer.status not in (404, 412):
-                was_there = bool(_checked(answer, name))
-        return was_there
+        paths = [
+            self._deletion(*one).removeprefix(self._credentials.base) for one in generations.items()
+        ]
+        body = encode_batch("DELETE", paths)
+        answer = self._ask("POST", self._batches, first, data=body, headers=BATCH_HEADERS)
+        if answer.status in _NO_BATCHES:
+            return sum(self.delete_unless_new(*one) for one in generations.items()) > 0
+        answers = decode_batch(_checked(answer, first), f"/{first}", len(generations))
+        return sum(map(_is_deleted, generations.items(), answers)) > 0
 
     def pages(
         self, prefix: str, *, delimiter: str = "", folders: bool = False, limit: int = PAGE_ITEMS
@@ -276,6 +285,16 @@ class GcsBucket:
         answer = self._client.request(method, url, path=path, headers=signed, data=data)
         _raise_if_throttled(answer, path)
         return answer
+
+
+def _is_deleted(named: tuple[str, str | None], answer: HttpAnswer) -> bool:
+    """What `delete_unless_new` returns or raises for this answer."""
+    name, generation = named
+    _raise_if_throttled(answer, f"/{name}")
+    raise_if_unanswered(f"/{name}", "DELETE", answer.status, answer.headers)
+    if answer.status == 404 or (generation is not None and answer.status in _ANOTHER):
+        return False
+    return bool(_checked(answer, name))
 
 
 def _raise_if_throttled(answer: HttpAnswer, path: str) -> None:

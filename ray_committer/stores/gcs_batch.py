@@ -7,8 +7,10 @@ Cloud Storage on batch requests.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from email import message_from_bytes
+from email.message import Message
+from typing import cast
 
 from ray_committer.errors import StoreUnavailableError
 from ray_committer.stores.http import HttpAnswer, headers_of
@@ -17,33 +19,44 @@ MOST_CALLS = 100
 
 _BOUNDARY = "a-call-of-ray-committer"
 _STATUS = re.compile(rb"HTTP/[\d.]+ (\d{3})\b")
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 BATCH_HEADERS = {"Content-Type": f"multipart/mixed; boundary={_BOUNDARY}"}
 
 
-def encode_batch(method: str, urls: Sequence[str]) -> bytes:
-    """The body of a request for calls without bodies; of a URL only what follows the server is sent."""
+def encode_batch(method: str, paths: Sequence[str]) -> bytes:
+    """The body of a request for calls without bodies; `paths` are quoted, and begin at the server's
+    root, whatever is before them in the URL of the batch."""
     parts = (
         f"--{_BOUNDARY}\r\nContent-Type: application/http\r\nContent-ID: <call+{number}>\r\n\r\n"
-        f"{method} /{url.split('/', 3)[3]} HTTP/1.1\r\n\r\n\r\n"
-        for number, url in enumerate(urls)
+        f"{method} {path} HTTP/1.1\r\n\r\n\r\n"
+        for number, path in enumerate(paths)
     )
     return f"{''.join(parts)}--{_BOUNDARY}--\r\n".encode()
 
 
 def decode_batch(answer: HttpAnswer, path: str, calls: int) -> list[HttpAnswer]:
     """The answer to each of so many calls; `StoreUnavailableError`, which names `path`, of any less."""
-    answers = list(_decode(answer))
-    if len(answers) != calls:
-        raise StoreUnavailableError(
-            path, f"the store answered {len(answers)} of {calls} calls of a batch"
-        )
-    return answers
+    try:
+        found = [one for part in _parts(answer) if (one := _decode(part)) is not None]
+    except (ValueError, LookupError):  # of a content type that is none
+        found = []
+    if len(found) != calls:
+        raise StoreUnavailableError(path, f"the store answered {len(found)} of {calls} calls of a batch")
+    return found
 
 
-def _decode(answer: HttpAnswer) -> Iterator[HttpAnswer]:
+def _parts(answer: HttpAnswer) -> list[Message]:
+    if not answer.body.rstrip().endswith(b"--"):  # it was cut off
+        return []
     kind = f"Content-Type: {answer.headers.get('content-type', '')}\r\n\r\n"
-    for part in message_from_bytes(kind.encode() + answer.body).walk():
-        content = part.get_payload(decode=True)
-        if isinstance(content, bytes) and (status := _STATUS.match(content)):
-            head, _, body = content.partition(b"\r\n\r\n")
-            yield HttpAnswer(int(status[1]), headers_of(head.split(b"\r\n")), body)
+    message = message_from_bytes(kind.encode() + answer.body)
+    return cast("list[Message]", message.get_payload()) if message.is_multipart() else []
+
+
+def _decode(part: Message) -> HttpAnswer | None:
+    """The answer that a part holds, if it does."""
+    content = part.get_payload(decode=True)
+    if not isinstance(content, bytes) or (status := _STATUS.match(content)) is None:
+        return None
+    head, *body = _END_OF_HEAD.split(content, maxsplit=1)
+    return HttpAnswer(int(status[1]), headers_of(head.splitlines()), b"".join(body))

@@ -35,6 +35,7 @@ _OBJECT = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<object>[^/?]+)")
 UPLOAD = re.compile(r"/upload/storage/v1/b/(?P<bucket>[^/?]+)/o")
 _LAYOUT = re.compile(r"(?P<bucket>/storage/v1/b/[^/?]+)/storageLayout")
 BATCH = "/batch/storage/v1"
+_CALL = re.compile(r"(?P<method>[A-Z]+) (?P<path>/storage/v1/b/\S+) HTTP/1\.1\r\n\r\n(\r\n)?")
 JSON = {"Content-Type": "application/json"}
 
 
@@ -118,7 +119,7 @@ class MoveTo:
             flat = b'{"hierarchicalNamespace": {"enabled": false}}'
             return Answer(200, JSON, flat) if bucket.status == 200 else bucket
         if path == BATCH:
-            return encode_answers([await self(each, send) for each in decode_calls(request)])
+            return encode_answers(request, [await self(each, send) for each in decode_calls(request)])
         if found := _OBJECT.fullmatch(path):
             async with self._locked(found["object"]):
                 return await _if_allowed(found["bucket"], found["object"], asked, request, send)
@@ -171,26 +172,31 @@ async def _generation(path: str, send: Send) -> str | None:
 
 
 def decode_calls(request: Request) -> list[Request]:
-    """The calls of a batch, each of which has no body."""
+    """The calls of a batch; an error of one that Google's server would not take."""
     kind = f"Content-Type: {request.headers['Content-Type']}\r\n\r\n".encode()
-    calls = message_from_bytes(kind + request.body).get_payload()
-    lines = (call.get_payload(decode=True).decode().partition("\r\n")[0] for call in calls)
-    return [Request(*line.split(" ")[:2], request.headers) for line in lines]
+    parts = message_from_bytes(kind + request.body).get_payload()
+    assert len(parts) <= 100
+    assert len({part["Content-ID"] for part in parts}) == len(parts)
+    assert {part.get_content_type() for part in parts} == {"application/http"}
+    calls = [_CALL.fullmatch(part.get_payload(decode=True).decode()) for part in parts]
+    return [Request(call["method"], call["path"], request.headers) for call in calls]
 
 
-def encode_answers(answers: Sequence[Answer]) -> Answer:
+def encode_answers(request: Request, answers: Sequence[Answer]) -> Answer:
     """A batch's answer, in the order of its calls."""
+    names = re.findall(rb"Content-ID: <(.*)>", request.body)
     parts = (
-        b"--answers\r\nContent-Type: application/http\r\n\r\n"
+        b"--batch_a=_b=\r\nContent-Type: application/http\r\n"
+        + b"Content-ID: <response-%s>\r\n\r\n" % name
         + f"HTTP/1.1 {each.status} {HTTPStatus(each.status).phrase}\r\n".encode()
-        + "".join(f"{name}: {value}\r\n" for name, value in each.headers.items()).encode()
+        + "".join(f"{header}: {value}\r\n" for header, value in each.headers.items()).encode()
         + b"\r\n"
         + each.body
         + b"\r\n"
-        for each in answers
+        for name, each in zip(names, answers, strict=False)
     )
-    kind = {"Content-Type": "multipart/mixed; boundary=answers"}
-    return Answer(200, kind, b"".join(parts) + b"--answers--\r\n")
+    kind = {"Content-Type": "multipart/mixed; boundary=batch_a=_b="}
+    return Answer(200, kind, b"".join(parts) + b"--batch_a=_b=--\r\n")
 
 
 def failure(status: int, message: str) -> Answer:

@@ -180,7 +180,7 @@ def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
 class OneWorker(InlineExecutor):
     """Like a worker on Ray, with four requests in flight."""
 
-    threads = 4
+    starts_workers = True
 
 
 OF_FOUR_THREADS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.permits import Permits
 from ray_committer.ratelimit import RateLimit
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.gcs import DELETES_AT_ONCE, GcsStore
+from ray_committer.stores.gcs import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.stores.gcs_batch import MOST_CALLS
 from ray_committer.stores.guarded import GuardedStore
 from tests.servers.gcs import BATCH, GcsServer, decode_calls, encode_answers, failure
@@ -19,7 +20,7 @@ from tests.servers.proxy import Answer, Fault, Harm, Request, Send
 
 pytestmark = pytest.mark.xdist_group("gcs")
 
-MANY = 3 * DELETES_AT_ONCE
+MANY = DELETES_AT_ONCE + BATCHES_AT_ONCE
 ODD = (
     "a b",
     "ä/ö",
@@ -51,7 +52,9 @@ def answer_call(
         if request.path != BATCH:
             return await others(request, send)
         calls = decode_calls(request)
-        return encode_answers([answer if matches(one) else await others(one, send) for one in calls])
+        return encode_answers(
+            request, [answer if matches(one) else await others(one, send) for one in calls]
+        )
 
     monkeypatch.setattr(server.proxy, "answerer", answer_all)
 
@@ -60,9 +63,9 @@ def test_a_directory_of_many_objects_is_deleted_in_few_requests(store: GcsStore,
     write(store, "/d", MANY)
     server.proxy.requests.clear()
     assert store.delete_directory("/d")
-    assert [request.method for request in server.proxy.requests] == ["GET"] + ["POST"] * DELETES_AT_ONCE
+    assert [request.method for request in server.proxy.requests] == ["GET"] + ["POST"] * BATCHES_AT_ONCE
     batches = [decode_calls(request) for request in server.proxy.requests if request.path == BATCH]
-    assert [len(calls) for calls in batches] == [MANY // DELETES_AT_ONCE] * DELETES_AT_ONCE
+    assert [len(calls) for calls in batches] == [MANY // BATCHES_AT_ONCE] * BATCHES_AT_ONCE
     assert store.list_files("/") == []
     assert not store.delete_directory("/d")
 
@@ -124,7 +127,7 @@ def test_one_call_that_is_refused_is_an_error_that_names_its_object(
     assert caught.value.filename == paths[8]
     asked = 7 if "Retry-After" in answer.headers else None
     assert getattr(caught.value, "retry_after_seconds", None) == asked
-    assert store.read(paths[8]) == b"1"
+    assert [one.path for one in store.list_files("/d")] == [paths[8]]  # all others were tried
 
 
 def test_calls_that_are_throttled_are_made_again(store: GcsStore, server: GcsServer, monkeypatch):
@@ -159,18 +162,104 @@ def test_a_batch_without_an_answer_leaves_open_what_was_done(
     assert store.list_files("/") == []
 
 
-def test_a_batch_that_is_answered_in_part_only_is_none(store: GcsStore, server: GcsServer, monkeypatch):
+SPOILT: dict[str, Callable[[Answer], Answer]] = {
+    "a part is missing": lambda answer: replace(answer, body=answer.body.partition(b"\r\n--")[2]),
+    "cut off": lambda answer: replace(answer, body=answer.body[: answer.body.rindex(b"--batch")]),
+    "no parts": lambda answer: replace(answer, headers={"Content-Type": "text/html"}),
+    "no boundary": lambda answer: replace(answer, headers={"Content-Type": "multipart/mixed"}),
+    "no charset": lambda answer: replace(
+        answer, headers={"Content-Type": "multipart/mixed; boundary*=undefined''b"}
+    ),
+    "no status": lambda answer: replace(
+        answer, body=answer.body.replace(b"HTTP/1.1 200", b"HTTP/1.1 ok")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_an_answer_that_does_not_say_what_became_of_each_object_is_none(
+    store: GcsStore, server: GcsServer, monkeypatch, kind: str
+):
     write(store, "/d", MANY)
     others = server.proxy.answerer
 
-    async def cut_short(request: Request, send: Send) -> Answer:
-        if request.path != BATCH:
-            return await others(request, send)
-        return encode_answers([await others(one, send) for one in decode_calls(request)][:-1])
+    async def spoilt(request: Request, send: Send) -> Answer:
+        answer = await others(request, send)
+        return SPOILT[kind](answer) if request.path == BATCH else answer
 
-    monkeypatch.setattr(server.proxy, "answerer", cut_short)
-    with pytest.raises(StoreUnavailableError, match="answered 2 of 3 calls"):
+    monkeypatch.setattr(server.proxy, "answerer", spoilt)
+    with pytest.raises(StoreUnavailableError, match="of 5 calls of a batch"):
         store.delete_directory("/d")
+
+
+def test_lines_may_end_without_a_carriage_return(store: GcsStore, server: GcsServer, monkeypatch):
+    write(store, "/d", MANY)
+    others = server.proxy.answerer
+
+    async def bare(request: Request, send: Send) -> Answer:
+        answer = await others(request, send)
+        return (
+            replace(answer, body=answer.body.replace(b"\r\n", b"\n"))
+            if request.path == BATCH
+            else answer
+        )
+
+    monkeypatch.setattr(server.proxy, "answerer", bare)
+    assert store.delete_directory("/d")
+
+
+def test_a_server_without_batches_is_asked_for_each_object(
+    store: GcsStore, server: GcsServer, monkeypatch
+):
+    paths = write(store, "/d", MANY)
+    lacking = Fault(Harm.REFUSE, lambda request: request.path == BATCH, status=404)
+
+    def write_anew() -> bool:
+        store.write(paths[7], b"new")
+        return True
+
+    with server.proxy.faulty(lacking):
+        assert store.delete_listed(["/d"], write_anew)
+        assert [one.path for one in store.list_files("/d")] == [paths[7]]
+
+
+def test_calls_do_not_bear_what_is_before_the_api_in_the_endpoint(
+    server: GcsServer, bucket: str, monkeypatch
+):
+    """A gateway takes it from the request, but not from the calls in it."""
+    others = server.proxy.answerer
+
+    async def gateway(request: Request, send: Send) -> Answer:
+        return await others(replace(request, path=request.path.removeprefix("/gateway")), send)
+
+    monkeypatch.setattr(server.proxy, "answerer", gateway)
+    endpoint = f"{server.proxy.url}/gateway"
+    store = GcsStore(StoreSpec("gs", bucket, {**server.storage_options, "endpoint_url": endpoint}))
+    write(store, "/d", MANY)
+    assert store.delete_directory("/d")
+    assert store.list_files("/") == []
+
+
+@pytest.mark.parametrize("files", [DELETES_AT_ONCE, MANY])
+@pytest.mark.parametrize("status", [409, 412])
+def test_only_what_is_bound_to_a_generation_may_be_left(
+    store: GcsStore, server: GcsServer, monkeypatch, files: int, status: int
+):
+    paths = write(store, "/d", files)
+    others = server.proxy.answerer
+
+    async def refuse(request: Request, send: Send) -> Answer:
+        if request.path == BATCH:
+            return encode_answers(request, [await refuse(one, send) for one in decode_calls(request)])
+        is_refused = request.method == "DELETE" and "f-008" in request.path
+        return failure(status, "refused") if is_refused else await others(request, send)
+
+    monkeypatch.setattr(server.proxy, "answerer", refuse)
+    with pytest.raises(FileExistsError):
+        store.delete_directory("/d")
+    write(store, "/d", files)
+    assert store.delete_listed(["/d"], lambda: True)
+    assert [one.path for one in store.list_files("/d")] == [paths[8]]
 
 
 def test_each_call_names_the_project_that_pays(server: GcsServer, bucket: str):
@@ -187,9 +276,9 @@ def test_a_batch_is_no_larger_than_google_takes(store: GcsStore, server: GcsServ
     paths = write(store, "/d", 1)
     server.proxy.requests.clear()
     store._delete_objects(
-        {paths[0][1:]: None, **dict.fromkeys(map(str, range(2 * MOST_CALLS * DELETES_AT_ONCE)))}
+        {paths[0][1:]: None, **dict.fromkeys(map(str, range(2 * MOST_CALLS * BATCHES_AT_ONCE)))}
     )
     sizes = [len(decode_calls(request)) for request in server.proxy.requests]
     assert max(sizes) == MOST_CALLS
-    assert len(sizes) == 2 * DELETES_AT_ONCE + 1
+    assert len(sizes) == 2 * BATCHES_AT_ONCE + 1
     assert store.list_files("/") == []

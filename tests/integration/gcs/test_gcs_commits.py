@@ -16,7 +16,7 @@ from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.record_job import MOST_WRITES
-from ray_committer.stores.gcs import DELETES_AT_ONCE, GcsStore
+from ray_committer.stores.gcs import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.testing import (
     SimulatedCrash,
     StoreCall,
@@ -219,7 +219,7 @@ def test_a_commit_without_faults_keeps_its_budget(
     assert found["delete"] == objects + 3
     batches = sum(request.path == BATCH for request in server.proxy.requests)
     assert bool(batches) == (objects > DELETES_AT_ONCE)
-    assert batches <= DELETES_AT_ONCE
+    assert batches <= BATCHES_AT_ONCE
     assert found["layout"] == 1
 
 
