@@ -1,7 +1,7 @@
 """With equal requests in flight, what does a commit cost beside Hadoop's own manifest committer?
 
 With 32 requests in flight: 1 task of 2 files, 20 of 100, 20 of 500 over ten directories, at 0 and at 20
-ms a request; 2,000 tasks of a file each at 20 ms. With 128: 20 of 500. The peer's costs are
+ms a request; 2,000 and 20,000 tasks of a file each at 20 ms. With 128: 20 of 500. The peer's costs are
 read from ``--peer``: one JSON line a repetition with ``tasks``, ``files_per_task``, ``latency_ms``,
 ``threads``, ``commit_job_ms`` and ``job_ops``, for each job the first of them in a cold JVM. Writing a
 file is two requests, its creation and its close, for both. At 0 ms ours are plain local files.
@@ -51,7 +51,7 @@ class Shape:
 
 SMALL = {milliseconds: Shape(1, 2, milliseconds) for milliseconds in (0, 20)}
 LARGE = {threads: Shape(20, 500, 20, threads) for threads in (32, 128)}
-ONE_FILE_TASKS = (Shape(2_000, 1, 20),)
+ONE_FILE_TASKS = (Shape(2_000, 1, 20), Shape(20_000, 1, 20, rounds=2))
 OTHERS = (Shape(20, 100, 0), Shape(20, 100, 20), Shape(20, 500, 0))
 
 
