@@ -42,7 +42,7 @@ def what_and_advice(error: BaseException, command: str | None = None) -> tuple[s
 
 
 def exit_code(error: BaseException, command: str | None) -> int:
-    """R11: nothing visible was changed (1), unless a command that changes something cannot know (3)."""
+    """1 if nothing visible was changed; 3 where a command that changes something cannot know."""
     if isinstance(error, RayCommitterError | click.UsageError):
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):

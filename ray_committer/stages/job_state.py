@@ -1,7 +1,7 @@
 """Read the state of a job attempt, and change it: the one place that decides.
 
 A change names the state that it was made from and consumes it, so of several processes one succeeds; the
-others read what the job has become. Source: rules D1 and D2 of ``docs/protocol.md``.
+others read what the job has become. Source: "The states of a job" in ``docs/protocol.md``.
 """
 
 from __future__ import annotations

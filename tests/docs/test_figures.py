@@ -59,8 +59,32 @@ def figures() -> list[tuple[str, str]]:
             "docs/design/004-leases-and-fencing.md",
             f"found {100 * min(even):.0f} to {100 * max(even):.0f} %",
         ),
+        *on_ray(),
         *costs_of_a_rename(),
         *whole_jobs(),
+    ]
+
+
+def on_ray() -> list[tuple[str, str]]:
+    """Whole commits on Ray, from call to return."""
+    run, bars = result("one_file_tasks")["run"], result("ray_calls")["bars"]
+    small, medium, cold = (
+        bars[name]["measured"]
+        for name in (
+            "warm pool, 1x10, seconds",
+            "warm pool, 20x100, seconds",
+            "cold on a running cluster, 1x10, seconds",
+        )
+    )
+    job = result("raydp_job")
+    pooled, own = (job[one]["median"]["commit_seconds"] for one in ("a pool", "workers of its own"))
+    return [
+        ("docs/operations.md", f"such tasks took {run['seconds']:.0f} s"),
+        ("docs/operations.md", f"{run['of_ideal']:.2f} of the ideal of all its requests"),
+        ("docs/ray.md", f"ten local files takes {small:.2f} s from call to return"),
+        ("docs/ray.md", f"one of 2,000 files {medium:.2f} s"),
+        ("docs/ray.md", f"one of ten files takes {cold:.1f} s"),
+        ("docs/ray.md", f"ends {pooled:.2f} s after the last task with a pool, and {own:.2f} s with"),
     ]
 
 
@@ -75,7 +99,7 @@ def beside_hadoop(commits: dict[str, Any]) -> Iterator[str]:
         ]
         counted = " | ".join(f"{number:,.0f}" for number in requests)
         yield f"| {name} | {counted} | {' | '.join(seconds)} |"
-    for tasks, files, threads in ((20, 500, 128), (2_000, 1, 32)):
+    for tasks, files, threads in ((20, 500, 128), (2_000, 1, 32), (20_000, 1, 32)):
         both = commits[f"{tasks}x{files} at 20 ms, {threads} in flight"]
         medians = [both[who]["median"] for who in ("ours", "hadoop")]
         cells = [f"{one['requests']:,.0f}" for one in medians]
