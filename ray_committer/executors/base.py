@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ray_committer.directories import Directories
 from ray_committer.events import EventSink
@@ -19,11 +19,10 @@ from ray_committer.ratelimit import LimitStatistics
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Work = Callable[..., Result]
-OpenResources = Callable[[], Any]
+Work = Callable[..., Result]  # type: ignore[explicit-any]  # of the worker and an item, which differ
 THREAD_PREFIX = "ray-committer"
 """How threads that do work in this process are named, with ``_`` and a number."""
-Parked = Any
+Parked = object
 """A result that stays where it was made: in an executor's hands, not to be looked into."""
 
 
@@ -45,6 +44,25 @@ class Place:
     worker: str
     node: str
     process: int
+
+
+class Resources(Protocol):
+    """What work has at hand in its process, such as the store; its requests need permits."""
+
+    place: Place | None
+    """Where the work runs, if that is a worker that an executor has started."""
+
+    def guard(self, permits: Permits) -> None:
+        """Make no request without one of these permits; called once, before there is work."""
+
+    def cancel(self) -> None:
+        """Let running work stop at its next step; idempotent, from any thread."""
+
+    def close(self) -> None:
+        """Give back what was opened; idempotent."""
+
+
+OpenResources = Callable[[], Resources]
 
 
 class WorkExecutor(Protocol):
@@ -125,7 +143,7 @@ class CommitPool(Protocol):
         """Ask all workers; never fails, and waits for a moment at most."""
 
 
-def call(work: Work[Result], resources: Any, item: Any) -> Result:
+def call(work: Work[Result], resources: Resources, item: object) -> Result:
     """Call `work` in this process."""
     if isinstance(item, Supplied):
         return work(resources, item.item, *item.parked)

@@ -12,13 +12,16 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from ray_committer.executors.base import CommitPool, OpenResources, WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.ratelimit import RateLimit
+
+if TYPE_CHECKING:
+    from ray_committer.executors.ray.executor import RayPool
 
 ExecutorName = Literal["auto", "inline", "threads", "ray"]
 
@@ -80,7 +83,7 @@ def choose_executor(
     `about` is what Ray shows of the commit; `store` names what the commits of a shared pool have one
     limit for.
     """
-    pool: Any = None
+    pool: CommitPool | None = None
     reason = "asked for"
     if not isinstance(name, str):
         pool, reason = name, name.reason
@@ -96,7 +99,8 @@ def choose_executor(
     if name == "ray":
         from ray_committer.executors.ray.executor import RayExecutor
 
-        return Choice(RayExecutor(open_elsewhere, options, pool=pool, about=about, store=store), reason)
+        own = cast("RayPool | None", pool)  # the one kind of pool that there is
+        return Choice(RayExecutor(open_elsewhere, options, pool=own, about=about, store=store), reason)
     limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
         return Choice(InlineExecutor(open_here, limit), reason)

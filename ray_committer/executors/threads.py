@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Any
 
 from ray_committer.executors.base import THREAD_PREFIX, Item, OpenResources, Result, Work, call
 from ray_committer.executors.inline import InlineExecutor
@@ -17,7 +16,7 @@ _LOOK_SECONDS = 0.01
 """How often work is looked at while one thread does it."""
 _SLACK_SECONDS = 0.01
 """How long one thread may wait at least."""
-_END: Any = object()
+_END = object()
 
 
 class ThreadsExecutor(InlineExecutor):
@@ -42,7 +41,7 @@ class ThreadsExecutor(InlineExecutor):
 
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
-        running: set[Future[Any]] = set()
+        running: set[Future[Result]] = set()
         waited, computed = 0.0, self._computed()
         try:
             while True:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import ray
 from ray.exceptions import GetTimeoutError
 
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.ray.cluster import calls, on_drivers_node
+from ray_committer.executors.ray.handles import Actor, Ref
 from ray_committer.executors.ray.remote import CommitHostActor
 from ray_committer.options import CommitOptions
 from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
@@ -27,7 +28,7 @@ HOST = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "enable_task_
 class Host:
     """The host's actor, which Ray starts again, empty, if it is lost."""
 
-    def __init__(self, actor: Any = None) -> None:
+    def __init__(self, actor: Actor = None) -> None:
         self.actor = (
             actor
             or CommitHostActor.options(
@@ -61,7 +62,7 @@ class HostedLimit:
     """`LimitAuthority` of the commit `key`, its own unless it has the `name` of one that several share;
     pickles. An answer that takes a whole lease is none."""
 
-    def __init__(self, actor: Any, key: str, options: CommitOptions, name: str | None = None) -> None:
+    def __init__(self, actor: Actor, key: str, options: CommitOptions, name: str | None = None) -> None:
         self._actor = actor
         self._key = key
         self._name = name or key
@@ -82,11 +83,11 @@ class HostedLimit:
         with calls():
             self._ask("expel", holder)
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def _call(self, method: str, *arguments: object) -> object:
         with calls():
             return ray.get(self._ask(method, *arguments), timeout=self.lease_seconds)
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
+    def _ask(self, method: str, *arguments: object) -> Ref:
         limit = (self._requests_per_second, self.lease_seconds)
         return self._actor.limit.remote(self._key, self._name, limit, method, *arguments)
 
@@ -130,7 +131,7 @@ class HostedDirectories:
     A copy knows the `life` of the host that it was made for and is refused by any later one.
     """
 
-    def __init__(self, actor: Any, key: str) -> None:
+    def __init__(self, actor: Actor, key: str) -> None:
         self._actor = actor
         self._key = key
         self._life = ""
@@ -170,6 +171,6 @@ class HostedDirectories:
     def share(self, number: int, shares: int) -> list[str]:
         return cast("list[str]", self._call("share", number, shares))
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def _call(self, method: str, *arguments: object) -> object:
         with calls():
             return ray.get(self._actor.directories.remote(self._key, self._life, method, *arguments))

@@ -5,8 +5,6 @@ Ray puts ``ray_`` before each name, so they begin with ``committer``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ray.util.metrics import Counter, Histogram
 
 from ray_committer.protocol.statistic_names import COMMIT_FILE_RENAME
@@ -29,7 +27,7 @@ class WorkerMetrics:
             boundaries=_BOUNDARIES,
         )
 
-    def note(self, result: Any) -> None:
+    def note(self, result: object) -> None:
         """Add what one call measured: one increment a counter, one observation a shard."""
         statistics = getattr(result, "statistics", None)
         if statistics is None:

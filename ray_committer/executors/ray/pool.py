@@ -11,11 +11,11 @@ import itertools
 import logging
 import threading
 import uuid
-from typing import Any
 
 import ray
 
 from ray_committer.executors.ray.cluster import near, worker_nodes
+from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.host import Host
 from ray_committer.executors.ray.remote import CommitWorkerActor
 from ray_committer.options import CommitOptions
@@ -28,7 +28,7 @@ CALLS_AT_ONCE = 32  # of all commits that share a worker; a waiting thread costs
 class Member:
     """A worker actor of a pool; `number` is never given twice."""
 
-    def __init__(self, number: int, actor: Any) -> None:
+    def __init__(self, number: int, actor: Actor) -> None:
         self.number = number
         self.actor = actor
 

@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError
 
 from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
 from ray_committer.events import EventSink, ShardRequeued, WorkerLost, WorkerStarted
-from ray_committer.executors.base import OpenResources, Place, Supplied, Work
+from ray_committer.executors.base import OpenResources, Parked, Place, Result, Supplied, Work
 from ray_committer.executors.ray.cluster import calls
+from ray_committer.executors.ray.handles import Actor, Fetched, Method, Ref
 from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import Member, WorkerPool
 from ray_committer.executors.ray.processes import stage_of
@@ -38,7 +38,7 @@ class _Seat:
 
     member: Member
     step: int = 0
-    pending: Any = None
+    pending: Ref = None
     running: int = 0
     seconds: float | None = None
     since: float = field(default_factory=time.monotonic)
@@ -54,21 +54,21 @@ class _Running:
     """An item that a worker works on, and its result that will stay there, if it has one."""
 
     seat: _Seat
-    item: Any
-    parked: Any
+    item: object
+    parked: Ref
 
 
-_Call = Callable[[Any, str, Any, Any], tuple[Any, Any]]
+_Call = Callable[[Method, str, Ref, object], tuple[Ref, Ref]]
 """Calls a worker for a commit, with work and an item; the references of both results."""
 
 
-def _call_run(run: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+def _call_run(run: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
     if isinstance(item, Supplied):
         return run.remote(key, work, item.item, *item.parked), None
     return run.remote(key, work, item), None
 
 
-def _call_park(park: Any, key: str, work: Any, item: Any) -> tuple[Any, Any]:
+def _call_park(park: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
     ref, parked = park.remote(key, work, item)
     return ref, parked
 
@@ -91,7 +91,7 @@ class PoolJob:
         self._limit = limit
         self._sink = sink
         self._about = about
-        self._admission: list[tuple[Any, Any]] = []
+        self._admission: list[tuple[Work[object], object]] = []
         self._seats: dict[int, _Seat] = {}
         self._failed_starts = self._losses = 0
         self._has_begun = False
@@ -109,7 +109,7 @@ class PoolJob:
                 raise self._not_started()
             self._settle(set(ready))
 
-    def admit(self, check: Work[Any], item: Any) -> None:
+    def admit(self, check: Work[object], item: object) -> None:
         """Run a check on every worker, and on each that replaces one later before it gets work."""
         with calls():
             self._admission.append((check, item))
@@ -117,33 +117,39 @@ class PoolJob:
                 ready, _ = ray.wait([seat.pending for seat in waiting])
                 self._settle(set(ready))
 
-    def run(self, work: Work[Any], items: Iterable[Any]) -> Iterator[Any]:
+    def run(self, work: Work[Result], items: Iterable[object]) -> Iterator[Result]:
         """Run work over items; at least once each, every result yielded once."""
         name = self._task_name(work)
         for result, _ in self._run(work, items, _call_run, lambda actor: actor.run.options(name=name)):
             yield result
 
-    def park(self, work: Work[Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    def park(
+        self, work: Work[tuple[Result, bytes]], items: Iterable[object]
+    ) -> Iterator[tuple[Result, Parked]]:
         """`run` for work with two results, the second of which is not fetched."""
         name = self._task_name(work)
         return self._run(
             work, items, _call_park, lambda actor: actor.park.options(name=name, num_returns=2)
         )
 
-    def _task_name(self, work: Work[Any]) -> str:
+    def _task_name(self, work: Work[object]) -> str:
         return f"{stage_of(work)} of {self._about}"
 
     def _run(
-        self, work: Work[Any], items: Iterable[Any], call: _Call, method: Callable[[Any], Any]
-    ) -> Iterator[tuple[Any, Any]]:
+        self,
+        work: Work[object],
+        items: Iterable[object],
+        call: _Call,
+        method: Callable[[Actor], Method],
+    ) -> Iterator[tuple[Fetched, Ref]]:
         with calls():
             shared_work = ray.put(work)
         waiting = iter(items)
-        again: deque[Any] = deque()
-        running: dict[Any, _Running] = {}
-        methods: dict[int, Any] = {}
+        again: deque[object] = deque()
+        running: dict[Ref, _Running] = {}
+        methods: dict[int, Method] = {}
 
-        def begin(seat: _Seat, item: Any) -> None:
+        def begin(seat: _Seat, item: object) -> None:
             number = seat.member.number
             if number not in methods:
                 methods[number] = method(seat.member.actor)
@@ -189,7 +195,7 @@ class PoolJob:
                 seat.pending = self._next_step(seat)
         return [seat for seat in self._seats.values() if seat.pending is not None]
 
-    def _next_step(self, seat: _Seat) -> Any:
+    def _next_step(self, seat: _Seat) -> Ref:
         actor = seat.member.actor
         if seat.step == 0:
             return actor.open.remote(
@@ -202,7 +208,7 @@ class PoolJob:
             )
         return actor.run.remote(self._key, *self._admission[seat.step - 1])
 
-    def _settle(self, ready: set[Any]) -> None:
+    def _settle(self, ready: set[Ref]) -> None:
         """Note the steps that ended; an error of a check is raised, a lost worker replaced."""
         for seat in list(self._seats.values()):
             if seat.pending is None or seat.pending not in ready:
@@ -226,7 +232,10 @@ class PoolJob:
             seat.step += 1
 
     def _feed(
-        self, begin: Callable[[_Seat, Any], None], waiting: Iterator[Any], again: deque[Any]
+        self,
+        begin: Callable[[_Seat, object], None],
+        waiting: Iterator[object],
+        again: deque[object],
     ) -> bool:
         """Give each ready worker what it lacks, those with the least first; True if no item is left."""
         depths = self._depths()
@@ -249,7 +258,7 @@ class PoolJob:
         slow = 2 * median(known) if known else float("inf")
         return [(seat, 1 if (seat.seconds or 0.0) > slow else DEPTH) for seat in ready]
 
-    def _result(self, ref: Any, ended: _Running, again: deque[Any]) -> list[tuple[Any, Any]]:
+    def _result(self, ref: Ref, ended: _Running, again: deque[object]) -> list[tuple[Fetched, Ref]]:
         """The results of a call that ended, or none if its item must run again."""
         seat, item = ended.seat, ended.item
         seat.running -= 1
@@ -286,7 +295,7 @@ class PoolJob:
     def _holder(self, seat: _Seat) -> str:
         return f"worker-{self._key}-{seat.member.number}"
 
-    def _patience(self, running: dict[Any, _Running]) -> float | None:
+    def _patience(self, running: dict[Ref, _Running]) -> float | None:
         """How long to wait: without end while work is done, but not for workers that never start."""
         if running or any(seat.pending is None for seat in self._seats.values()):
             return None

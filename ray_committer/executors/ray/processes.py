@@ -14,13 +14,13 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import cast
 
 import ray
 
 from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAvailableError
-from ray_committer.executors.base import OpenResources, Place, Work
+from ray_committer.executors.base import OpenResources, Place, Resources, Result, Work
 from ray_committer.executors.ray.metrics import WorkerMetrics
 from ray_committer.permits import PATIENCE, Permits
 from ray_committer.ratelimit import LimitAuthority, LimitStatistics, RateLimit
@@ -29,13 +29,13 @@ from ray_committer.version import __version__
 _log = logging.getLogger(__name__)
 
 
-def stage_of(work: Work[Any]) -> str:
+def stage_of(work: Work[object]) -> str:
     """What work is called in Ray's list of tasks and in the logs, such as ``rename_shard``."""
     name: str = getattr(getattr(work, "func", work), "__name__", "work")
     return name.strip("_")
 
 
-def answer(ask: Callable[[], Any]) -> tuple[str, Any]:
+def answer(ask: Callable[[], object]) -> tuple[str, object]:
     """Say which version of this package a node has, and what `ask` finds there."""
     return __version__, ask()
 
@@ -47,8 +47,8 @@ class _Shown:
     says so, and then this one ended the process before anybody was told.
     """
 
-    def __get__(self, actor: Any, _: type) -> Any:
-        return self if actor is None else lambda: actor.shown
+    def __get__(self, actor: CommitWorker | CommitHost | None, _: type) -> Callable[[], str]:
+        return cast("Callable[[], str]", self) if actor is None else lambda: actor.shown
 
 
 class CommitWorker:
@@ -62,7 +62,7 @@ class CommitWorker:
 
     def __init__(self, label: str) -> None:
         self.shown = label
-        self._resources: dict[str, Any] = {}
+        self._resources: dict[str, Resources] = {}
         self._metrics = WorkerMetrics()
 
     def open(
@@ -83,14 +83,13 @@ class CommitWorker:
             resources = _open(open_resources, authority, holder)
             resources.place = Place(name, ray.util.get_node_ip_address(), os.getpid())
             self._resources[key] = resources
-        place: Place = self._resources[key].place
-        return place
+        return cast("Place", self._resources[key].place)
 
     def check_version(self, version: str) -> None:
         """`RayNotAvailableError` if the driver runs another `version` of this package."""
         _check_version(version)
 
-    def run(self, key: str, work: Work[Any], item: Any, *parked: Any) -> tuple[float, Any]:
+    def run(self, key: str, work: Work[Result], item: object, *parked: object) -> tuple[float, Result]:
         """Run work on one item; the seconds that it took, and its result."""
         started = time.monotonic()
         result = work(self._resources[key], item, *parked)
@@ -99,7 +98,9 @@ class CommitWorker:
         _log.info("%s: %.200s in %.3f s", stage_of(work), item, seconds)
         return seconds, result
 
-    def park(self, key: str, work: Work[Any], item: Any) -> tuple[tuple[float, Any], Any]:
+    def park(
+        self, key: str, work: Work[tuple[Result, bytes]], item: object
+    ) -> tuple[tuple[float, Result], bytes]:
         """`run` for work with two results, of which the second stays on this node."""
         seconds, (result, parked) = self.run(key, work, item)
         return (seconds, result), parked
@@ -130,10 +131,10 @@ class _Counted:
     requests: int = 0
     throttled: int = 0
 
-    def note(self, method: str, arguments: tuple[Any, ...]) -> None:
+    def note(self, method: str, arguments: tuple[object, ...]) -> None:
         """Count what a holder of the commit tells the limit."""
         if method in ("grant", "throttled"):
-            self.requests += arguments[1]
+            self.requests += cast("int", arguments[1])
             self.throttled += method == "throttled"
 
     def own(self, limit: LimitStatistics) -> LimitStatistics:
@@ -171,8 +172,8 @@ class CommitHost:
         return self._life
 
     def limit(
-        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: Any
-    ) -> Any:
+        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: object
+    ) -> object:
         """Call a method of the `RateLimit` called `name` for a commit, which may share it: of so many
         requests a second and such a lease, if it is not there yet.
 
@@ -189,7 +190,7 @@ class CommitHost:
         answer = getattr(limit, method)(*arguments)
         return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 
-    def directories(self, key: str, life: str, method: str, *arguments: Any) -> Any:
+    def directories(self, key: str, life: str, method: str, *arguments: object) -> object:
         """Call a method of a commit's `Directories`; `CoordinatorLostError` in another life."""
         if life != self._life:
             raise CoordinatorLostError(
@@ -219,7 +220,7 @@ def _check_version(version: str) -> None:
         )
 
 
-def _open(open_resources: OpenResources, authority: LimitAuthority, holder: str) -> Any:
+def _open(open_resources: OpenResources, authority: LimitAuthority, holder: str) -> Resources:
     resources = open_resources()
     patience = PATIENCE * authority.lease_seconds
     resources.guard(Permits(authority, holder, patience_seconds=patience))

@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import ray
 
 from ray_committer.executors.ray.cluster import NAMESPACE
+from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.processes import CommitHost
 from ray_committer.options import CommitOptions
 from ray_committer.permits import PATIENCE
@@ -96,8 +96,8 @@ class SharedCommitHost(CommitHost):
             self._call(worker_name(self._pool, number), lambda worker: worker.forget.remote(driver))
 
     def limit(
-        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: Any
-    ) -> Any:
+        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: object
+    ) -> object:
         """As that of a `CommitHost`, but for the rate and the lease, which are those of the pool."""
         del asked
         return super().limit(key, name, self._asked, method, *arguments)
@@ -127,6 +127,6 @@ class SharedCommitHost(CommitHost):
             self._call(worker_name(self._pool, number), ray.kill)
         self._call(host_name(self._pool), ray.kill)
 
-    def _call(self, name: str, call: Callable[[Any], object]) -> None:
+    def _call(self, name: str, call: Callable[[Actor], object]) -> None:
         with suppress(ValueError):  # there is none, or none any more
             call(ray.get_actor(name, namespace=NAMESPACE))

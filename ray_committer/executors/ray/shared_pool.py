@@ -11,13 +11,13 @@ import threading
 import time
 import uuid
 from contextlib import suppress
-from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
 from ray_committer.errors import RayLostError, RayNotAvailableError
 from ray_committer.executors.ray.cluster import NAMESPACE, calls, near, worker_nodes
+from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.host import HOST, Host
 from ray_committer.executors.ray.pool import CALLS_AT_ONCE, Member
 from ray_committer.executors.ray.remote import CommitWorkerActor, SharedCommitHostActor
@@ -104,7 +104,7 @@ class SharedWorkerPool:
             f"{self.options.worker_start_seconds:g} s; is the cluster overloaded?"
         )
 
-    def _checked(self, actor: Any, version: str, numbers: list[int]) -> tuple[Host, list[int]]:
+    def _checked(self, actor: Actor, version: str, numbers: list[int]) -> tuple[Host, list[int]]:
         if version != __version__:
             raise RayNotAvailableError(
                 f"the commit pool {self._name} was started by ray-committer {version}, this driver runs "

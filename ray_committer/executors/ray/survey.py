@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -22,7 +21,7 @@ class NodeAnswer:
 
     node: str
     version: str | None = None
-    answer: Any = None
+    answer: object = None
     error: str | None = None
 
 
@@ -37,7 +36,7 @@ class Survey:
     wanted_cpus: float
 
 
-def survey(ask: Callable[[], Any], options: CommitOptions) -> Survey:
+def survey(ask: Callable[[], object], options: CommitOptions) -> Survey:
     """Ask each node that could run commit workers; `RayNotAvailableError` if no cluster is there."""
     connected_here = connect(may_start=False, may_search=True)
     try:
@@ -55,7 +54,7 @@ def survey(ask: Callable[[], Any], options: CommitOptions) -> Survey:
             disconnect()
 
 
-def _answers(ask: Callable[[], Any], seconds: float) -> Iterator[NodeAnswer]:
+def _answers(ask: Callable[[], object], seconds: float) -> Iterator[NodeAnswer]:
     asked = {}
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU", 0) > 0:
