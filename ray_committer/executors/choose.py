@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ExecutorName = Literal["auto", "inline", "threads", "ray"]
 
-START_SECONDS = 2.0
+START_SECONDS = 1.5
 """So much longer a commit was measured to take whose workers on Ray have to start
 (``benchmarks/ray_calls.py``)."""
 AHEAD_SECONDS = 0.5
