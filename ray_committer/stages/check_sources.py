@@ -5,13 +5,10 @@ One listing a directory, where a listing is cheap. What changes afterwards is me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 from ray_committer.errors import ManifestError
-from ray_committer.executors.base import Item, Result, Work
 from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import prove
@@ -70,51 +67,63 @@ def check_sources_at_once(
     """`check_sources` of manifests that were loaded before; by the names of the manifests.
 
     Workers are given whole manifests, and list with threads of their own; threads of this process are
-    given one directory each.
+    given directories, of which one task may have many.
     """
     executor = context.executor
     if executor.starts_workers:
         groups = executor.run(_check_sources, batches(executor, manifests))
         found = [one for group in groups for one in group]
     else:
-        found = _wrong(executor.run, context.job, manifests)
+        (read,) = executor.run(_read, [tuple(manifests)])
+        parts = executor.run(_list, batches(executor, _wanted(read)))
+        found = _wrong(context.job, read, {path: held for part in parts for path, held in part.items()})
     return tuple(sorted(found, key=lambda one: one.manifest))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A manifest's entries, and the directories to list for them."""
+
+    name: str
+    entries: list[Entry]
+    directories: set[str]
 
 
 def _check_sources(worker: Worker, manifests: tuple[ManifestRef, ...]) -> list[WrongSources]:
     """Work: `check_sources` of some manifests, all their directories at once."""
+    read = _read(worker, manifests)
+    return _wrong(worker.job, read, _list(worker, _wanted(read)))
 
-    def run(work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
-        return worker.map(partial(work, worker), items)
 
-    return _wrong(run, worker.job, manifests)
+def _read(worker: Worker, manifests: Sequence[ManifestRef]) -> list[_Read]:
+    """Work: read some manifests, most of which this process has kept."""
+
+    def read(ref: ManifestRef) -> _Read:
+        loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
+        return _Read(ref.name, loaded, _to_be_listed(worker.store, loaded))
+
+    return list(worker.map(read, manifests))
+
+
+def _wanted(read: Sequence[_Read]) -> list[str]:
+    return sorted({directory for one in read for directory in one.directories})
+
+
+def _list(worker: Worker, directories: Sequence[str]) -> dict[str, list[FileStatus]]:
+    """Work: what is in some directories."""
+    return dict(worker.map(lambda path: (path, _listed(worker.store, path)), directories))
 
 
 def _wrong(
-    run: Callable[[Work[Any], Iterable[Any]], Iterator[Any]],
-    job: JobAttempt,
-    manifests: Sequence[ManifestRef],
+    job: JobAttempt, read: Sequence[_Read], listings: Mapping[str, list[FileStatus]]
 ) -> list[WrongSources]:
-    """The wrong sources of each manifest that has any; `run` does work on many items at once."""
-    read_ones: list[tuple[ManifestRef, list[Entry], set[str]]] = list(run(_read, manifests))
-    wanted = {directory for _, _, directories in read_ones for directory in directories}
-    listings: dict[str, list[FileStatus]] = dict(run(_list, sorted(wanted)))
     compared = (
-        _compare(join(job.manifests, ref.name), loaded, [listings[one] for one in directories])
-        for ref, loaded, directories in read_ones
+        _compare(
+            join(job.manifests, one.name), one.entries, [listings[path] for path in one.directories]
+        )
+        for one in read
     )
     return [wrong for wrong in compared if wrong is not None]
-
-
-def _read(worker: Worker, ref: ManifestRef) -> tuple[ManifestRef, list[Entry], set[str]]:
-    """Work: the entries of a manifest, and which directories to list for them."""
-    loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
-    return ref, loaded, _to_be_listed(worker.store, loaded)
-
-
-def _list(worker: Worker, directory: str) -> tuple[str, list[FileStatus]]:
-    """Work: what is in a directory."""
-    return directory, _listed(worker.store, directory)
 
 
 def _to_be_listed(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:
