@@ -66,11 +66,11 @@ def check_sources_at_once(
 ) -> tuple[WrongSources, ...]:
     """`check_sources` of manifests that were loaded before; by the names of the manifests.
 
-    Workers are given whole manifests, and list with threads of their own; threads of this process are
-    given directories, of which one task may have many.
+    Workers are given whole manifests, and list with threads of their own; so are the threads of this
+    process, unless they are more: then each is given directories, of which one task may have many.
     """
     executor = context.executor
-    if executor.starts_workers:
+    if executor.starts_workers or len(manifests) >= executor.width:
         groups = executor.run(_check_sources, batches(executor, manifests))
         found = [one for group in groups for one in group]
     else:
