@@ -8,9 +8,8 @@ whether they are still what counts.
 from __future__ import annotations
 
 from ray_committer.errors import MissingManifestsError
-from ray_committer.protocol.paths import is_inside
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import LoadedManifests, listed_manifests
+from ray_committer.stages.load_manifests import LoadedManifests, listed_manifests, listing_of
 from ray_committer.stages.settle import settle
 from ray_committer.stores.base import list_anew, move_directory
 
@@ -20,7 +19,7 @@ def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
     job, store = context.job, context.store
     if not store.capabilities.moves_directories:
         return True
-    if all(is_inside(one.path, job.frozen) for one in loaded.listed):
+    if loaded.listing.is_frozen:
         return True
     try:
         settle(lambda: move_directory(store, job.manifests, job.frozen))
@@ -49,5 +48,4 @@ def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> b
             f"{directory}: is gone; another job's clean-up may have deleted all of "
             f"{context.job.temporary}"
         ) from e
-    now = {one.name: one.stamp for one in found}
-    return now == {one.name: one.stamp for one in loaded.listed}
+    return listing_of(context, found).digest == loaded.listing.digest

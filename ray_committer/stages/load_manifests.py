@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import accumulate
 
 import msgspec
@@ -28,7 +29,7 @@ from ray_committer.executors.base import Parked
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, join, parent
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, is_inside, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.batches import batches
@@ -54,14 +55,14 @@ SMALL_MANIFESTS = 4 * 1024 * 1024
 class LoadedManifests:
     """All manifests of a job, O(tasks) values; ``packed[k]`` may hold those from ``starts[k]`` on.
 
-    `listed` is what the listing showed, which is empty if a commit record said what to load.
+    `listing` is what was listed, which is nothing if a commit record said what to load.
     """
 
     manifests: tuple[ManifestRef, ...]
     statistics: IOStatistics
     starts: tuple[int, ...]
     packed: tuple[Parked | None, ...]
-    listed: tuple[Listed, ...] = ()
+    listing: Listing
     fills_destination: bool = False
     """Whether a file goes to the destination itself, and not to a directory in it."""
     sources_are_checked: bool = True
@@ -72,6 +73,17 @@ class LoadedManifests:
     @property
     def files(self) -> int:
         return sum(manifest.files for manifest in self.manifests)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All that is kept of a listing of manifests: a few bytes, and not some hundred for each.
+
+    `digest` differs once any of them is another. `is_frozen` if none was where tasks save them.
+    """
+
+    digest: bytes
+    is_frozen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,7 @@ def load_manifests(
     if record is None:
         found = list_manifests(context) if statuses is None else listed_manifests(context, statuses)
         listed = tuple(found)
+    listing = listing_of(context, listed)
     wanted: Sequence[Listed | ManifestRef] = record.manifests if record else listed
     is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
     can_wait = is_small and not changes_nothing and _waits_in_freeze(context)
@@ -153,7 +166,7 @@ def load_manifests(
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
     wrong = tuple(one for number in numbers for one in loaded[number].wrong_sources)
-    return LoadedManifests(manifests, statistics, starts, packs, listed, fills, not can_wait, wrong)
+    return LoadedManifests(manifests, statistics, starts, packs, listing, fills, not can_wait, wrong)
 
 
 def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:
@@ -215,6 +228,15 @@ def listed_manifests(context: JobContext, statuses: Iterable[FileStatus]) -> lis
     for status in manifests:
         _check_listed(status)
     return sorted(map(_listed, manifests), key=_name)
+
+
+def listing_of(context: JobContext, listed: Sequence[Listed]) -> Listing:
+    """What is kept of manifests that were listed, which are in the order of their names."""
+    found = blake2b(digest_size=32)
+    for one in listed:
+        found.update(f"{one.name!r} {one.stamp!r}\n".encode())
+    is_frozen = all(is_inside(one.path, context.job.frozen) for one in listed)
+    return Listing(found.digest(), is_frozen)
 
 
 def _listed(status: FileStatus) -> Listed:

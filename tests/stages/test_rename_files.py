@@ -24,7 +24,7 @@ from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.plan import plan_shards
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests
+from ray_committer.stages.load_manifests import PACKED_FILES, Listing, LoadedManifests
 from ray_committer.stages.rename_files import _supplied
 from ray_committer.stages.worker import Worker
 from ray_committer.testing import (
@@ -182,7 +182,9 @@ def test_a_cancel_stops_before_the_next_file(store, write_job, tree):
 )
 def test_a_shard_is_supplied_with_the_packs_of_its_small_manifests(files: list[int], supplied):
     refs = tuple(ManifestRef(str(index), 1, "", count, 0) for index, count in enumerate(files))
-    loaded = LoadedManifests(refs, IOStatistics(), starts=(0, 2), packed=("01", "23"))
+    loaded = LoadedManifests(
+        refs, IOStatistics(), starts=(0, 2), packed=("01", "23"), listing=Listing(b"", is_frozen=True)
+    )
     (shard,) = plan_shards(refs, shard_files=lambda: 1000, sample=0)
     assert _supplied(shard, loaded) == Supplied(shard, tuple(supplied))
 
