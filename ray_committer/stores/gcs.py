@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
@@ -189,13 +189,20 @@ class GcsStore:
     def _delete_objects(self, generations: Mapping[str, str | None]) -> bool:
         """Delete objects, but none that has another generation than is given; whether any was there."""
         named = list(generations.items())
-        if len(named) <= DELETES_AT_ONCE:
+        if len(named) <= DELETES_AT_ONCE or not self._bucket.has_batches:
             return _all_at_once(lambda one: self._bucket.delete_unless_new(*one), named)
         size = min(MOST_CALLS, -(-len(named) // BATCHES_AT_ONCE))
         batches = [dict(named[low : low + size]) for low in range(0, len(named), size)]
         with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
-            ended = [pool.submit(self._bucket.delete_all, batch) for batch in batches]
-        return sum(one.result() for one in ended) > 0  # all were tried before the first error
+            calls = [pool.submit(self._bucket.delete_all, batch) for batch in batches]
+            try:  # that one object may not be deleted is no reason to leave the others
+                for call in as_completed(calls):
+                    if isinstance(call.exception(), ThrottledError | StoreUnavailableError):
+                        break
+            finally:
+                for call in calls:
+                    call.cancel()
+        return sum(call.result() for call in calls if not call.cancelled()) > 0
 
     def _folders(self, path: str) -> list[str]:
         return list(self._bucket.list_folders(_prefix(path))) if self._has_folders else []

@@ -104,6 +104,7 @@ class GcsBucket:
     def __init__(self, name: str, storage_options: Mapping[str, Any]) -> None:
         self._credentials = GcsCredentials(name, storage_options)
         self._client = HttpClient()
+        self.has_batches = True
         bucket = f"storage/v1/b/{quoted(name)}"
         self._bucket = f"{self._credentials.base}/{bucket}"
         self._objects = f"{self._bucket}/o"
@@ -173,7 +174,8 @@ class GcsBucket:
     def delete_all(self, generations: Mapping[str, str | None]) -> bool:
         """`delete_unless_new` of at most 100 objects, in one request; whether any was there.
 
-        An error is that of one of them, raised when all were tried.
+        An error is that of one of them, raised when all were tried. Of a server that knows no batches
+        they are asked for one by one.
         """
         first = next(iter(generations))
         paths = [
@@ -182,6 +184,7 @@ class GcsBucket:
         body = encode_batch("DELETE", paths)
         answer = self._ask("POST", self._batches, first, data=body, headers=BATCH_HEADERS)
         if answer.status in _NO_BATCHES:
+            self.has_batches = False
             return sum(self.delete_unless_new(*one) for one in generations.items()) > 0
         answers = decode_batch(_checked(answer, first), f"/{first}", len(generations))
         return sum(map(_is_deleted, generations.items(), answers)) > 0

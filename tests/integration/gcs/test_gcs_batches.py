@@ -148,6 +148,16 @@ def test_calls_that_are_throttled_are_made_again(store: GcsStore, server: GcsSer
     assert len(refused) == MANY
 
 
+def test_a_server_that_throttles_is_not_sent_the_batches_that_wait(
+    store: GcsStore, server: GcsServer, monkeypatch
+):
+    batches = 50
+    answer_call(server, monkeypatch, lambda _: True, Answer(429))
+    with pytest.raises(ThrottledError):
+        store._delete_objects(dict.fromkeys(map(str, range(batches * MOST_CALLS))))
+    assert len(server.proxy.requests) < batches
+
+
 @pytest.mark.parametrize("harm", [Harm.CUT, Harm.LOSE])
 def test_a_batch_without_an_answer_leaves_open_what_was_done(
     store: GcsStore, server: GcsServer, harm: Harm
@@ -218,9 +228,14 @@ def test_a_server_without_batches_is_asked_for_each_object(
         store.write(paths[7], b"new")
         return True
 
+    server.proxy.requests.clear()
     with server.proxy.faulty(lacking):
         assert store.delete_listed(["/d"], write_anew)
         assert [one.path for one in store.list_files("/d")] == [paths[7]]
+        write(store, "/d", MANY)
+        assert store.delete_directory("/d")
+    asked = sum(request.path == BATCH for request in server.proxy.requests)
+    assert 1 <= asked <= BATCHES_AT_ONCE  # in the first deletion only
 
 
 def test_calls_do_not_bear_what_is_before_the_api_in_the_endpoint(
