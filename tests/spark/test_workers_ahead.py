@@ -16,7 +16,7 @@ from ray_committer.executors.choose import start_pays_from
 from ray_committer.spark.workers_ahead import WorkersAhead
 
 OPTIONS = CommitOptions(workers=8)
-AHEAD, COLD = 1_067, 4_267
+AHEAD, COLD = 1_067, 3_200
 """From how many files on 128 requests in flight pay beside 32."""
 
 
