@@ -32,6 +32,7 @@ _NUMBERS = {
     412: errno.EEXIST,
 }
 _ANOTHER = (409, 412)
+"""What is answered where another generation is there than was asked for."""
 _NO_BATCHES = (404, 405, 501)
 """What a server answers that knows no batches, as some in front of Google's may not."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]*")
@@ -262,17 +263,9 @@ class GcsBucket:
         wanted = {**parameters, **self._payer}
         return f"?{urlencode(wanted, quote_via=quote, safe='')}" if wanted else ""
 
-    def _request(
-        self,
-        method: str,
-        url: str,
-        name: str,
-        *,
-        data: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> HttpAnswer:
+    def _request(self, method: str, url: str, name: str, *, data: bytes | None = None) -> HttpAnswer:
         """Make a request that must succeed."""
-        return _checked(self._ask(method, url, name, data=data, headers=headers), name)
+        return _checked(self._ask(method, url, name, data=data), name)
 
     def _ask(
         self,

@@ -207,3 +207,17 @@ def test_the_directories_of_one_task_are_listed_at_once(threads: str):
     executor = OF_FOUR_THREADS[threads](lambda width: Worker(waiting, JOB, width, in_driver=True))
     assert check_sources_at_once(context(store, executor=executor), manifests) == ()
     executor.close()
+
+
+def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_them():
+    tasks = [{f"p={n % 2}/f{task}-{n}": b"x" for n in range(2 * FILES_A_LISTING)} for task in range(3)]
+    store = written(MemoryStore(), *tasks)
+    manifests = loaded(context(store)).manifests
+    store.delete_file(source_path(0, "p=1/f0-1"))
+    store.write(source_path(2, "p=0/f2-0"), b"longer")
+    executor = ThreadsExecutor(lambda: Worker(store, JOB, in_driver=True), threads=4)
+    wrong = check_sources_at_once(context(store, executor=executor), manifests)
+    executor.close()
+    assert [(one.manifest, one.files) for one in wrong] == [(manifest_path(0), 1), (manifest_path(2), 1)]
+    assert "p=1/f0-1: is not there" in wrong[0].named[0]
+    assert "p=0/f2-0: has 6 bytes, not 1" in wrong[1].named[0]
