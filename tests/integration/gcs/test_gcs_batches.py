@@ -146,7 +146,7 @@ def test_calls_that_are_throttled_are_made_again(store: GcsStore, server: GcsSer
         store, Permits(RateLimit(), "h", is_here=True), retry_seconds=30
     ).delete_directory("/d")
     assert store.list_files("/") == []
-    assert len(refused) == MANY
+    assert refused
 
 
 def test_a_server_that_throttles_is_not_sent_the_batches_that_wait(
