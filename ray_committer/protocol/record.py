@@ -31,7 +31,7 @@ class ConflictMode(StrEnum):
     OVERWRITE = "overwrite"
 
 
-class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True):
+class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One manifest of the job: its file `name`, `size` in bytes and `digest`, and what it holds.
 
     `task_attempt_directory` is None if it is the one that the task attempt's id tells; `sidecar` is the

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ray_committer.errors import MissingManifestsError
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import LoadedManifests, listed_manifests, listing_of
+from ray_committer.stages.load_manifests import LoadedManifests, counted_manifests, listing_of
 from ray_committer.stages.settle import settle
 from ray_committer.stores.base import list_anew, move_directory
 
@@ -42,10 +42,10 @@ def copies_are_current(context: JobContext, loaded: LoadedManifests) -> bool:
 
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
     try:
-        found = listed_manifests(context, list_anew(context.store, directory))
+        found = list_anew(context.store, directory)
     except FileNotFoundError as e:
         raise MissingManifestsError(
             f"{directory}: is gone; another job's clean-up may have deleted all of "
             f"{context.job.temporary}"
         ) from e
-    return listing_of(context, found).digest == loaded.listing.digest
+    return listing_of(context, counted_manifests(context, found)).digest == loaded.listing.digest

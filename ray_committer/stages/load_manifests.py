@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
+from operator import attrgetter
 
 import msgspec
 from msgspec import structs
@@ -79,20 +80,20 @@ class LoadedManifests:
 class Listing:
     """All that is kept of a listing of manifests: a few bytes, and not some hundred for each.
 
-    `digest` differs once any of them is another. `is_frozen` if none was where tasks save them.
+    `digest`, a sum over them all, differs once any of them is another. `is_frozen` if none was where
+    tasks save them.
     """
 
-    digest: bytes
-    is_frozen: bool
+    digest: int = 0
+    is_frozen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A manifest as the listing shows it; `stamp` differs once the file is another."""
+    """A manifest as the listing shows it."""
 
     path: str
     size: int
-    stamp: tuple[int | str | None, ...]
 
     @property
     def name(self) -> str:
@@ -135,12 +136,10 @@ def load_manifests(
     manifest, `MissingManifestsError` one that is gone, perhaps because they are frozen now;
     `CoordinatorLostError` means that everything must be loaded again.
     """
-    listed: tuple[Listed, ...] = ()
+    listing = Listing()
+    wanted: Sequence[Listed | ManifestRef] = record.manifests if record else ()
     if record is None:
-        found = list_manifests(context) if statuses is None else listed_manifests(context, statuses)
-        listed = tuple(found)
-    listing = listing_of(context, listed)
-    wanted: Sequence[Listed | ManifestRef] = record.manifests if record else listed
+        listing, wanted = _list_manifests(context, statuses)
     is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
     can_wait = is_small and not changes_nothing and _waits_in_freeze(context)
     load = partial(_load, roots=roots, stamp=stamp, checks=not can_wait, changes_nothing=changes_nothing)
@@ -155,7 +154,8 @@ def load_manifests(
     context.check_cancelled()
     numbers = sorted(loaded)
     manifests = tuple(ref for number in numbers for ref in loaded[number].refs)
-    if [ref.name for ref in manifests] != [item.name for item in wanted]:
+    are_same = all(ref.name == item.name for ref, item in zip(manifests, wanted, strict=False))
+    if len(manifests) != len(wanted) or not are_same:
         raise MissingManifestsError(
             f"{context.job.manifests}: {len(wanted)} manifests are listed, {len(manifests)} were loaded"
         )
@@ -202,50 +202,46 @@ def _waits_in_freeze(context: JobContext) -> bool:
     return capabilities.moves_directories and not capabilities.renames_are_local
 
 
-def list_manifests(context: JobContext) -> list[Listed]:
-    """List the job's manifests, by name, where they are by now; each must be a file with content.
-
-    Those of attempts that do not count are left out if the driver has said which do and that others
-    may be there.
-    """
+def _list_manifests(
+    context: JobContext, statuses: Iterable[FileStatus] | None
+) -> tuple[Listing, list[Listed]]:
+    """The job's manifests, in the order of their names, where they are by now; `statuses` are all files
+    there, if they were listed already."""
     try:
-        statuses = list_manifest_files(context.store, context.job)
+        found = list_manifest_files(context.store, context.job) if statuses is None else statuses
     except FileNotFoundError as e:
         raise MissingManifestsError(
             f"{context.job.manifests}: is gone; another job's clean-up may have deleted all of "
             f"{context.job.temporary}"
         ) from e
-    return listed_manifests(context, statuses)
+    counted = list(counted_manifests(context, found))
+    listed = (Listed(one.path, one.size) for one in counted)
+    return listing_of(context, counted), sorted(listed, key=attrgetter("path"))
 
 
-def listed_manifests(context: JobContext, statuses: Iterable[FileStatus]) -> list[Listed]:
-    """Those of the files that are manifests which count, by name."""
-    manifests = [status for status in statuses if status.name.endswith(MANIFEST_SUFFIX)]
-    tasks = context.options.committed_tasks
-    if tasks is not None and context.options.ignore_other_attempts:
-        counted = {task.manifest for task in tasks}
-        manifests = [status for status in manifests if status.name in counted]
-    for status in manifests:
-        _check_listed(status)
-    return sorted(map(_listed, manifests), key=_name)
+def counted_manifests(context: JobContext, statuses: Iterable[FileStatus]) -> Iterator[FileStatus]:
+    """Those of the files that are manifests which count; each must be a file with content.
+
+    Those of attempts that do not count are left out if the driver has said which do and that others
+    may be there.
+    """
+    counted: frozenset[str] | None = None
+    if context.options.committed_tasks is not None and context.options.ignore_other_attempts:
+        counted = frozenset(task.manifest for task in context.options.committed_tasks)
+    for status in statuses:
+        if status.name.endswith(MANIFEST_SUFFIX) and (counted is None or status.name in counted):
+            _check_listed(status)
+            yield status
 
 
-def listing_of(context: JobContext, listed: Sequence[Listed]) -> Listing:
-    """What is kept of manifests that were listed, which are in the order of their names."""
-    found = blake2b(digest_size=32)
-    for one in listed:
-        found.update(f"{one.name!r} {one.stamp!r}\n".encode())
-    is_frozen = all(is_inside(one.path, context.job.frozen) for one in listed)
-    return Listing(found.digest(), is_frozen)
-
-
-def _listed(status: FileStatus) -> Listed:
-    stamp = (status.size, status.modified_milliseconds, status.etag, status.file_id, status.version)
-    return Listed(status.path, status.size, stamp)
-
-
-def _name(listed: Listed) -> str:
-    return listed.name
+def listing_of(context: JobContext, counted: Iterable[FileStatus]) -> Listing:
+    """What is kept of manifests that were listed, in any order."""
+    total, is_frozen = 0, True
+    for one in counted:
+        stamp = (one.name, one.size, one.modified_milliseconds, one.etag, one.file_id, one.version)
+        total += int.from_bytes(blake2b(repr(stamp).encode(), digest_size=32).digest())
+        is_frozen = is_frozen and is_inside(one.path, context.job.frozen)
+    return Listing(total, is_frozen)
 
 
 def _check_listed(status: FileStatus) -> None:

@@ -37,6 +37,9 @@ from ray_committer.stores.base import network_file_system, real_path
 MOST_WRITES = 100
 """So many directories a declaration names; of more it says the destination."""
 
+MANY_MANIFESTS = 10_000
+"""A listing of so many takes megabytes, and so does their record."""
+
 
 def record_job(
     context: JobContext,
@@ -91,7 +94,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
     seen = _freeze_and_declare(decision, seen, claim, record)
-    is_written = not claim.excludes
+    is_written = _is_written_meanwhile(decision, claim)
     below: tuple[str, ...] = ()
     while True:
         if seen.phase is Phase.OPEN:
@@ -166,14 +169,14 @@ def _replaced(decision: _Decision) -> tuple[str, ...]:
 
 
 def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: CommitRecord) -> Seen:
-    """Freeze and declare; of a job that replaces nothing the record, which nobody reads before a state
-    names it, is written meanwhile."""
+    """Freeze and declare; perhaps the record, which nobody reads before a state names it, is written
+    meanwhile."""
     context, loaded = decision.context, decision.loaded
     steps: list[Callable[[], Any]] = [
         partial(_check_and_freeze, decision),
         partial(declare_job, context, seen, claim, decision.run),
     ]
-    if not claim.excludes:
+    if _is_written_meanwhile(decision, claim):
         steps.append(partial(write_commit_record, context, record))
     is_same, declared, *_ = context.at_once(lambda step: step(), steps)
     if not is_same:
@@ -181,6 +184,12 @@ def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: C
         raise ManifestsChangedError
     sync_manifests(context, loaded.manifests)
     return cast("Seen", declared)
+
+
+def _is_written_meanwhile(decision: _Decision, claim: Claim) -> bool:
+    """Whether the record is written while manifests are frozen: if it is known by then, since the job
+    replaces nothing, and memory has room for it beside the listing that the freeze makes."""
+    return not claim.excludes and len(decision.loaded.manifests) < MANY_MANIFESTS
 
 
 def _check_and_freeze(decision: _Decision) -> bool:

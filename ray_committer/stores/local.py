@@ -69,10 +69,9 @@ class LocalStore:
     def list_status(self, path: str) -> list[FileStatus]:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # whatever it is renamed to meanwhile
         try:
-            with os.scandir(directory) as listed:
-                entries = [entry for entry in listed if not entry.name.startswith(LOOK_PREFIX)]
-            checksums = {_checksum_of(entry.name) for entry in entries}
-            found = [_listed(path, entry) for entry in entries if entry.name not in checksums]
+            names = [name for name in os.listdir(directory) if not name.startswith(LOOK_PREFIX)]
+            checksums = {_checksum_of(name) for name in names}
+            found = [_listed(path, name, directory) for name in names if name not in checksums]
         finally:
             os.close(directory)
         return [status for status in found if status is not None]
@@ -340,14 +339,15 @@ def _load_renameat2() -> Callable[..., int] | None:
 _renameat2 = _load_renameat2()
 
 
-def _listed(directory: str, entry: os.DirEntry[str]) -> FileStatus | None:
-    """The status of a listed name; None if it has gone since."""
+def _listed(path: str, name: str, directory: int) -> FileStatus | None:
+    """The status of a name in the open `directory`, which is listed as `path`; None if it has gone
+    since."""
     try:
-        return _status(os.path.join(directory, entry.name), entry.stat(follow_symlinks=False))
+        return _status(os.path.join(path, name), os.stat(name, dir_fd=directory, follow_symlinks=False))
     except FileNotFoundError:
         return None
     except PermissionError as e:  # the error knows the name alone
-        raise PermissionError(e.errno, e.strerror, os.path.join(directory, entry.name)) from e
+        raise PermissionError(e.errno, e.strerror, os.path.join(path, name)) from e
 
 
 def _status(path: str, found: os.stat_result) -> FileStatus:

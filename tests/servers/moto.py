@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 _ADDRESS = re.compile(r"Running on (http://[\d.]+:\d+)")
 
 

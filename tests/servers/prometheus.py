@@ -20,7 +20,7 @@ from tests.servers import debian
 from tests.servers.ports import free_port
 
 CACHE = Path(__file__).parents[2] / ".cache" / "servers" / "prometheus"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 _CONFIGURATION = """
 global: {{scrape_interval: 1s}}

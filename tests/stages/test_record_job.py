@@ -21,7 +21,7 @@ from ray_committer.protocol.record import (
 )
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.declare_job import Patience, declare_job
+from ray_committer.stages.declare_job import Patience, declare_job, withdraw
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.load_manifests import ManifestsChangedError, load_manifests
@@ -169,6 +169,20 @@ def test_a_job_claims_what_it_writes_and_excludes_others_from_what_it_replaces(
     assert record.claim == Claim(writes, excludes)
 
 
+@pytest.mark.parametrize(("limit", "is_first"), [(3, True), (2, False)])
+def test_of_many_manifests_the_record_is_written_after_the_others_have_been_looked_at(
+    limit: int, is_first: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("ray_committer.stages.record_job.MANY_MANIFESTS", limit)
+    store = MemoryStore()
+    write(store)
+    calls: list[StoreCall] = []
+    _, record = decide(WrappedStore(store, before=calls.append))
+    looked = next(n for n, one in enumerate(calls) if one.paths == (JOB.temporary,))
+    written = next(n for n, one in enumerate(calls) if one.paths == (JOB.content(record.nonce),))
+    assert (written < looked) == is_first
+
+
 @pytest.mark.parametrize(("directories", "is_named"), [(1, True), (MOST_WRITES, True), (150, False)])
 def test_a_claim_names_each_directory_or_if_there_are_many_the_destination(
     directories: int, is_named: bool
@@ -307,19 +321,21 @@ def test_of_two_that_have_declared_the_one_that_replaces_data_stays(store: Memor
 
 
 def test_who_appends_withdraws_while_it_waits_for_one_that_replaces_data(store: MemoryStore):
-    declared(store, "/table", ("/table",))
+    other = declared(store, "/table", ("/table",))
     write(store)
-    withdrawn: list[StoreCall] = []
+    withdrawn: list[Phase | None] = []
 
     def note(call: StoreCall) -> None:
         if call.operation == "advance" and call.paths[-1].startswith("open"):
-            withdrawn.append(call)
+            withdrawn.append(phase_of(store))
+            if len(withdrawn) == 2:
+                withdraw(context(store, job=OTHER_JOB), other)
 
-    with at_work(OTHER_RUN), pytest.raises(CommitConflictError):
-        decide(WrappedStore(store, after=note))
-    assert len(withdrawn) > 1
-    assert phase_of(store) is Phase.OPEN
-    assert phase_of(store, OTHER_JOB) is Phase.DECLARED
+    with at_work(OTHER_RUN):
+        decide(WrappedStore(store, after=note), conflict_wait_seconds=60.0)
+    assert withdrawn == [Phase.OPEN] * 2
+    assert phase_of(store) is Phase.RECORDED
+    assert phase_of(store, OTHER_JOB) is Phase.OPEN
 
 
 def watch_waiting(store: MemoryStore, phases: list[Phase | None]) -> Callable[[StoreCall], None]:

@@ -182,9 +182,7 @@ def test_a_cancel_stops_before_the_next_file(store, write_job, tree):
 )
 def test_a_shard_is_supplied_with_the_packs_of_its_small_manifests(files: list[int], supplied):
     refs = tuple(ManifestRef(str(index), 1, "", count, 0) for index, count in enumerate(files))
-    loaded = LoadedManifests(
-        refs, IOStatistics(), starts=(0, 2), packed=("01", "23"), listing=Listing(b"", is_frozen=True)
-    )
+    loaded = LoadedManifests(refs, IOStatistics(), (0, 2), packed=("01", "23"), listing=Listing())
     (shard,) = plan_shards(refs, shard_files=lambda: 1000, sample=0)
     assert _supplied(shard, loaded) == Supplied(shard, tuple(supplied))
 
