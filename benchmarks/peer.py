@@ -1,22 +1,23 @@
 """With equal requests in flight, what does a commit cost beside Hadoop's own manifest committer?
 
 With 32 requests in flight: 1 task of 2 files, 20 of 100, 20 of 500 over ten directories, at 0 and at 20
-ms a request; 2,000 and 20,000 tasks of a file each at 20 ms. With 128: 20 of 500. The peer's costs are
-read from ``--peer``: one JSON line a repetition with ``tasks``, ``files_per_task``, ``latency_ms``,
-``threads``, ``commit_job_ms`` and ``job_ops``, for each job the first of them in a cold JVM. Writing a
-file is two requests, its creation and its close, for both. At 0 ms ours are plain local files.
+ms a request; 2,000 and 20,000 tasks of a file each at 20 ms. With 128: 20 of 500. The two take turns,
+each warmed up. The command ``--peer`` makes the peer's commits in a JVM of its own and prints one JSON
+line for each of ``--repeat``, the first of which is cold, with ``commit_job_ms`` and the counts of
+``job_ops``. Writing a file is two requests, its creation and its close, for both. At 0 ms ours are plain
+local files.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import shlex
+import subprocess
 import tempfile
 import time
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from ray_committer.stages.worker import Worker
 from ray_committer.testing import run_commit
 
 DIRECTORIES = 10
+REPETITIONS = 3
+"""So many commits each of the peer's processes makes, of which the last counts."""
 OPTIONS = CommitOptions(validate=False)
 LOCAL_SECONDS, REMOTE_SECONDS = 0.010, 0.340
 """What the smallest commit may take on local files, and at 20 ms a request."""
@@ -45,20 +48,22 @@ class Shape:
     threads: int = 32
     rounds: int = harness.ROUNDS
 
+    @property
+    def directories(self) -> int:
+        return min(DIRECTORIES, self.files)
+
     def __str__(self) -> str:
         return f"{self.tasks}x{self.files} at {self.milliseconds} ms, {self.threads} in flight"
 
 
 SMALL = {milliseconds: Shape(1, 2, milliseconds) for milliseconds in (0, 20)}
 LARGE = {threads: Shape(20, 500, 20, threads) for threads in (32, 128)}
-ONE_FILE_TASKS = (Shape(2_000, 1, 20), Shape(20_000, 1, 20, rounds=2))
+ONE_FILE_TASKS = (Shape(2_000, 1, 20), Shape(20_000, 1, 20, rounds=1))
 OTHERS = (Shape(20, 100, 0), Shape(20, 100, 20), Shape(20, 500, 0))
 
 
 def measure(root: Path, shape: Shape) -> dict[str, float]:
-    job = harness.write_job(
-        root, tasks=shape.tasks, files=shape.files, directories=min(DIRECTORIES, shape.files)
-    )
+    job = harness.write_job(root, tasks=shape.tasks, files=shape.files, directories=shape.directories)
     if not shape.milliseconds:
         begun = time.perf_counter()
         ray_committer.commit_job(str(root), job.job_id, options=OPTIONS)
@@ -73,31 +78,53 @@ def measure(root: Path, shape: Shape) -> dict[str, float]:
     return {"commit_seconds": seconds, "requests": len(store.requests) + store.requests.count("write")}
 
 
-def of_peer(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Its seconds and requests."""
-    warm = [line["commit_job_ms"] / 1000 for line in lines[1:]]
-    return {
-        "cold_seconds": lines[0]["commit_job_ms"] / 1000,
-        "warm_seconds": warm,
-        "median": {
-            "commit_seconds": round(statistics.median(warm), 4),
-            "requests": sum(lines[-1]["job_ops"].values()),
-        },
+def measure_peer(root: Path, command: Sequence[str], shape: Shape) -> dict[str, float]:
+    """The peer's last commit in a JVM of its own."""
+    arguments = {
+        "tasks": shape.tasks,
+        "files": shape.files,
+        "dirs": shape.directories,
+        "latency-ms": shape.milliseconds,
+        "threads": shape.threads,
+        "task-threads": min(256, max(8, shape.tasks)),
+        "repeat": REPETITIONS,
+        "base": root,
     }
+    run = subprocess.run(
+        [*command, *(f"--{name}={value}" for name, value in arguments.items())],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+    assert len(lines) == REPETITIONS
+    return {
+        "commit_seconds": lines[-1]["commit_job_ms"] / 1000,
+        "requests": sum(lines[-1]["job_ops"].values()),
+        "cold_seconds": lines[0]["commit_job_ms"] / 1000,
+    }
+
+
+def alternate(root: Path, command: Sequence[str], shape: Shape) -> dict[str, Any]:
+    """What both cost, in turns."""
+    measure(root / "ours", shape)
+    ours, theirs = [], []
+    for _ in range(shape.rounds):
+        theirs.append(measure_peer(root / "theirs", command, shape))
+        ours.append(measure(root / "ours", shape))
+    named = {"ours": ours, "hadoop": theirs}
+    return {who: {"rounds": found, "median": harness.medians(found)} for who, found in named.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", type=Path, required=True)
-    theirs = defaultdict(list)
-    for line in map(json.loads, parser.parse_args().peer.read_text().splitlines()):
-        shape = Shape(line["tasks"], line["files_per_task"], line["latency_ms"], line["threads"])
-        theirs[str(shape)].append(line)
-    root = Path(tempfile.mkdtemp(prefix="peer-")) / "table"
+    parser.add_argument("--peer", type=shlex.split, required=True)
+    command = parser.parse_args().peer
+    root = Path(tempfile.mkdtemp(prefix="peer-"))
     found: dict[str, Any] = {}
     for shape in (*SMALL.values(), *OTHERS, *LARGE.values(), *ONE_FILE_TASKS):
-        ours = harness.rounds(partial(measure, root, shape), number=shape.rounds)
-        found[str(shape)] = {"ours": ours, "hadoop": of_peer(theirs[str(shape)])}
+        found[str(shape)] = alternate(root, command, shape)
+        print(shape, {who: one["median"] for who, one in found[str(shape)].items()})
 
     def seconds(shape: Shape, who: str = "ours") -> float:
         return float(found[str(shape)][who]["median"]["commit_seconds"])
