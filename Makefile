@@ -1,7 +1,7 @@
-# The two commands are `make demo` and `make test`; `make quick` is for each save. Each sets up all that it
-# needs in this directory:
+# The two main commands are `make demo` and `make test`. Run `make quick` at each save. Each target sets up all
+# that it needs in this directory:
 # .venv (Spark 3.5 and RayDP), .venv-spark4 (Spark 4) and .cache (the servers that the tests start).
-# CONSTRAINTS pins the versions that were tested. WORKERS is for two cores: the tests wait a sixth of their time.
+# CONSTRAINTS pins the tested versions. WORKERS is for two cores: the tests wait for a sixth of their time.
 
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
@@ -27,7 +27,7 @@ demo: setup spark4
 		build/demo/deferred --also-read build/demo/on-ray/table
 	.venv-spark4/bin/python benchmarks/committers.py
 
-# Needs no JVM, Ray cluster or server. CONTRIBUTING.md describes the tiers.
+# These tests need no JVM, Ray cluster or server. CONTRIBUTING.md describes the tiers.
 quick: setup
 	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/quick.xml --ignore tests/integration -m "$(QUICK)"
 
@@ -36,7 +36,7 @@ test: setup spark4 npm classes
 	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/spark4.xml \
 		-m "not wide and not one_spark" $(ON_SPARK4)
 
-# All that `make test` leaves out, or part PART of PARTS of it.
+# All tests that `make test` leaves out, or part PART of PARTS of them.
 rest: setup spark4 npm classes
 	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark3-$(PART).xml $(SPLIT) \
 		-m "wide and not hadoop" --ignore tests/integration/hadoop
@@ -45,7 +45,7 @@ rest: setup spark4 npm classes
 
 test-all: test rest
 
-# One test, or any arguments of pytest in T, N times beside other work on all cores.
+# Runs the test (or any arguments of pytest) in T N times, while other work uses all cores.
 flaky: setup classes
 	.venv/bin/python -m tests.flaky $(N) $(T)
 
@@ -58,7 +58,7 @@ check: setup docs
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 
-# The site in build/site. A warning is an error, but not with --quiet; nothing is fetched.
+# Builds the site in build/site and fetches nothing. A warning is an error, except with --quiet.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
@@ -66,7 +66,7 @@ setup: java .venv/ready
 
 spark4: java .venv-spark4/ready
 
-# Spark's classes, parsed once for all JVMs of the tests.
+# Parses Spark's classes once for all JVMs of the tests.
 classes: setup spark4
 	@.venv/bin/python -m tests.servers.class_archive
 	@.venv-spark4/bin/python -m tests.servers.class_archive

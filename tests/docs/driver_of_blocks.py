@@ -64,7 +64,7 @@ def run_all(blocks: list[Block], scratch: Path, kind: str, address: str) -> None
 def prepare(block: Block, scratch: Path, namespace: Namespace) -> None:
     """What the reader of a block has already."""
     namespace["tables"] = [str(scratch / name) for name in ("one", "two")]
-    if block.name in ("docs/ray.md: Who does what", "docs/ray.md: One pool for several drivers"):
+    if block.name in ("docs/ray.md: Commit pools", "docs/ray.md: One pool for several drivers"):
         for table in namespace["tables"]:
             write_job(Path(table))
     if "spark" in namespace:

@@ -19,11 +19,11 @@ class Run:
 
 
 PLAIN = (
-    Run(("README.md: As a job of its own 2",), given="a recorded job"),
+    Run(("README.md: As a separate job 2",), given="a recorded job"),
     Run(("README.md: Without Spark, from any Python tasks",)),
     Run(("docs/index.md: A first job", "docs/index.md: A first job 2")),
     Run(("docs/python_api.md: Python API",)),
-    Run(("docs/python_api.md: What happens meanwhile",)),
+    Run(("docs/python_api.md: Events and cancellation",)),
     Run(("docs/command_line.md: Command line",), given="a job of three tasks"),
     Run(("docs/command_line.md: Variables",), given="a job of three tasks"),
     Run(("docs/command_line.md: Completion",), given="a committed table"),
@@ -41,7 +41,7 @@ SCHEDULES = "docs/stores/README.md: Your own store 2"
 
 RAY = (
     "README.md: Without Spark, from any Python tasks 2",
-    "docs/ray.md: Who does what",
+    "docs/ray.md: Commit pools",
     "docs/python_writers.md: Ray Data",
     "docs/ray.md: One pool for several drivers",
 )
@@ -51,8 +51,8 @@ SPARK_4 = "docs/python_writers.md: Spark 4, as a data source"
 
 SPARK = (
     "docs/spark_settings.md: Settings of a Spark job",
-    "README.md: In a Spark session that runs already",
-    "README.md: As a job of its own",
+    "README.md: In a running Spark session",
+    "README.md: As a separate job",
     "docs/python_writers.md: Spark, by a function",
     SPARK_4,
 )
@@ -69,12 +69,12 @@ SYNOPSES = ("docs/doctor.md: The doctor",)
 """Usage, with brackets: every option that it names must be one of the command."""
 
 OUTPUT = {
-    "docs/spark.md: While it waits": "tests/report/test_heartbeat.py",
+    "docs/spark.md: Progress output": "tests/report/test_heartbeat.py",
 }
 """What is printed, and the test that has the same."""
 
 PICTURES = (
-    "docs/architecture.md: The rooms, and what may know what",
+    "docs/architecture.md: Modules and their dependencies",
     "docs/architecture.md: One commit",
 )
 """Drawings of text; the paths in them are looked at."""
@@ -98,8 +98,8 @@ NOT_RUN = {
     "docs/stores/adls.md: Azure Data Lake Storage Gen2": INSTALLS,
     "docs/stores/gcs.md: Google Cloud Storage": INSTALLS,
     "docs/stores/hdfs.md: HDFS": INSTALLS,
-    "docs/ray.md: What it costs": MINUTES,
-    "docs/spark.md: Shown by": MINUTES,
+    "docs/ray.md: Measured times": MINUTES,
+    "docs/spark.md: Tests": MINUTES,
     "docs/stores/gcs.md: What is proven, and by what": MINUTES,
     "docs/stores/hdfs.md: What is proven, and by what": MINUTES,
     "docs/stores/README.md: At your own risk": ACCOUNT,
