@@ -1,7 +1,7 @@
 """Commit the output of large Spark jobs on Ray: complete, exclusive, resumable.
 
-A task attempt writes below ``$dest/_temporary``; the commit of its job moves what it wrote to its place.
-Here `dest` is a new directory:
+A task attempt writes below ``$dest/_temporary``; the commit of its job moves the files to their places.
+In this example, `dest` is a new directory:
 
 >>> import ray_committer
 >>> job = ray_committer.setup_job(dest, "job_1")
@@ -107,11 +107,11 @@ _ELSEWHERE = {
     "vacuum_jobs": "vacuum",
     "validate_job": "inspection.validation",
 }
-"""Where a name is that is not in `api`."""
+"""The modules of the names that are not in `api`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for: a task of Spark's needs little of this package."""
+    """Import a name on its first use: a Spark task needs little of this package."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'api')}"), name)

@@ -1,9 +1,9 @@
 """The public operations on jobs: set up, commit, abort, and the doctor.
 
-What only looks is in `ray_committer.inspection`, what removes dead jobs in `ray_committer.vacuum`: a
-commit imports neither.
-Every function opens the store that the destination's URL names, and refuses one whose rename is a copy
-before anything else happens. Errors are those of `ray_committer.errors`.
+Read-only operations are in `ray_committer.inspection`, and the removal of dead jobs is in
+`ray_committer.vacuum`: a commit imports neither.
+Every function first opens the store that the destination's URL names, and refuses a store whose rename
+is a copy. Errors are those of `ray_committer.errors`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _DEFAULTS = CommitOptions()
 def commit_pool(
     options: CommitOptions = _DEFAULTS, *, name: str = "default", shared: bool = False
 ) -> Iterator[CommitPool]:
-    """Keep commit workers on Ray for many commits of this driver, several at once included.
+    """Keep commit workers on Ray for many commits of this driver, also for several at once.
 
-    Give it to `commit_job` as `executor`, or to `ray_committer.spark.install`: the workers are started
-    once, by `options` (workers, worker_cpus, worker_start_seconds, may_start_ray), and end with
-    the block.
+    Pass the pool to `commit_job` as `executor`, or to `ray_committer.spark.install`. The workers start
+    once, by `options` (workers, worker_cpus, worker_start_seconds, may_start_ray), and end with the
+    block.
 
-    A `shared` pool is one for all drivers of the Ray cluster that give its `name`. Who comes first
-    starts it, by their options; it outlives its drivers, and ends half a minute after the last has left.
-    All its commits have one limit of requests a store, that of the options which started it.
+    A `shared` pool serves all drivers of the Ray cluster that use its `name`. The first driver starts it
+    with its own options. The pool outlives its drivers, and ends half a minute after the last one has
+    left. All its commits share one limit of requests per store, from the options that started it.
     """
     pool = open_pool(options, name if shared else None)
     try:
@@ -67,11 +67,11 @@ def commit_job(
     cancel: CancelToken | None = None,
     on_report: Callable[[CommitReport], None] = lambda _: None,
 ) -> CommitReport:
-    """Commit a job: move every file of its successful tasks, and of no other, to its place.
+    """Commit a job: move every file of its successful tasks, and no other file, to its place.
 
-    Idempotent: run again, it finishes an interrupted commit, and of a committed job it says so. Without
-    `job_id` the destination must hold exactly one job. `on_report` is given the report even of a run
-    that fails; `cancel` stops the commit from another thread.
+    Idempotent: another run finishes an interrupted commit, and reports that a committed job is already
+    committed. Without `job_id` the destination must hold exactly one job. `on_report` also gets the
+    report of a run that fails; `cancel` stops the commit from another thread.
 
     >>> report = commit_job(dest, "job_1")
     >>> report.outcome.value, report.moved
@@ -102,7 +102,7 @@ def record_job(
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
 ) -> CommitReport:
-    """Check a job and write its commit record, no more: a later `commit_job` does the rest.
+    """Check a job and write its commit record; a later `commit_job` does the rest.
 
     From then on the job cannot be aborted, and its outcome is fixed.
 
@@ -135,12 +135,12 @@ def setup_job(
 ) -> str:
     """Set up a job at `dest` and return its id, a new one if none is given.
 
-    With mode OVERWRITE it is marked as one that replaces data, and can only be committed as such; with
-    mode ERROR it is refused where data is already.
-    `on_warning` is told of other jobs at the destination whose commit never ended: this one may be the
-    same application, run again, and would then double their rows; and of symbolic links in the place of
-    jobs, behind which nobody looked. By default that is logged.
-    `on_stamp` is given the job's stamp, for tasks that write their manifests without this package.
+    With mode OVERWRITE the job is marked as one that replaces data, and can only be committed as such.
+    With mode ERROR the job is refused if the destination holds data already.
+    `on_warning` gets a text for each other job at the destination whose commit never ended: this job may
+    be the same application, run again, and would then double the rows. It also gets a text for each
+    symbolic link in the place of a job, since links are not followed. By default the texts are logged.
+    `on_stamp` gets the job's stamp, for tasks that write their manifests without this package.
     """
     store, destination = open_here(dest, options, storage_options)
     job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
@@ -167,11 +167,12 @@ def abort_job(
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
 ) -> bool:
-    """Abort a job: delete what its tasks wrote. False if nothing was there.
+    """Abort a job: delete the output of its tasks. False if nothing was there.
 
-    `CommitRecordExistsError`, with nothing deleted, once its commit has begun. With `undo` a commit that
-    was recorded, and has not begun to replace data, is given up: what it has moved is taken back. A file
-    that was changed since, and so may not be the job's, stays: a `Notice` names it.
+    After the commit has begun, it raises `CommitRecordExistsError` and deletes nothing. With `undo` it
+    gives up a commit that was recorded and has not begun to replace data: the files that the commit has
+    moved are taken back. A file that was changed since then is possibly not the job's; it stays, and a
+    `Notice` names it.
 
     >>> abort_job(dest, "job_1")
     True
@@ -191,7 +192,7 @@ def abort_job(
 
 
 def read_text(url: str, *, storage_options: StorageOptions | None = None) -> str:
-    """Read a file of text from the store that its URL names."""
+    """Read a text file from the store that its URL names."""
     store, path = open_here(url, _DEFAULTS, storage_options)
     return store.read(path).decode()
 
@@ -203,9 +204,9 @@ def doctor(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> Diagnosis:
-    """Try what a commit to `dest` rests on: its store, the Ray cluster, the Spark that is installed.
+    """Check what a commit to `dest` depends on: its store, the Ray cluster and the installed Spark.
 
-    It works on files of its own below ``$dest/_temporary`` and removes them. A store that is refused
+    The checks use their own files below ``$dest/_temporary`` and remove them. A store that is refused
     is a failed line, not an error.
     """
     from ray_committer.checkup.examine import examine, refused  # only this operation needs all of it

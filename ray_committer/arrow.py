@@ -1,4 +1,4 @@
-"""PyArrow, which is optional: those who need it take it from here, or are told how to install it."""
+"""PyArrow, which is optional: import it from here, so that the error shows how to install it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ try:
     from pyarrow import csv, parquet
 except ImportError as e:
     raise ImportError(
-        f"{e.name} is not installed; to write by Arrow, install ray-committer[arrow] on all nodes"
+        f"{e.name} is not installed; to write with Arrow, install ray-committer[arrow] on all nodes"
     ) from e
 
 __all__ = ["csv", "pa", "parquet", "pc"]

@@ -1,7 +1,7 @@
 """Write Arrow tables to files of a task attempt: Parquet, CSV or JSON lines, in Hive-style directories.
 
-Ray Data's sink, Spark's data source and `write_transactional` share it. Rows are collected for each
-directory until they make a row group worth writing, within a bound of memory and of open files.
+Ray Data's sink, Spark's data source and `write_transactional` share it. Rows are collected per directory
+until they fill a row group, within a limit of memory and of open files.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ray_committer.arrow import csv, pa, parquet
 from ray_committer.hive_partitions import is_partition_type, split_by_partition
 
 BUFFER_BYTES = 128 * 1024 * 1024
-"""So much is kept of all directories together before it is written."""
+"""How much is kept for all directories together before it is written."""
 FILE_BYTES = 32 * 1024 * 1024
-"""So much is kept of one directory; a Parquet row group is about as large."""
+"""How much is kept for one directory; a Parquet row group is about as large."""
 OPEN_FILES = 64
-"""More open files are closed; what comes later for their directories goes to new ones."""
+"""At this number of open files all are closed; later rows of their directories go to new files."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """What files look like: their `format`, the columns that make directories, the writer's options.
+    """The layout of files: their `format`, the columns that make directories, the writer's options.
 
-    `options` are those of ``pyarrow.parquet.ParquetWriter`` or ``pyarrow.csv.WriteOptions``; JSON
+    `options` are the options of ``pyarrow.parquet.ParquetWriter`` or ``pyarrow.csv.WriteOptions``; JSON
     has none.
     """
 
@@ -45,7 +45,7 @@ class FileLayout:
         _try_writer(self, pa.schema([("a", pa.int64())]))
 
     def check(self, schema: pa.Schema) -> None:
-        """``ValueError`` if data of `schema` cannot be written so."""
+        """Raise ``ValueError`` if data with `schema` cannot be written in this layout."""
         for column in self.partition_by:
             if schema.names.count(column) != 1:
                 raise ValueError(f"partition column {column!r}: is not one of {', '.join(schema.names)}")
@@ -59,13 +59,13 @@ class FileLayout:
         _try_writer(self, self.file_schema(schema))
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that are in the files themselves."""
+        """The schema of the files themselves, without the partition columns."""
         return pa.schema([one for one in schema if one.name not in self.partition_by])
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many rows were written, and the files, by their paths below the destination."""
+    """The number of rows that were written, and the files, by their paths below the destination."""
 
     rows: int
     files: tuple[str, ...]
@@ -81,9 +81,9 @@ def write_tables(
 ) -> Written:
     """Write all rows to new files, opened by their paths below the destination.
 
-    Files are called ``part-<stem>-<number>``, so `stem` must be no other attempt's. Tables of another
-    schema than the one before go to files of their own. Without a row and without partitions, a file of
-    `schema` is written if one is given, so that readers know the columns.
+    Files are called ``part-<stem>-<number>``, so each attempt needs its own `stem`. A table whose schema
+    differs from the table before goes to its own files. Without rows and without partitions, an empty
+    file with `schema` is written, if that is given, so that readers know the columns.
     """
     rows, checked = 0, None
     with _Directories(layout, open_file, stem) as directories:
@@ -100,7 +100,7 @@ def write_tables(
 
 
 class _Directories:
-    """The files that are open and the rows that wait for them, by directory."""
+    """The open files and the rows that wait for them, by directory."""
 
     def __init__(self, layout: FileLayout, open_file: Callable[[str], BinaryIO], stem: str) -> None:
         self._layout, self._open_file, self._stem = layout, open_file, stem
@@ -164,7 +164,7 @@ class _Directories:
 
 
 class _OpenFile:
-    """One file of one schema."""
+    """One file, with one schema."""
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, layout: FileLayout) -> None:
         self.schema = schema
@@ -191,7 +191,7 @@ class _TableWriter(Protocol):
 
 
 class _JsonWriter:
-    """A line a row; bytes in Base64, NaN and infinities as null, since JSON has no such numbers."""
+    """One line per row; bytes in Base64, NaN and infinities as null, which JSON does not have."""
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink = sink
@@ -219,7 +219,7 @@ def _csv(sink: BinaryIO, schema: pa.Schema, options: Mapping[str, Any]) -> _Tabl
 
 def _json(sink: BinaryIO, _: pa.Schema, options: Mapping[str, Any]) -> _TableWriter:
     if options:
-        raise ValueError(f"it has no options, so not {', '.join(options)}")
+        raise ValueError(f"it has no options, but {', '.join(options)} was given")
     return _JsonWriter(sink)
 
 
@@ -231,10 +231,10 @@ _WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Mapping[str, Any]], _TableWri
 
 
 def _try_writer(layout: FileLayout, schema: pa.Schema) -> None:
-    """``ValueError`` if the options, or the types of the columns, are not what the format knows."""
+    """Raise ``ValueError`` if the format does not support the options or the types of the columns."""
     try:
         writer = _WRITERS[layout.format](BytesIO(), schema, layout.options)
         writer.write_table(schema.empty_table())
         writer.close()
     except (TypeError, ValueError, pa.ArrowException) as e:
-        raise ValueError(f"format {layout.format!r} cannot be written so: {e}") from e
+        raise ValueError(f"format {layout.format!r} cannot be written like this: {e}") from e

@@ -1,8 +1,8 @@
-"""One job whose tasks write Arrow tables: what its driver and its tasks do, whatever engine runs them.
+"""One job whose tasks write Arrow tables: the work of its driver and its tasks, for any engine.
 
-Each task attempt saves a manifest of its own and returns its name and digest. The driver commits exactly
-the attempts whose results it was given, so an attempt that was lost, repeated or is still running adds
-no row.
+Each task attempt saves its own manifest and returns the manifest's name and digest. The driver commits
+exactly the attempts whose results it gets. So an attempt that was lost, that was repeated or that still
+runs adds no row.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ArrowJob:
-    """A job that was set up; it travels to its tasks. `options` hold its mode.
+    """A job that was set up, as it is sent to its tasks; `options` hold its mode.
 
-    `schema`, if it is known, is that of the file that the first task writes even without rows.
+    `schema`, if it is known, is the schema of the file that the first task writes even without rows.
     """
 
     dest: str
@@ -48,7 +48,7 @@ class ArrowJob:
 
 
 def conflict_mode(mode: str) -> ConflictMode:
-    """The mode of that name; ``ValueError`` names those that there are."""
+    """Return the mode with that name; ``ValueError`` lists the modes."""
     if mode not in list(ConflictMode):
         raise ValueError(f"mode {mode!r}: is not one of {', '.join(ConflictMode)}")
     return ConflictMode(mode)
@@ -62,7 +62,7 @@ def start(
     storage_options: StorageOptions | None = None,
     schema: pa.Schema | None = None,
 ) -> ArrowJob:
-    """Check what can be checked, then set up a job of its own id at `dest`, before its tasks run."""
+    """Check what can be checked, then set up a job with a new id at `dest`, before its tasks run."""
     if schema is not None:
         layout.check(schema)
     job_id = api.setup_job(
@@ -75,9 +75,9 @@ def start(
 
 
 def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> CommittedTask:
-    """Run one attempt of a task: write its tables and save its manifest; returns what that is called.
+    """Run one task attempt: write its tables and save its manifest; return what identifies the manifest.
 
-    A task without rows has a manifest, too.
+    A task without rows also has a manifest.
     """
     with task_attempt(
         job.dest,
@@ -100,15 +100,16 @@ def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> Commi
 def commit(
     job: ArrowJob, results: Sequence[CommittedTask | None], *, executor: ExecutorName | CommitPool
 ) -> CommitReport:
-    """Commit exactly the attempts that `results` name, of each task one; the same command finishes it.
+    """Commit exactly the attempts that `results` name, one per task.
 
-    Without results there was nothing to write, which is committed as an empty output.
+    If the commit is interrupted, ``ray-committer commit`` finishes it. Without results there was nothing
+    to write, and an empty output is committed.
     """
     tasks = tuple(result for result in results if isinstance(result, CommittedTask))
     if len(tasks) < len(results):
         raise IncompleteJobError(
-            f"{job.dest}: {len(results) - len(tasks)} of {len(results)} write tasks did not say which "
-            f"manifest is theirs, so nothing was committed; run the write again"
+            f"{job.dest}: {len(results) - len(tasks)} of {len(results)} write tasks did not return "
+            f"their manifest, so nothing was committed; run the write again"
         )
     tasks = tasks or (write_attempt(job, 0, ()),)
     options = replace(
@@ -125,9 +126,9 @@ def commit(
 
 
 def abort(job: ArrowJob, error: BaseException | None = None) -> bool:
-    """Abort a job whose write failed; nothing is deleted once its commit has begun.
+    """Abort a job whose write failed; nothing is deleted after its commit has begun.
 
-    The write's own `error` is what people shall see: what else goes wrong is logged and noted there.
+    Users must see the write's own `error`: a failure of the abort is logged, and added to it as a note.
     """
     try:
         api.abort_job(
@@ -146,7 +147,7 @@ def abort(job: ArrowJob, error: BaseException | None = None) -> bool:
 
 @contextmanager
 def aborted_on_failure(job: ArrowJob) -> Iterator[None]:
-    """Abort the job if the block raises, and raise that."""
+    """Abort the job if the block raises an exception, and raise the exception again."""
     try:
         yield
     except BaseException as e:
@@ -162,7 +163,7 @@ def write_directly(
     task: int,
     storage_options: StorageOptions | None,
 ) -> Written:
-    """Write a task's tables to their final places, where a failed or repeated task leaves its files."""
+    """Write a task's tables to their final paths; a failed or repeated task leaves its files there."""
     store, destination = open_here(dest, CommitOptions(), storage_options)
 
     def open_file(relative: str) -> BinaryIO:

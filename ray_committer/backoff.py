@@ -1,4 +1,4 @@
-"""How long to wait before a request is made again: longer each time, and never the same for all."""
+"""The pause before a request is repeated: longer each time, and random, so that requests spread."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _random = SystemRandom()
 
 
 def backoff_seconds(attempt: int) -> float:
-    """The pause after failed attempt number `attempt`, from 1; the shortest is that of 0."""
+    """Return the pause after failed attempt number `attempt`, from 1; 0 gives the shortest pause."""
     longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 10))
     return longest * _random.uniform(0.5, 1.0)

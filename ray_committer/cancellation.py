@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class CancelToken:
-    """Set once by `cancel`; tells those who asked to be told, from the cancelling thread."""
+    """Set once by `cancel`, which calls the registered callbacks in the cancelling thread."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -19,7 +19,7 @@ class CancelToken:
         return self._event.is_set()
 
     def cancel(self) -> None:
-        """Cancel; idempotent. What is in flight ends, nothing new begins."""
+        """Cancel; idempotent. Requests in flight end, and nothing new begins."""
         with self._lock:
             self._event.set()
             callbacks, self._callbacks = self._callbacks, []
@@ -27,7 +27,7 @@ class CancelToken:
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when cancelled; at once if that has happened."""
+        """Call `callback` when cancelled; at once if that has already happened."""
         with self._lock:
             if not self._event.is_set():
                 self._callbacks.append(callback)

@@ -1,4 +1,4 @@
-"""What one run of a commit did, as a value."""
+"""The report of one run of a commit, as a value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Outcome(StrEnum):
 
 
 class StageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage: when it began, in seconds since the commit did (None: not known), its time and error."""
+    """A stage: its begin in seconds since the commit began (None: not known), its duration and error."""
 
     stage: str
     began: float | None = None
@@ -26,7 +26,7 @@ class StageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What one worker renamed. `busy` seconds count once, however many shards it had at a time;
+    """The work of one worker. `busy` seconds count once, however many shards it had at a time;
     `last` is when its last shard ended, in seconds since the commit began."""
 
     worker: str
@@ -43,13 +43,13 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files_per_second(self) -> float:
-        """Files in place per second that it was busy; 0 if it was not."""
+        """Files put in place per busy second; 0 if the worker was never busy."""
         return self.files / self.busy if self.busy else 0.0
 
 
 class ThrottledRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which the store throttled, in seconds since the commit began; rates in requests a
-    second: `before`, at the `lowest`, and at the `end` of the commit. `recovered` is None for never."""
+    """A time in which the store throttled, in seconds since the commit began. Rates are in requests per
+    second: `before` it, the `lowest`, and at the `end` of the commit. `recovered` is None for never."""
 
     began: float
     last: float
@@ -73,18 +73,18 @@ class LostWorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a commit: files, bytes and directories as counts, durations in seconds.
 
-    `files` are those of the whole job, of which this run moved `moved` and proved `proved` (by kind
-    of proof) to have been moved before. `resumed` tells that an earlier run had begun the commit.
-    `throttled` of its `requests` to the store were refused because there were too many; `lowest_rate` is
-    what the commit then went down to, in requests a second. `retries` were made again since no answer
-    came. `dashboard` is the URL at which Ray shows what the commit's driver runs. `command` runs the
-    commit again, with the values of these `storage_options`.
+    `files` counts the files of the whole job. This run moved `moved` of them, and proved that `proved`
+    of them, by kind of proof, had been moved before. `resumed` shows that an earlier run had begun the
+    commit. The store refused `throttled` of the `requests` because there were too many; `lowest_rate` is
+    the limit to which the commit then went down, in requests per second. `retries` requests were
+    repeated because no answer came. `dashboard` is the URL at which Ray shows the work of the commit's
+    driver. `command` runs the commit again, with the values of these `storage_options`.
 
     `stages`, `files_at` (pairs of seconds since the begin and files in place), `worker_rows` (slowest
-    first), `throttled_spans` and `lost_workers` are what the events told, at most a few hundred of each;
-    `dropped` says how many of which were left out. `findings` say in sentences what a person should
-    know of them. `source` and `untold` are of a report that was read from an old job's file: which, and
-    what that does not tell.
+    first), `throttled_spans` and `lost_workers` come from the events, at most a few hundred of each;
+    `dropped` counts what was left out, by kind. `findings` are sentences with what a person should know
+    about them. `source` and `untold` belong to a report that was read from the file of an old job: they
+    name that file, and what it does not contain.
     """
 
     destination: str
@@ -132,7 +132,7 @@ class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.moved / seconds if seconds else 0.0
 
     def _repr_html_(self) -> str:
-        """The report as a notebook shows it."""
+        """Return the report as a notebook shows it."""
         from ray_committer.report.html import report_fragment  # only where a notebook asks for it
 
         return report_fragment(self)

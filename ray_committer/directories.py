@@ -1,9 +1,9 @@
-"""What all tasks of a job have in common: its directories, each made once, and one owner a name.
+"""The coordinator of a job: each directory of its tasks is made once, and each name has one owner.
 
-One coordinator collects what every manifest names. Of the directories it keeps the leaves (making a leaf
-makes its parents, so parents come before children by themselves) and hands each to one worker at a
-time. Of the files it keeps eight bytes each, to find two that want one name. It decides and does no
-I/O, so a slow store client never holds it up. Replaces Hadoop's lock a manifest.
+One coordinator collects the directories and files of every manifest. It finds the leaf directories and
+hands each to one worker at a time; making a leaf also makes its parents, so parents always come before
+children. For each file it keeps eight bytes, to find two files of one name. It decides and does no I/O,
+so a slow store client never delays it. It replaces Hadoop's lock per manifest.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ray_committer.protocol.paths import parent
 
 
 class Directories(Protocol):
-    """What stages need of a coordinator, in this process or behind a Ray actor.
+    """The coordinator that stages use, in this process or behind a Ray actor.
 
-    One that was lost and started again is empty: every call but `renew` then raises
+    A coordinator that was lost and started again is empty. Then every call except `renew` raises
     `CoordinatorLostError`, until `renew` accepts the empty one and everything is collected again.
     """
 
     def renew(self) -> None:
-        """Go on with an empty coordinator if the one of before was lost."""
+        """Continue with an empty coordinator if the previous one was lost."""
 
     def forget(self) -> None:
         """Forget what was collected; idempotent."""
 
     def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
-        """Add the directories and the files' fingerprints of one batch; again, it changes nothing."""
+        """Add the directories and the files' fingerprints of one batch; a repetition changes nothing."""
 
     def plan(self) -> int:
         """Fix the leaves and return their number; idempotent until more are collected."""
@@ -45,22 +45,22 @@ class Directories(Protocol):
         """End the claims of holders that are gone; return how many leaves are not made yet."""
 
     def repeated(self) -> frozenset[bytes]:
-        """The fingerprints that more than one file or directory, ancestors included, has."""
+        """Return the fingerprints that more than one file or directory has, ancestors included."""
 
     def written(self, files: bytes) -> frozenset[bytes]:
-        """Those of these fingerprints that files of the job have, too."""
+        """Return those of these fingerprints that files of the job also have."""
 
     def find(self, wanted: frozenset[bytes]) -> list[str]:
-        """The directories that have one of these fingerprints."""
+        """Return the directories that have one of these fingerprints."""
 
     def share(self, number: int, shares: int) -> list[str]:
-        """The collected directories whose fingerprint falls into share `number` of `shares`."""
+        """Return the collected directories whose fingerprint falls into share `number` of `shares`."""
 
 
 class DirectoryCoordinator:
     """`Directories` as a plain object; safe for threads, and run by Ray as an actor.
 
-    A claim ends with its holder: the driver releases what is left when no holder runs any more.
+    A claim ends with its holder: when no holder runs any more, the driver releases the remaining claims.
     Making a directory twice is harmless.
     """
 
@@ -74,7 +74,7 @@ class DirectoryCoordinator:
         self._files: dict[int, bytes] = {}
 
     def renew(self) -> None:
-        """It lives as long as its process."""
+        """Do nothing: it lives as long as its process."""
 
     def forget(self) -> None:
         with self._lock:

@@ -1,10 +1,10 @@
-"""The errors, grouped by what the caller does next.
+"""The errors of this package, grouped by the caller's next step.
 
-Each carries the process exit code of the command line: 1 nothing visible was changed, 2 usage, 3
-partial, unknown or cancelled (everything was kept), 4 conflict, or another committer at work, 5
-validation difference.
-Texts read ``"{path}: what is wrong; what to do"``. Where one does not say what to do, the `advice` of
-its class does.
+Each class has the exit code of the command line: 1 nothing visible was changed; 2 usage error; 3
+partial, unknown or cancelled, and everything was kept; 4 conflict, or another committer at work; 5
+validation found a difference.
+The form of a message is ``"{path}: what is wrong; what to do"``. If a message does not say what to do,
+the command line shows the `advice` of its class.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class RayCommitterError(Exception):
     """Base of all errors that this package raises on purpose."""
 
     exit_code = 1
-    advice = "fix what it names and run the same command again"
+    advice = "fix the problem and run the same command again"
 
 
 class PathError(RayCommitterError, ValueError):
@@ -26,10 +26,10 @@ class PathError(RayCommitterError, ValueError):
 
 
 class SettingsError(RayCommitterError, ValueError):
-    """A setting is unknown, has a bad value, or cannot be followed. Correct it."""
+    """A setting is unknown, has a bad value, or cannot be applied. Correct it."""
 
     exit_code = 2
-    advice = "correct it; --help lists what there is"
+    advice = "correct it; --help lists the options"
 
 
 class EventLogError(RayCommitterError):
@@ -37,37 +37,37 @@ class EventLogError(RayCommitterError):
 
 
 class StoreRefusedError(RayCommitterError):
-    """The store has no safe atomic rename. Use what the text names instead."""
+    """The store has no safe atomic rename. Use the alternative that the message names."""
 
-    advice = "use what is named there"
+    advice = "use the alternative that the message names"
 
 
 class JobNotFoundError(RayCommitterError):
     """There is no such job at the destination. Look at the destination and the job id."""
 
-    advice = "`ray-committer status DEST` lists the jobs that are there"
+    advice = "run `ray-committer status DEST` to list the jobs"
 
 
 class JobGoneError(JobNotFoundError):
-    """A job that was named is not there, and ``_SUCCESS`` is not its own: it may have been committed
-    before another job was, or deleted. Look at the data before its application runs again.
+    """A job that was named is not there, and ``_SUCCESS`` is not this job's. The job may have been
+    committed before another job was, or deleted. Look at the data before you run its application again.
     """
 
     exit_code = 3
-    advice = "look for its files at the destination before its application is run again"
+    advice = "look for its files at the destination before you run its application again"
 
 
 class AmbiguousJobError(RayCommitterError):
     """Several jobs or job attempts qualify. Name one."""
 
     exit_code = 2
-    advice = "`ray-committer status DEST` lists them; name one"
+    advice = "run `ray-committer status DEST` to list them, and name one"
 
 
 class IncompleteJobError(RayCommitterError):
-    """Nobody has said that all tasks are done, or fewer manifests are there than expected."""
+    """It is not known that all tasks are done, or there are fewer manifests than expected."""
 
-    advice = "wait for the tasks, or say how many succeeded"
+    advice = "wait for the tasks, or specify how many succeeded"
 
 
 class MissingManifestsError(IncompleteJobError):
@@ -89,12 +89,12 @@ class PreflightError(RayCommitterError):
 
 
 class LinkedPathError(RayCommitterError):
-    """A directory of the job, or of old data, is a symbolic link. What is behind it was not touched.
+    """A directory of the job, or of old data, is a symbolic link. Its target was not touched.
 
     `filename` is the link.
     """
 
-    advice = "look where the link leads; once it is gone, run the same command"
+    advice = "look where the link leads, remove the link, and run the same command"
 
     def __init__(self, text: str, filename: str | None = None) -> None:
         super().__init__(text)
@@ -114,10 +114,10 @@ class CommitAbortedError(RayCommitterError):
 
 
 class ThrottledError(OSError):
-    """The store asks for fewer requests; it did nothing. Wait, then try again.
+    """The store throttles requests, and did nothing. Wait, then try again.
 
-    `retry_after_seconds` is what the store asked for, None if it did not say. Raised by stores, answered
-    by the rate limit; pickles.
+    `retry_after_seconds` is the wait that the store asked for, or None if it named none. Stores raise
+    this error, and the rate limit handles it. It can be pickled.
     """
 
     def __init__(self, path: str, retry_after_seconds: float | None = None) -> None:
@@ -129,8 +129,9 @@ class ThrottledError(OSError):
 
 
 class StoreUnavailableError(OSError):
-    """The store did not say whether it did what it was asked for: a time-out, a lost connection, a
-    failure inside. Look before it is asked again, unless doing it twice changes nothing. Pickles.
+    """The result of a request is not known: a time-out, a lost connection, or a failure inside the
+    store. Check the result before you repeat the request, unless a repetition changes nothing. This
+    error can be pickled.
     """
 
     def __init__(self, path: str, what: str) -> None:
@@ -142,7 +143,7 @@ class StoreUnavailableError(OSError):
 
 
 class RayNotAvailableError(RayCommitterError):
-    """Ray was asked for but is not there, or its workers do not start."""
+    """Ray was requested but is not available, or its workers do not start."""
 
     advice = "start that cluster, name another in RAY_ADDRESS, or commit with --executor threads"
 
@@ -155,11 +156,11 @@ class CommitStateUnknownError(RayCommitterError):
 
 
 class CoordinatorLostError(CommitStateUnknownError):
-    """The coordinating actor was lost and runs again, empty. What it knew is collected again."""
+    """The coordinating actor was lost and runs again, empty. Its data is collected again."""
 
 
 class LeaseLostError(CommitStateUnknownError):
-    """This process may not make requests any more: whoever hands out leases was not reached in time."""
+    """This process can make no more requests: it could not renew its lease in time."""
 
 
 class RayLostError(CommitStateUnknownError):
@@ -179,18 +180,18 @@ class ManifestChangedError(CommitStateUnknownError):
 
 
 class RecordGoneError(CommitStateUnknownError):
-    """The commit record that a job's state names is not there, and only it tells the job's files."""
+    """The commit record that a job's state names is missing, and only it names the job's files."""
 
 
 class CommitConflictError(RayCommitterError):
-    """Something else stands where a file must go. Look at both; nothing was overwritten."""
+    """Something else is in the place of a file. Look at both; nothing was overwritten."""
 
     exit_code = 4
     advice = "nothing was overwritten; look at both, move one away and run the same command"
 
 
 class CommitRecordExistsError(CommitConflictError):
-    """The job's commit has begun, so this may no longer be done. Finish the commit, or undo it."""
+    """The job's commit has begun, so this is no longer possible. Finish the commit, or undo it."""
 
 
 class CommitterBusyError(CommitConflictError):
@@ -200,7 +201,7 @@ class CommitterBusyError(CommitConflictError):
 
 
 class ValidationError(RayCommitterError):
-    """What is at the destination differs from what the manifests say."""
+    """The files at the destination differ from the manifests."""
 
     exit_code = 5
-    advice = "look for who changed what is there, before the job's manifests are removed"
+    advice = "find out what changed these files, before the job's manifests are removed"

@@ -1,7 +1,7 @@
-"""What happened during a commit, as data: for callbacks, progress lines and reports.
+"""The events of a commit, as data for callbacks, progress lines and reports.
 
-At most a few events a shard or a stage, none a file: who listens holds no more than they choose to.
-Events carry no time of their own; who records them looks at a clock when they arrive.
+There are at most a few events per shard or stage and none per file, so a listener holds no more than it
+chooses to. Events have no time of their own: a recorder reads a clock when they arrive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Anything that happened."""
+    """The base of all events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class StageEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitStarted(Event):
-    """A run of a commit began: which job, and who does its work."""
+    """A run of a commit began; `executor` is the name of the executor that does its work."""
 
     destination: str
     job_id: str
@@ -43,7 +43,7 @@ class CommitStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobLoaded(Event):
-    """What the commit is to put in place is known; `resumed` if an earlier run had begun it."""
+    """The counts of the job to commit are known; `resumed` if an earlier run had begun the commit."""
 
     manifests: int
     files: int
@@ -53,7 +53,7 @@ class JobLoaded(Event):
 
 @dataclass(frozen=True, slots=True)
 class FilesRenamed(Event):
-    """`done` of `total` files, and so many of their bytes, are in place."""
+    """`done` of `total` files, and `bytes_done` of `bytes_total` bytes, are in place."""
 
     done: int
     total: int
@@ -82,7 +82,7 @@ class WorkerLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class ShardRequeued(Event):
-    """A shard that `worker` had is done again by another, since it was lost with it."""
+    """A shard was lost with `worker`, and another worker does it again."""
 
     worker: str
 
@@ -91,9 +91,10 @@ class ShardRequeued(Event):
 class ShardRenamed(Event):
     """A worker ended one shard of renames.
 
-    `moved` files were moved now, `proved` (by kind of proof) had been before. `seconds` are those that
-    the worker was busy since it last said so: they count once, however many shards it worked on.
-    `retries` of its requests were made again, `throttled` refused because there were too many.
+    `moved` files were moved now; `proved` files, by kind of proof, had been moved before. `seconds` is
+    the time that the worker was busy since its last report: it counts once, however many shards the
+    worker had. `retries` requests were repeated, and `throttled` requests were refused because there
+    were too many.
     """
 
     worker: str
@@ -114,12 +115,12 @@ class ShardRenamed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Throttled(Event):
-    """The store refuses requests because there are too many; told while it lasts, and at the end.
+    """The store refuses requests because there are too many; sent while this lasts, and at the end.
 
-    `number` tells one span of throttling from the next; a later event of it replaces the earlier. It
-    began and was last seen so many seconds ago, and `refused` requests. The limit of requests was
-    `before` a second, went down to `lowest` and is `rate` now; it was `before` again
-    `recovered_seconds_ago`, or is not yet (None).
+    `number` identifies one span of throttling; a later event of the same number replaces the earlier
+    one. The span began `began_seconds_ago` and was last seen `last_seconds_ago`; `refused` counts its
+    refused requests. In requests per second, the limit was `before`, fell to `lowest` and is now `rate`.
+    It was `before` again `recovered_seconds_ago`, or is not yet (None).
     """
 
     number: int
@@ -143,7 +144,7 @@ EventSink = Callable[[Event], None]
 
 
 def to_all(*sinks: EventSink) -> EventSink:
-    """A sink that passes each event on to `sinks`, in their order."""
+    """Return a sink that passes each event on to `sinks`, in their order."""
 
     def sink(event: Event) -> None:
         for one in sinks:
@@ -153,4 +154,4 @@ def to_all(*sinks: EventSink) -> EventSink:
 
 
 def ignore(event: Event) -> None:
-    """The sink of those who do not listen."""
+    """A sink that ignores all events."""

@@ -1,8 +1,8 @@
-"""Hive-style directories of partitioned output: which row belongs where, by Spark's rules.
+"""Split rows into the Hive-style directories of partitioned output, by Spark's rules.
 
-A directory is named ``column=value``; the value is what Spark's cast to a string gives, with the
-characters escaped that Spark escapes. Null and the empty string have one name, as in Spark, and are both
-read as null. Source: Spark ``ExternalCatalogUtils.getPartitionPathString`` and ``escapePathName``.
+A directory is named ``column=value``; the value is the result of Spark's cast to a string, with Spark's
+escapes. Null and the empty string have the same name, as in Spark, and are both read as null. Source:
+Spark ``ExternalCatalogUtils.getPartitionPathString`` and ``escapePathName``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
     """Yield each partition's directory and its rows, in their order and without `columns`.
 
-    Without `columns` all rows are of the directory ``""``.
+    Without `columns` all rows belong to the directory ``""``.
     """
     if not columns or not table.num_rows:
         yield from [("", table)] if table.num_rows else []
@@ -42,7 +42,7 @@ def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tupl
 def _refine(
     codes: np.ndarray[Any, Any], names: list[str], column: str, values: pa.ChunkedArray
 ) -> tuple[np.ndarray[Any, Any], list[str]]:
-    """Split the groups that there are by one more column; a row's code is an index of the names."""
+    """Split the existing groups by one more column; a row's code is an index into the names."""
     texts = pc.fill_null(partition_text(column, values), "").combine_chunks().dictionary_encode()
     own = [partition_name(column, value) for value in texts.dictionary.to_pylist()]
     combined = codes * len(own) + texts.indices.to_numpy()
@@ -53,12 +53,12 @@ def _refine(
 
 
 def partition_name(column: str, value: str | None) -> str:
-    """The directory of one value of one column, ``column=value``."""
+    """The directory for one value of one column, ``column=value``."""
     return f"{escape(column)}={escape(value) if value else NULL_PARTITION}"
 
 
 def escape(name: str) -> str:
-    """Escape a name for a directory as Spark does: ``%`` and two digits for what it cannot hold."""
+    """Escape a name for a directory as Spark does: ``%`` and two digits for special characters."""
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
 
 
@@ -76,7 +76,7 @@ def partition_text(column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if is_partition_type(kind):
         return values.cast(pa.string())
     raise ValueError(
-        f"partition column {column!r}: is of type {kind}, which has no name for a directory; "
+        f"partition column {column!r}: is of type {kind}, which cannot name directories; "
         f"partition by strings, numbers, booleans, dates or timestamps"
     )
 
@@ -108,6 +108,6 @@ def _by_value(values: pa.ChunkedArray, text: Any) -> pa.ChunkedArray:
 
 
 def _timestamp_text(value: Any) -> str:
-    """Local time in its own zone, with as many digits of a second as are not zero."""
+    """The local time in its own zone, without zeros at the end of a fraction of a second."""
     text: str = value.replace(tzinfo=None).isoformat(sep=" ")
     return text.rstrip("0") if "." in text else text

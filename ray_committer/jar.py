@@ -1,4 +1,4 @@
-"""The jar that Spark loads: where it is, and what Spark must be told of it."""
+"""The jar that Spark loads: its path, and the setting that names its class."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PROTOCOL_CLASS = "io.raycommitter.RayCommitProtocol"
 
 
 def jar_path() -> str:
-    """The jar that Spark's driver and executors load; it fits Scala 2.12 and 2.13."""
+    """Return the jar that Spark's driver and executors load; it fits Scala 2.12 and 2.13."""
     jar = Path(__file__).parent / "spark" / "jars" / "ray-committer.jar"
     if not jar.is_file():
         raise RayCommitterError(
-            f"{jar}: is missing; build it with `python hatch_build.py` in a checkout, or use a wheel"
+            f"{jar}: is missing; build it with `python hatch_build.py` in a checkout, or install a wheel"
         )
     return str(jar)

@@ -1,4 +1,4 @@
-"""Open one operation on one job attempt: its store, its executor, and what is on the store of it."""
+"""Open one operation on one job attempt: its store, its executor, and its state on the store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ StorageOptions = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OpenJob:
-    """A job attempt to work on; the roots of the options as paths of its store."""
+    """A job attempt to work on, with the roots of the options as paths of its store."""
 
     context: JobContext
     state: find_job.AttemptState
@@ -53,7 +53,7 @@ class OpenJob:
     allowed_roots: tuple[str, ...]
 
     def describe(self, report: CommitReport) -> CommitReport:
-        """The report with why the commit ran where it did, and with what runs it again."""
+        """Add to the report why the commit ran where it did, and the command that runs it again."""
         spec = self.context.store.spec
         url = destination_url(spec, report.destination)
         return msgspec.structs.replace(
@@ -79,8 +79,8 @@ def open_job(
 ) -> Iterator[OpenJob]:
     """Find the job attempt and start its executor, which ends with the block.
 
-    `CommitRecordExistsError` for one that is `to_commit`, but not decided to be, beside another attempt
-    which is committed, or newer.
+    With `to_commit`, `CommitRecordExistsError` if the attempt has no commit record, and another attempt
+    is committed, or is newer.
     """
     spec, destination = resolve_destination(dest, storage_options)
     try:
@@ -94,13 +94,13 @@ def open_job(
         )
     except PermissionError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or destination}: no permission ({e.strerror}), so what has become of the job "
-            f"is not known; nothing was changed: grant it and run the same command"
+            f"{e.filename or destination}: no permission ({e.strerror}), so the state of the job is not "
+            f"known; nothing was changed: grant the permission and run the same command"
         ) from e
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or destination}: {e.strerror or e}, so what has become of the job is not "
-            f"known; nothing was changed: fix that and run the same command"
+            f"{e.filename or destination}: {e.strerror or e}, so the state of the job is not known; "
+            f"nothing was changed: fix that and run the same command"
         ) from e
     choice = choose_executor(
         executor,
@@ -130,7 +130,7 @@ def open_job(
 
 
 def attempt_context(store: GuardedStore, job: JobAttempt, options: CommitOptions) -> JobContext:
-    """What a job attempt that was found already is worked on with, in this thread."""
+    """The context for work, in this thread, on a job attempt that was found already."""
     limit = RateLimit(options.max_requests_per_second)
     return JobContext(
         store, job, options, InlineExecutor(lambda: Worker(store, job, in_driver=True), limit)
@@ -146,7 +146,7 @@ def open_here(
 
 
 def _open(spec: StoreSpec) -> StoreOperations:
-    """The store of a job, which can have done nothing in a bucket or container that does not exist."""
+    """Open the store of a job, which has done nothing in a bucket or container that does not exist."""
     try:
         return open_store(spec)
     except FileNotFoundError as e:
@@ -161,7 +161,7 @@ def _guarded(store: StoreOperations, options: CommitOptions) -> GuardedStore:
 
 
 def require_destination(store: StoreOperations, destination: str) -> None:
-    """`JobNotFoundError` if no directory is there, which is a wrong name rather than a quiet place."""
+    """`JobNotFoundError` if there is no directory: the name is wrong, rather than the place empty."""
     status = store.get_status(destination)
     if status is None:
         raise JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
@@ -170,7 +170,7 @@ def require_destination(store: StoreOperations, destination: str) -> None:
 
 
 def existing_state(job: OpenJob) -> find_job.AttemptState:
-    """What is in the job attempt's directory; `JobNotFoundError` if nothing can be committed."""
+    """The state of the job attempt; `JobNotFoundError` if there is nothing to commit."""
     if not job.state.is_remnant:
         return job.state
     attempt, store = job.context.job, job.context.store
@@ -190,8 +190,11 @@ def _find(
     *,
     to_commit: bool,
 ) -> tuple[JobAttempt, find_job.AttemptState]:
-    """Find the attempt and what is there of it; a driver that knows its tasks knows its attempt, and one
-    that is recorded is the one that counts."""
+    """Find the attempt and its state.
+
+    With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
+    counts. A driver that knows its tasks knows its attempt, and needs no such check.
+    """
     try:
         job = find_job.find_job_attempt(store, destination, job_id, number)
     except JobNotFoundError:
@@ -216,15 +219,15 @@ def _find(
 
 
 def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
-    """`CommitStateUnknownError` if a job has been recorded whose directory a process that slept took
-    away: whatever ``_SUCCESS`` tells is of another one."""
+    """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
+    ``_SUCCESS`` belongs to another job."""
     for other in other_jobs(store, destination, time.time_ns() // 1_000_000).jobs:
         raise CommitStateUnknownError(finish_first(store, other))
 
 
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
-    """The destination's ``_SUCCESS``; one that cannot be read is an error only if it is to tell the
-    job."""
+    """The destination's ``_SUCCESS``. If it cannot be read, that is an error only with `strict`, where
+    it must name the job."""
     read = find_job.read_success if strict else find_job.success_if_told
     return read(store, destination)
 

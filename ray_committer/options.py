@@ -1,4 +1,4 @@
-"""Every choice of a commit, its unit and its default, and how it is written as text."""
+"""The options of a commit: their units, their defaults, and how to write them as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SPARK_PREFIX = "spark.ray_committer."
 ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
 NOT_OPTIONS = ("commit", "executor", "command")
 JOBS_PREFIX = "jobs."
-"""What else Spark's settings say of us under the same prefix: who commits, and how that is reached."""
+"""With `NOT_OPTIONS`, the other Spark settings with our prefix: what commits a job, and how to reach
+it."""
 COMMAND_LINE = frozenset(
     (
         "allow_start",
@@ -45,15 +46,15 @@ COMMAND_LINE = frozenset(
         "verbose",
     )
 )
-"""What else the environment says of us under the same prefix: the options of the command line that are
-no settings, as ``RAY_COMMITTER_JOB_ID``."""
+"""The other environment variables with our prefix: the options of the command line that are not
+settings, such as ``RAY_COMMITTER_JOB_ID``."""
 _TESTS = "test_"
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedTask:
-    """What the driver knows of a successful task: its `manifest` file, that file's SHA-256, and
-    which attempt saved it."""
+    """A successful task, as its driver knows it: its `manifest` file, the SHA-256 of that file, and
+    the attempt that saved it."""
 
     manifest: str
     digest: str
@@ -74,44 +75,45 @@ _AT_LEAST_ONE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """How one job is committed. What a commit record already says wins over what is asked here.
+    """How one job is committed. If a commit record exists, its values take precedence over these.
 
     job_attempt: Hadoop's job attempt number; needed only if the job has several on the store.
-    expected_tasks: how many tasks succeeded; the commit stops if another number of manifests is there.
-    assume_complete: without `expected_tasks`, take it that all tasks are done; who calls from a driver
-        knows, who finds a job on the store does not.
+    expected_tasks: how many tasks succeeded; the commit stops if the number of manifests differs.
+    assume_complete: without `expected_tasks`, assume that all tasks are done. A caller in the driver
+        knows that; a caller that finds a job on the store does not.
     committed_tasks: each successful task; the manifests must be exactly these, byte for byte.
-    ignore_other_attempts: with `committed_tasks`, leave out manifests that these do not name: those of
-        attempts whose result nobody used, where each attempt saves a manifest of its own.
-    mode: what becomes of data at the destination; judged once, before the commit record is written.
-    replaced_roots: with OVERWRITE, the directories whose present files are replaced, as paths or
+    ignore_other_attempts: with `committed_tasks`, leave out manifests that these do not name. Use it if
+        each attempt saves a manifest of its own, and the results of some attempts are not used.
+    mode: what to do with existing data at the destination; decided once, before the commit record is
+        written.
+    replaced_roots: with OVERWRITE, the directories whose existing files are replaced, as paths or
         URLs on the destination's store; empty means the whole destination.
-    allowed_roots: directories outside the destination to which tasks may have written, also those that
-        a commit record names: it is believed no further than its caller allows.
+    allowed_roots: directories outside the destination that the job is allowed to write to. Directories
+        that a commit record names must also be allowed here.
     partition_paths: the partitions that a dynamic partition overwrite replaces; kept in the record.
     mark_success: write ``_SUCCESS``.
     cleanup: remove the job's directory after the commit.
     validate: list each destination directory and compare; None means where listing is cheap.
-    durable: force what the commit did to disk before it counts, so that a power cut takes nothing back;
-        the content of its files is for who writes them to force.
-    delete_blocking_files: remove files that stand where directories must go; such a job waits for all
-        others that write below its destination, and they for it.
-    summary_directory: where ``summary-$jobId.json`` is written, on the destination's store.
-    threads: operations at once, in this process, on a store that is waited for.
-    workers, worker_threads, worker_cpus: Ray rename workers (None: two a node, at least two), the
-        operations at once in each, and the CPUs that each asks Ray for.
-    may_start_ray: whether executor="ray" may start a local Ray where none is connected.
-    worker_start_seconds: how long a Ray worker may take to start.
-    shard_files: the most files that a worker is given at once; None: what it renames in a tenth of a
-        second, but no more than 1,000.
-    max_requests_per_second: requests of all kinds to the store, of all processes together; None is no
-        limit until the store throttles.
-    lease_seconds: how long a process goes on when it cannot ask whether it still may.
-    retry_seconds: how long one request is repeated that the store throttles or does not answer.
-    conflict_wait_seconds: how long to wait for jobs that are being committed and must not be at the same
-        time, as an overwrite and an append of one directory, or for another commit of this job.
-    rename_attempts: tries of a rename that failed and proved not to have happened.
-    manifest_save_attempts: tries of saving a task manifest.
+    durable: force the changes of the commit to disk before the job is committed, so that a power cut
+        cannot undo them. The program that writes the files must force their content to disk.
+    delete_blocking_files: remove files that are in the place of new directories. Such a job and all
+        other jobs that write below its destination wait for each other.
+    summary_directory: the directory for ``summary-$jobId.json``, on the destination's store.
+    threads: parallel operations in this process, on a store whose requests have to be waited for.
+    workers, worker_threads, worker_cpus: Ray rename workers (None: two per node, at least two), the
+        parallel operations in each, and the CPUs that each asks Ray for.
+    may_start_ray: whether executor="ray" starts a local Ray if none is connected.
+    worker_start_seconds: how long to wait for a Ray worker to start.
+    shard_files: the maximum number of files that a worker gets at once; None: as many as it renames in a
+        tenth of a second, but no more than 1,000.
+    max_requests_per_second: the limit of requests of all kinds to the store, for all processes together;
+        None: no limit until the store throttles.
+    lease_seconds: how long a process continues when it cannot get new permits.
+    retry_seconds: how long to repeat a request that the store throttles or does not answer.
+    conflict_wait_seconds: how long to wait for another commit of this job, or for jobs that must not be
+        committed at the same time, such as an overwrite and an append of one directory.
+    rename_attempts: attempts per rename; only a rename that certainly did not happen is repeated.
+    manifest_save_attempts: attempts to save a task manifest.
     """
 
     job_attempt: int | None = None
@@ -153,9 +155,9 @@ class CommitOptions:
     def from_spark_conf(
         cls, conf: Mapping[str, str], *, defaults: CommitOptions | None = None
     ) -> CommitOptions:
-        """The options that ``spark.ray_committer.*`` give; `defaults` hold where they are silent.
+        """Read the options from ``spark.ray_committer.*``; `defaults` hold for those that are not set.
 
-        Other keys of `conf` are not looked at. `SettingsError` names the key and what it may be.
+        Other keys of `conf` are ignored. `SettingsError` names the key, and what its value can be.
         """
         given = _below(conf, SPARK_PREFIX, str)
         names = {
@@ -169,7 +171,7 @@ class CommitOptions:
     def from_env(
         cls, environment: Mapping[str, str], *, defaults: CommitOptions | None = None
     ) -> CommitOptions:
-        """The same from ``RAY_COMMITTER_*``, for programs without Spark and the command line."""
+        """Read them from ``RAY_COMMITTER_*``, for the command line and for programs without Spark."""
         given = _below(environment, ENVIRONMENT_PREFIX, str.lower)
         names = {
             key: name
@@ -183,7 +185,7 @@ class CommitOptions:
         return replace(self, **changes)
 
     def over(self, under: CommitOptions) -> CommitOptions:
-        """These options, and those of `under` where these are the defaults."""
+        """These options, but those of `under` where these have their default values."""
         default = CommitOptions()
         said = {one.name: getattr(self, one.name) for one in fields(self)}
         return replace(
@@ -193,7 +195,7 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a value is written: what its texts are called, and their reader, which raises ValueError."""
+    """How a value is written as text: its `meaning` in words, and `read`, which raises ValueError."""
 
     meaning: str
     read: Callable[[str], Any]
@@ -225,7 +227,7 @@ _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "
 _TRUTH = _Kind("true or false", _truth)
 _COUNT = _Kind("a whole number", int)
 _NUMBER = _Kind("a number", _finite)
-_DURATION = _Kind("a time as 10s, 500ms, 5m, 1h or 7d, in seconds without a unit", _seconds)
+_DURATION = _Kind("a time such as 10s, 500ms, 5m, 1h or 7d (a number without a unit: seconds)", _seconds)
 
 TEXTS: dict[str, _Kind] = {
     "mark_success": _TRUTH,
@@ -247,11 +249,11 @@ TEXTS: dict[str, _Kind] = {
     "rename_attempts": _COUNT,
     "manifest_save_attempts": _COUNT,
 }
-"""The options that text can give; what is not here is a fact of one job."""
+"""The options that can be set as text; the others belong to one job."""
 
 
 def _below(texts: Mapping[str, str], prefix: str, spelled: Callable[[str], str]) -> dict[str, str]:
-    """The options' names by the keys that begin with `prefix`."""
+    """The names of the options, by the keys that begin with `prefix`."""
     return {key: spelled(key[len(prefix) :]) for key in sorted(texts) if key.startswith(prefix)}
 
 
@@ -269,7 +271,7 @@ def _read(texts: Mapping[str, str], names: Mapping[str, str], defaults: CommitOp
 
 
 def read_option(name: str, text: str) -> Any:
-    """The value of one of the `TEXTS`; ``ValueError`` says what it must be."""
+    """Read the value of one of the `TEXTS`; ``ValueError`` says what it must be."""
     value = _value(TEXTS[name], text)
     if name in _AT_LEAST_ONE and value is not None and value < 1:
         raise ValueError("must be at least 1")
@@ -277,7 +279,7 @@ def read_option(name: str, text: str) -> Any:
 
 
 def read_seconds(text: str) -> float:
-    """A time with its unit, in seconds; ``ValueError`` says how one is written."""
+    """Read a time with its unit, in seconds; ``ValueError`` says how to write one."""
     seconds: float = _value(_DURATION, text)
     return seconds
 
@@ -290,8 +292,12 @@ def _value(kind: _Kind, text: str) -> Any:
 
 
 def _unknown(name: str) -> str:
-    """What is wrong with a name that is none."""
+    """Describe what is wrong with a name that is not the name of a setting."""
     if name in {one.name for one in fields(CommitOptions)}:
-        return "is a fact of each job and not a setting; remove it"
+        return "is specific to each job and is not a setting; remove it"
     near = difflib.get_close_matches(name, TEXTS, n=1, cutoff=0.5)
-    return f"is no option; did you mean {near[0]}?" if near else f"is no option of {', '.join(TEXTS)}"
+    return (
+        f"is not an option; did you mean {near[0]}?"
+        if near
+        else f"is not an option; use one of {', '.join(TEXTS)}"
+    )

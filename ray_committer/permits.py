@@ -1,7 +1,7 @@
-"""What one process holds of the commit's limit of requests: permits that expire, as a lease does.
+"""One process's part of the commit's limit of requests: permits that expire, as a lease does.
 
-A process that cannot reach who hands them out makes no request once its lease is over. So a worker that
-a partition cut off stops by itself, without anybody having to reach it.
+A process that cannot get new permits makes no request after its lease has expired. So a worker that a
+network partition cuts off stops by itself, and nothing has to reach it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ray_committer.ratelimit import Clock, Grant, LimitAuthority
 _log = logging.getLogger(__name__)
 
 PATIENCE = 3
-"""For so many leases a process waits, without a request, for who hands out permits to come back."""
+"""For so many leases a process waits, without a request, until it can get permits again."""
 RENEW_SECONDS = 1.0
 RETRY_SECONDS = 0.2
 CLOSE_SECONDS = 2.0
@@ -34,7 +34,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Held:
-    """What a process holds now; guarded by the lock of its `Permits`."""
+    """The permits that a process has now; guarded by the lock of its `Permits`."""
 
     batches: deque[_Batch] = field(default_factory=deque)
     used: int = 0
@@ -47,10 +47,10 @@ class _Held:
 
 
 class Permits:
-    """One process's permits; `acquire` before each request. Safe for threads.
+    """One process's permits; call `acquire` before each request. Safe for threads.
 
-    More are asked for when half are used: by a thread of its own, so nobody waits for the asking, unless
-    the authority `is_here` and answers at once.
+    When half are used, a separate thread asks for more, so no request waits for the answer. If the
+    authority `is_here` and answers at once, the calling thread asks.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Permits:
         self._thread: threading.Thread | None = None
 
     def acquire(self) -> None:
-        """Wait until a request may begin; `LeaseLostError` if nobody says so for too long."""
+        """Wait until a request may begin; `LeaseLostError` if there is no permit for too long."""
         held = self._held
         now = self._clock()
         if now < held.free_until and now < held.renew_at:  # no limit: nothing to wait for
@@ -83,18 +83,18 @@ class Permits:
                 self._changed.wait(self._seconds_to_wait())
 
     def throttled(self, retry_after_seconds: float | None) -> bool:
-        """Tell of a throttled request. True if all must wait: permits that were not used yet are given
-        up. False if only this request should.
+        """Report a throttled request. True if all requests must wait: unused permits are given up. False
+        if only this request should wait.
         """
         with self._changed:
             used, self._held.used = self._held.used, 0
         try:
             if not self._authority.throttled(self._holder, used, retry_after_seconds):
                 return False
-        except Exception:  # noqa: BLE001 - who cannot be told cannot be asked either, which counts
+        except Exception:  # noqa: BLE001 - without an authority there are no permits either
             with self._changed:
                 self._held.used += used
-            _log.warning("the limit of requests could not be told of throttling", exc_info=True)
+            _log.warning("throttling could not be reported to the limit of requests", exc_info=True)
         with self._changed:
             self._held.batches.clear()
             self._held.free_until = float("-inf")
@@ -149,7 +149,7 @@ class Permits:
     def _give_up_if_lost(self, now: float) -> None:
         held = self._held
         if held.closed:
-            raise LeaseLostError("this process has given its lease back and may make no request")
+            raise LeaseLostError("this process has returned its lease and can make no more requests")
         if held.batches:
             return
         if held.unanswered_since is None:
@@ -157,8 +157,8 @@ class Permits:
         if now - held.unanswered_since > self._patience_seconds:
             why = held.failure or "there was no answer"
             raise LeaseLostError(
-                f"nobody could be asked for a lease for {self._patience_seconds:g} s ({why}), so no "
-                f"request may be made; run the same command to finish the commit"
+                f"no lease could be obtained for {self._patience_seconds:g} s ({why}), so no more "
+                f"requests can be made; run the same command to finish the commit"
             ) from held.failure
 
     def _seconds_to_wait(self) -> float:
@@ -200,7 +200,7 @@ class Permits:
         return True
 
     def _hold(self, grant: Grant, asked: float) -> None:
-        """Keep a grant; permits for any number of requests do not go with counted ones."""
+        """Keep a grant; unlimited permits and counted ones are not kept together."""
         held = self._held
         if held.batches and (held.batches[0].size is None or grant.requests is None):
             held.batches.clear()

@@ -1,12 +1,12 @@
 """One limit of requests for all processes of a commit.
 
-`RateLimit` decides: it hands out permits a few at a time, which expire, and answers a store's
-throttling (HTTP 429 and 503) by additive increase and multiplicative decrease. A fixed share each was
-measured to use 33 % of a limit when the work is uneven, one call a permit 21 %; batches for a tenth of
-a second, asked for in advance, 98 %.
+`RateLimit` hands out permits that expire, a few at a time. It answers a store's throttling (HTTP 429 and
+503) by additive increase and multiplicative decrease. With uneven work, a fixed share per process was
+measured to use 33 % of a limit, and one call per permit 21 %. Batches for a tenth of a second, asked for
+in advance, use 98 %.
 
-A store is taken to throttle when it refuses more requests of a second than one does that is only now and
-then too busy for one: such a refusal concerns that request alone.
+A store that is too busy for a single request now and then is not taken to throttle, and such a refusal
+concerns only that request. A store throttles if it refuses more requests of a second than this explains.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ Clock = Callable[[], float]
 
 BATCH_SECONDS = 0.1
 SMALLEST_BATCH = 5
-FIRST_GUESS = 1000.0  # requests a second, where nothing better is known
+FIRST_GUESS = 1000.0  # requests per second, if nothing better is known
 DECREASE = 0.85
 DECREASE_AGAIN = 0.5  # if the last decrease did not help
 DECREASE_SECONDS = 1.0
-FAST_INCREASE = 0.25  # of the rate, a second
-SLOW_INCREASE = 0.01  # near the rate that the store did not bear
-SPAN_GAP_SECONDS = 10.0  # without throttling, before more of it is another span
+FAST_INCREASE = 0.25  # of the rate, per second
+SLOW_INCREASE = 0.01  # near the rate that the store refused
+SPAN_GAP_SECONDS = 10.0  # without throttling; after this, more of it is another span
 MOST_SPANS = 100
 WINDOW_SECONDS = 1.0
-STRAY_SHARE = 0.02  # of requests that a store refuses though it does not throttle
+STRAY_SHARE = 0.02  # of requests that a store refuses although it does not throttle
 FEWEST_REFUSALS = 3
 FLOOR = 0.1  # of the most that was served in a second
-HIGHEST_RATE = 100_000.0  # where no limit was asked for; more than any store bears
+HIGHEST_RATE = 100_000.0  # if no limit was set; more than any store accepts
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Permits for `requests` requests (None: any number).
 
-    They hold from `wait_seconds` until `lease_seconds` after they were asked for, by the asker's clock.
+    They are valid from `wait_seconds` until `lease_seconds` after the request for them, by the clock of
+    the process that asked.
     """
 
     requests: int | None
@@ -54,10 +55,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class ThrottledSpan:
-    """A time in which a store throttled, by how many seconds ago it began and was last seen.
+    """A period in which a store throttled; its times are in seconds ago.
 
-    `refused` requests, with those of the second before; the rate was `before`, `lowest` at its lowest,
-    and `before` again so many seconds ago, or not yet (None).
+    `refused` counts the refused requests, with those of the second before the period. The rate was
+    `before` at first and `lowest` at its lowest. It was `before` again at `recovered_seconds_ago`, or
+    not yet (None).
     """
 
     began_seconds_ago: float
@@ -70,10 +72,11 @@ class ThrottledSpan:
 
 @dataclass(frozen=True, slots=True)
 class LimitStatistics:
-    """What a limit did: requests made and throttled, and its rates in requests a second.
+    """What a limit did: requests made and throttled, and its rates in requests per second.
 
-    `limit` is what was asked for, `lowest` and `last` what throttling made of it; None is no limit.
-    `spans` are the times of throttling, in order; the last of very many is several in one.
+    `limit` is the rate that was set; `lowest` and `last` are the rates after throttling. None is no
+    limit. `spans` are the periods of throttling, in order; if there are very many, the last one combines
+    several.
     """
 
     requests: int = 0
@@ -86,7 +89,7 @@ class LimitStatistics:
 
 @dataclass(slots=True)
 class _Span:
-    """A `ThrottledSpan` that may go on, by this process's clock."""
+    """A `ThrottledSpan` that can continue, by this process's clock."""
 
     began: float
     last: float
@@ -128,32 +131,32 @@ class _Window:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether more is refused than chance explains, by three standard deviations."""
+        """True if more is refused than chance explains, by three standard deviations."""
         stray = STRAY_SHARE * self.requests
         return self.refused >= max(FEWEST_REFUSALS, stray + 3 * math.sqrt(stray))
 
 
 class LimitAuthority(Protocol):
-    """Who hands out permits: a `RateLimit` here, or one behind a Ray actor."""
+    """The source of permits: a `RateLimit` in this process, or one behind a Ray actor."""
 
     lease_seconds: float
-    """How long a permit holds, and how long a process goes on when nobody answers."""
+    """How long a permit is valid, and how long a process continues without an answer."""
 
     def grant(self, holder: str, used: int) -> Grant:
-        """Permits for `holder`, which has made `used` requests since it last asked."""
+        """Return permits for `holder`, which has made `used` requests since it last asked."""
 
     def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
-        """The store refused a request of `holder` because there were too many; True if it throttles
-        everybody, False if only that request should wait."""
+        """Note that the store refused a request of `holder` because there were too many; True if all
+        requests must wait, False if only that one should."""
 
     def statistics(self) -> LimitStatistics:
-        """What happened so far."""
+        """Return what happened so far."""
 
 
 class RateLimit:
-    """`LimitAuthority` by a token bucket whose rate the store's answers move; safe for threads.
+    """`LimitAuthority` with a token bucket, whose rate follows the store's answers; safe for threads.
 
-    It never waits: it tells the asker how long to.
+    It never waits: it returns how long the caller must wait.
     """
 
     def __init__(
@@ -179,7 +182,7 @@ class RateLimit:
     def grant(self, holder: str, used: int) -> Grant:
         with self._lock:
             if holder in self._expelled:
-                raise LeaseLostError(f"{holder} was taken for lost and replaced; it may do no more")
+                raise LeaseLostError(f"{holder} was taken for lost and replaced; it gets no permits")
             now = self._clock()
             self._note_use(holder, used, now)
             self._increase(now)
@@ -203,7 +206,7 @@ class RateLimit:
                 seconds = min(max(now - self._began, BATCH_SECONDS), WINDOW_SECONDS)
                 self._rate = min(max(self._window.requests / seconds, FIRST_GUESS), HIGHEST_RATE)
             self._note_span(now, self._rate, retry_after_seconds or 0.0)
-            given_up = self._unused.pop(holder, 0) / self._rate  # else a storm would idle for all of it
+            given_up = self._unused.pop(holder, 0) / self._rate  # else many refusals would idle
             pause = BATCH_SECONDS if retry_after_seconds is None else retry_after_seconds
             self._free_from = max(self._free_from - given_up, now + pause)
             if now - self._decreased >= max(DECREASE_SECONDS, retry_after_seconds or 0.0):
@@ -211,7 +214,7 @@ class RateLimit:
             return True
 
     def expel(self, holder: str) -> None:
-        """Give `holder`, which is taken for lost, no permits any more; idempotent."""
+        """Fence `holder`, which is taken for lost: give it no more permits. Idempotent."""
         with self._lock:
             self._expelled.add(holder)
             self._asked.pop(holder, None)
@@ -226,7 +229,7 @@ class RateLimit:
             )
 
     def _note_use(self, holder: str, used: int, now: float) -> None:
-        """Know who asks and how much is done; one that has not asked for a whole lease is gone."""
+        """Note the requests of `holder`; forget holders that have not asked for a whole lease."""
         self._requests += used
         self._window.note(now, used)
         self._most_served = max(self._most_served, self._window.served)
@@ -238,7 +241,7 @@ class RateLimit:
             self._unused.pop(name, None)
 
     def _decrease(self, now: float, retry_after_seconds: float) -> None:
-        """Go below the rate that the store refused; far below if that did not help a moment ago."""
+        """Lower the rate below the refused one; far below if that did not help a moment ago."""
         soon = now - self._decreased < 3 * max(DECREASE_SECONDS, retry_after_seconds)
         self._refused_rate = self._rate or FIRST_GUESS
         lowest = max(1.0, FLOOR * self._most_served)
@@ -258,7 +261,7 @@ class RateLimit:
         self._spans[-1].note_rate(self._rate, now)
 
     def _note_span(self, now: float, rate: float, retry_after_seconds: float) -> None:
-        """Count a refusal to the span that goes on, or begin one with those of the last second."""
+        """Count a refusal in the current span, or begin a span with the refusals of the last second."""
         gap = SPAN_GAP_SECONDS + retry_after_seconds
         last = self._spans[-1] if self._spans else None
         if last is None or (now - last.last > gap and len(self._spans) < MOST_SPANS):

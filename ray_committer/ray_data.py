@@ -1,8 +1,8 @@
-"""The Ray Data sink: a dataset's write is one job, of which nothing is visible until all of it is there.
+"""The Ray Data sink: a dataset's write is one job, and nothing is visible before all of it is there.
 
-Ray Data's own file sinks write in place: a task that fails leaves the files of the others, and an
-overwrite deletes before it writes. Here each write task is a task attempt of this package's protocol,
-its result names its manifest, and the driver commits exactly those.
+Ray Data's own file sinks write in place: if a task fails, the files of the others stay, and an overwrite
+deletes before it writes. Here each write task is a task attempt of this package's protocol. Its result
+names its manifest, and the driver commits exactly these manifests.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 class ManifestDatasink(Datasink[CommittedTask]):  # type: ignore[misc]
     """``ds.write_datasink(ManifestDatasink(dest, "parquet", partition_by=["day"]))``.
 
-    format: parquet, csv or json (a line a row), written by pyarrow with `format_options`.
-    partition_by: columns that become Hive-style directories, as Spark makes them.
-    mode: append, overwrite (old files go when the new ones are in place) or error (if data is there).
-    executor: where the commit runs, "auto" takes the Ray of this driver if that pays.
+    format: parquet, csv or json (one line per row), written by pyarrow with `format_options`.
+    partition_by: columns that become Hive-style directories, as in Spark.
+    mode: append, overwrite (old files are removed after the new ones are in place) or error (fail if
+        data is there).
+    executor: where the commit runs; "auto" uses the Ray of this driver if that pays off.
 
-    `report` is that of the last commit. A sink may write one dataset after another.
+    `report` is the report of the last commit. A sink can write one dataset after another.
     """
 
     def __init__(
@@ -66,25 +67,25 @@ class ManifestDatasink(Datasink[CommittedTask]):  # type: ignore[misc]
         return "Manifest"
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
-        """On the driver, before the first write task: check what can be, then set up the job."""
+        """On the driver, before the first write task: check what can be checked, set up the job."""
         _refuse_checkpoints()
         if self._job is not None:
             raise RuntimeError(
-                f"{self._dest}: this sink is still writing job {self._job.job_id}; give every write "
-                f"that runs at the same time a sink of its own"
+                f"{self._dest}: this sink is still writing job {self._job.job_id}; use a separate sink "
+                f"for each write that runs at the same time"
             )
         self.report = None
         self._start(schema if isinstance(schema, pa.Schema) and schema.names else None)
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> CommittedTask:
-        """In a write task, and again in each further attempt of it."""
+        """In each attempt of a write task: write its rows and save its manifest."""
         _refuse_checkpoints()
         if self._job is None:
             raise RuntimeError(f"{self._dest}: this write was not started by its driver")
         return arrow_job.write_attempt(self._job, ctx.task_idx, _tables(blocks))
 
     def on_write_complete(self, write_result: WriteResult[CommittedTask]) -> None:
-        """On the driver, when all write tasks are done: commit what their results name."""
+        """On the driver, when all write tasks are done: commit the manifests that their results name."""
         job = self._job or self._start()  # Ray Data does not start a write that has no blocks
         self.report = arrow_job.commit(job, write_result.write_returns, executor=self._executor)
         self._job = None
@@ -106,7 +107,7 @@ class ManifestDatasink(Datasink[CommittedTask]):  # type: ignore[misc]
         return self._job
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what only the driver needs and may not be sent."""
+        """Leave out what only the driver needs and what cannot be sent."""
         return {**self.__dict__, "_executor": None, "report": None}
 
 
@@ -116,9 +117,9 @@ def _tables(blocks: Iterable[Any]) -> Iterator[pa.Table]:
 
 
 def _refuse_checkpoints() -> None:
-    """Rows that a checkpoint calls written would be lost with an aborted job."""
+    """Refuse checkpoints: rows that a checkpoint counts as written would be lost with an aborted job."""
     if ray.data.DataContext.get_current().checkpoint_config is not None:
         raise ValueError(
-            "Ray Data's checkpoints are on (DataContext.checkpoint_config), which note rows as written "
+            "Ray Data's checkpoints are on (DataContext.checkpoint_config) and count rows as written "
             "before this write is committed, so a failed write would lose them; set it to None"
         )

@@ -1,4 +1,4 @@
-"""A task attempt from Python: where it writes, and its manifest once it has ended."""
+"""A task attempt from Python: where it writes, and its manifest after it has ended."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _DEFAULTS = CommitOptions()
 
 @dataclass(slots=True)
 class TaskAttempt:
-    """A running task attempt; what it writes below `directory` is committed with it.
+    """A running task attempt; the files that it writes below `directory` are committed with it.
 
-    `committed` is what its driver may name in `CommitOptions.committed_tasks`, once the block has ended.
+    After the block has ended, its driver can name `committed` in `CommitOptions.committed_tasks`.
     """
 
     store: StoreOperations
@@ -37,14 +37,15 @@ class TaskAttempt:
     committed: CommittedTask | None = None
 
     def path(self, relative: str) -> str:
-        """Where to write the file that shall be `relative` to the destination; its directory exists.
+        """Return where to write the file whose place will be `relative` to the destination.
 
-        A local path, on any other store a URL as fsspec takes it.
+        The directory of the returned path exists. It is a local path or, on any other store, a URL as
+        fsspec takes it.
         """
         return fsspec_url(self.store.spec, self._made(relative))
 
     def open(self, relative: str) -> BinaryIO:
-        """Open a new file that shall be `relative` to the destination, to be written and closed."""
+        """Open a new file whose place will be `relative` to the destination. The caller closes it."""
         return open_output(self.store.spec, self._made(relative))
 
     def _made(self, relative: str) -> str:
@@ -54,7 +55,7 @@ class TaskAttempt:
         if self.store.capabilities.has_directories:
             if self.store.get_status(self.directory) is None:  # not to be made again after an abort
                 raise TaskCommitError(
-                    f"{self.directory}: is gone; the job, or this attempt, was aborted"
+                    f"{self.directory}: is gone, because the job or this attempt was aborted"
                 )
             self.store.mkdirs(parent(path))
         return path
@@ -72,10 +73,10 @@ def task_attempt(
 ) -> Iterator[TaskAttempt]:
     """Run one attempt of one task: committed when the block ends, aborted when it raises.
 
-    The last attempt of a task that is committed counts. Where nobody numbers attempts, or several may
-    end and the driver is told of one, `attempt` is None: the number is random, the attempt keeps its
-    manifest beside those of others, and the driver must name in `CommitOptions.committed_tasks` the one
-    that counts.
+    If several attempts of a task are committed, the last one counts. Set `attempt` to None if attempts
+    have no numbers, or if several attempts can end and the driver learns of one. Then the number is
+    random, and the attempt keeps its manifest beside those of other attempts. The driver must name the
+    attempt that counts in `CommitOptions.committed_tasks`.
 
     >>> with task_attempt(dest, "job_1", task=2) as attempt:
     ...     with attempt.open("day=2/part-0.csv") as file:

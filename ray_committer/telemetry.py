@@ -1,8 +1,8 @@
-"""A commit as OpenTelemetry spans: one for the commit, and below it one a stage.
+"""A commit as OpenTelemetry spans: one for the commit, and below it one per stage.
 
-Needs the extra ``otel``, which is OpenTelemetry's API; nothing of it is imported before `spans` is
-called. Where spans go is for the SDK to say that the program, or ``opentelemetry-instrument``, set up.
-Names and attributes: ``docs/events.md``.
+This needs the extra ``otel``, OpenTelemetry's API, which is imported only when `spans` is called. The
+program, or ``opentelemetry-instrument``, sets up the SDK that decides where spans go. Names and
+attributes: ``docs/events.md``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PREFIX = "ray_committer."
 
 
 def spans(tracer: Tracer | None = None) -> EventSink:
-    """A sink of one commit's events; `tracer` is by default that of the global tracer provider.
+    """Return a sink for one commit's events; `tracer` is by default from the global tracer provider.
 
     The span of the commit is a child of the span that is current when this is called. `SettingsError` if
     OpenTelemetry is not installed.
@@ -51,7 +51,7 @@ def spans(tracer: Tracer | None = None) -> EventSink:
 
 
 class _Spans:
-    """The spans that are open: that of the commit, and those of the stages that have begun."""
+    """The open spans: the span of the commit, and the spans of the stages that have begun."""
 
     def __init__(self, tracer: Tracer) -> None:
         from opentelemetry import context
@@ -115,13 +115,13 @@ class _Spans:
                 return
 
     def _describe(self, attributes: Mapping[str, str | int | bool]) -> None:
-        """Say something of the commit, whose span may not be there yet."""
+        """Add attributes to the commit, whose span may not exist yet."""
         self._of_commit.update(attributes)
         if self._open:
             self._open[0][1].set_attributes(_prefixed(attributes))
 
     def _note(self, event: Notice | WorkerLost | ShardRequeued | Throttled) -> None:
-        """Put what a person should know to the stage in which it happened."""
+        """Add an event that a person should know to the span of the stage in which it happened."""
         if self._open:
             known = event_fields(event)
             name = known.pop("event")

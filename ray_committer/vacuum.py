@@ -1,4 +1,4 @@
-"""Remove what dead jobs left below a destination, and nothing that a commit could still need."""
+"""Remove the leftovers of dead jobs below a destination, and nothing that a commit can still need."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from ray_committer.stores.guarded import GuardedStore
 WEEK_SECONDS = 7 * 86_400.0
 LEAST_SECONDS = 3600.0
 _DEFAULTS = CommitOptions()
-_COMMITTED = "it was committed meanwhile"
+_COMMITTED = "it was committed in the meantime"
 
 
 @dataclass(frozen=True, slots=True)
 class VacuumedJob:
-    """A directory below ``$dest/_temporary``, and what became of it.
+    """A directory below ``$dest/_temporary``, and whether it was removed.
 
     job_attempt: None for a directory that holds no job attempt.
-    had_ended: it is what was left of a job that was committed or aborted, under the name (`job_id`) that
+    had_ended: it holds leftovers of a job that was committed or aborted, under the name (`job_id`) that
         its clean-up gave it.
-    files, bytes: all in it, None if nobody looked; `age_seconds`: since the newest of it changed.
-    removed: whether it was removed, or would be by a run that is not dry.
-    reason: why it was kept, else None; `command`: what finishes a commit or an abort that was begun.
+    files, bytes: counts of all files in it, None if they were not counted; `age_seconds`: time since the
+        newest change in it.
+    removed: whether it was removed or, in a dry run, would be.
+    reason: why it was kept, else None; `command`: the command that finishes a commit or an abort that
+        has begun.
     """
 
     job_id: str
@@ -56,18 +58,18 @@ def vacuum_jobs(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> list[VacuumedJob]:
-    """Remove the remains of dead jobs, and say of each other job why it is kept.
+    """Remove the leftovers of dead jobs, and report for each other job why it is kept.
 
-    Dead is a job without a commit record of which nothing has changed for `older_than_seconds`, at least
-    an hour. Nobody can see from the store whether a task still runs: let it be longer than any task
-    computes without writing. A job with a record, or whose committer is alive, is never touched. What a
-    clean-up that was stopped has left of a job that had ended is removed however old it is. With
-    `dry_run` nothing is removed.
+    A job is dead if it has no commit record and nothing in it has changed for `older_than_seconds`, at
+    least an hour. The store does not show whether a task still runs, so use more time than any task
+    computes without writing. A job with a record, or with a committer that is alive, is never touched.
+    If a clean-up was stopped, the rest of its ended job is removed at any age. With `dry_run` nothing is
+    removed.
     """
     if older_than_seconds < LEAST_SECONDS:
         raise SettingsError(
-            f"older_than_seconds={older_than_seconds:g}: a job may run for that long without a sign of "
-            f"life; give at least {LEAST_SECONDS:g}"
+            f"older_than_seconds={older_than_seconds:g}: a running job can be without a sign of life "
+            f"for that long; use at least {LEAST_SECONDS:g}"
         )
     store, destination = open_here(dest, options, storage_options)
     require_destination(store, destination)
@@ -84,7 +86,7 @@ def _settle(
         try:
             reason = _remove(store, remains, now, options)
         except PermissionError as e:
-            reason = f"{e.filename or remains.directory}: may not be removed"
+            reason = f"{e.filename or remains.directory}: no permission to remove it"
         decided = remains.attempt if reason is not None else None
     return VacuumedJob(
         job_id=remains.job_id,
@@ -101,9 +103,9 @@ def _settle(
 
 
 def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOptions) -> str | None:
-    """Remove it; the reason if it has to be kept after all."""
+    """Remove the directory; return the reason if it must be kept after all."""
     if remains.gone is not None:
-        return None if sweep_gone(store, remains.gone) else "it is of a job that has not ended"
+        return None if sweep_gone(store, remains.gone) else "it belongs to a job that has not ended"
     if remains.attempt is None:
         remove = store.delete_directory if remains.files else store.remove_empty_directory
         remove(remains.directory)
@@ -112,7 +114,7 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
     if not state.exists and is_noted(store, remains.attempt):
         return _COMMITTED
     if not state.exists and not state.is_husk:
-        return "it has ended meanwhile"
+        return "it has ended in the meantime"
     if state.phase is Phase.DECLARED and (reason := at_work(store, remains.attempt, now)):
         return reason
     context = attempt_context(store, remains.attempt, options)
@@ -120,7 +122,7 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
         abort_job(context)
     except CommitRecordExistsError:
         is_over = read_state(store, remains.attempt) is None
-        return _COMMITTED if is_over else "its commit began just now"
+        return _COMMITTED if is_over else "its commit has just begun"
     except CommitStateUnknownError as e:
         return str(e)
     finally:
@@ -129,7 +131,7 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
 
 
 def _command(store: GuardedStore, dest: str, decided: JobAttempt | None) -> str | None:
-    """What finishes the commit of an attempt, or its undoing."""
+    """The command that finishes the commit of an attempt, or its undo."""
     seen = read_state(store, decided) if decided is not None else None
     if decided is None or seen is None:
         return None

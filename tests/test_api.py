@@ -84,7 +84,7 @@ def test_a_file_of_another_store_is_opened_by_fsspec():
 
 
 def test_a_store_that_fsspec_does_not_know_is_refused():
-    with pytest.raises(StoreRefusedError, match="none://host: cannot be written to by fsspec"):
+    with pytest.raises(StoreRefusedError, match="none://host: fsspec cannot write there"):
         open_output(StoreSpec("none", "host"), "/d/a")
 
 

@@ -150,7 +150,7 @@ def test_without_rows_a_file_has_the_columns_if_they_are_known(output: Output, r
         ({"format": "parquet", "options": {"compresion": "zstd"}}, "compresion"),
         ({"format": "parquet", "options": {"compression": "best"}}, "(?i)best"),
         ({"format": "csv", "options": {"sep": ";"}}, "sep"),
-        ({"format": "json", "options": {"sep": ";"}}, "it has no options, so not sep"),
+        ({"format": "json", "options": {"sep": ";"}}, "it has no options, but sep was given"),
         ({"format": "csv", "partition_by": ("p", "p")}, "must be a list of different columns"),
         ({"format": "csv", "partition_by": "p"}, "must be a list of different columns"),
     ],
@@ -166,7 +166,7 @@ def test_a_layout_that_cannot_be_is_refused(layout: dict[str, Any], what: str):
         (FileLayout("parquet", ("q",)), "partition column 'q': is not one of id, p, l"),
         (FileLayout("parquet", ("l",)), "partition column 'l': is of type list<item: int64>"),
         (FileLayout("parquet", ("l", "p", "id")), "'l': is of type list"),
-        (FileLayout("csv"), "format 'csv' cannot be written so"),
+        (FileLayout("csv"), "format 'csv' cannot be written like this"),
     ],
 )
 def test_data_that_cannot_be_written_so_is_refused(output: Output, layout: FileLayout, what: str):

@@ -80,7 +80,7 @@ def test_nobody_else_can_commit_both_attempts_of_a_task(start, dest: Path, argum
         arrow_job.write_attempt(job, 0, [table(1)])
     result = CliRunner().invoke(main, ["commit", str(dest), *arguments])
     assert result.exit_code == 1
-    assert "is of the same task as" in result.output
+    assert "belongs to the same task as" in result.output
     assert not list(dest.glob("p=*"))
 
 
@@ -88,7 +88,7 @@ def test_a_manifest_that_is_named_and_gone_stops_the_commit(start, dest: Path):
     job = start()
     results = [arrow_job.write_attempt(job, task, [table(task)]) for task in range(2)]
     Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest).unlink()
-    with pytest.raises(MissingManifestsError, match="2 tasks succeeded but 1 manifests are here"):
+    with pytest.raises(MissingManifestsError, match="2 tasks succeeded but only 1 manifests are here"):
         commit(job, *results)
 
 
@@ -103,7 +103,7 @@ def test_a_manifest_that_has_changed_stops_the_commit(start, dest: Path):
 
 def test_a_result_without_a_name_stops_the_commit(start, dest: Path):
     job = start()
-    with pytest.raises(IncompleteJobError, match="1 of 2 write tasks did not say"):
+    with pytest.raises(IncompleteJobError, match="1 of 2 write tasks did not return"):
         commit(job, arrow_job.write_attempt(job, 0, [table(1)]), None)
     assert not list(dest.glob("p=*"))
 
@@ -132,7 +132,7 @@ def test_an_attempt_that_wakes_after_the_abort_brings_nothing_back(start, dest: 
 
     with pytest.raises(TaskCommitError, match="was aborted"):
         arrow_job.write_attempt(job, 0, aborted())
-    with pytest.raises(TaskCommitError, match="is no job that was set up"):
+    with pytest.raises(TaskCommitError, match="is not a job that was set up"):
         arrow_job.write_attempt(job, 0, [table(1)])
     assert not (dest / "_temporary").exists()
 
@@ -272,4 +272,4 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path):
     (tmp_path / "pyarrow.py").write_text("raise ImportError('none', name='pyarrow')")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ray_committer.arrow_job"
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pyarrow is not installed; to write by Arrow, install ray-committer[arrow]" in failed.stderr
+    assert "pyarrow is not installed; to write with Arrow, install ray-committer[arrow]" in failed.stderr

@@ -39,14 +39,14 @@ BAD: list[tuple[str, str, str]] = [
     ("threads", "1.5", "must be a whole number"),
     ("worker_cpus", "-1", "must be a number"),
     ("worker_cpus", "nan", "must be a number"),
-    ("lease_seconds", "5 fortnights", "must be a time as 10s"),
+    ("lease_seconds", "5 fortnights", "must be a time such as 10s"),
     ("lease_seconds", "500ms", "must be at least 1"),
-    ("lease_seconds", "", "must be a time as 10s"),
+    ("lease_seconds", "", "must be a time such as 10s"),
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),
-    ("zzz", "3", "is no option of mark_success, cleanup,"),
-    ("partition_paths", "p=1", "is a fact of each job and not a setting"),
-    ("expected_tasks", "3", "is a fact of each job and not a setting"),
+    ("zzz", "3", "is not an option; use one of mark_success, cleanup,"),
+    ("partition_paths", "p=1", "is specific to each job and is not a setting"),
+    ("expected_tasks", "3", "is specific to each job and is not a setting"),
 ]
 
 

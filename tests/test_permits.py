@@ -364,7 +364,7 @@ def test_close_ends_the_thread_and_fails_who_waits():
         wait_until(lambda: len(permits._held.batches) > 0)
         permits.close()
         for future in waiting:
-            with pytest.raises(LeaseLostError, match="given its lease back"):
+            with pytest.raises(LeaseLostError, match="returned its lease"):
                 future.result(timeout=10)
     assert running_threads() - before == set()
     with pytest.raises(LeaseLostError):

@@ -201,11 +201,11 @@ def test_the_command_sends_spans_if_opentelemetrys_variables_ask_for_them(write_
 @pytest.mark.parametrize(
     ("code", "environment", "said"),
     [
-        ("", {"OTEL_TRACES_EXPORTER": "pigeon"}, "there is no exporter 'pigeon': install"),
+        ("", {"OTEL_TRACES_EXPORTER": "pigeon"}, "there is no exporter 'pigeon'; install"),
         (
             WITHOUT,
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
-            "SDK is not installed: install",
+            "SDK is not installed; install",
         ),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_job_with_any_sign_of_life_is_kept(write_job, dest: Path, sign: str):
         now = time.time()
         os.utime(SIGNS[sign](Path(job.directory)), (now, now))
         kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.reason, kept.command) == (False, "it has changed since", None)
+    assert (kept.removed, kept.reason, kept.command) == (False, "it has changed recently", None)
     ray_committer.commit_job(str(dest))
     assert (dest / "p=1" / "a").exists()
 
@@ -88,7 +88,7 @@ def test_a_job_with_any_sign_of_life_is_kept(write_job, dest: Path, sign: str):
 def test_a_job_that_has_just_been_set_up_is_kept_before_it_has_a_file(dest: Path):
     ray_committer.setup_job(str(dest), "job_1")
     kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.files, kept.reason) == (False, 1, "it has changed since")  # its state
+    assert (kept.removed, kept.files, kept.reason) == (False, 1, "it has changed recently")  # its state
     make_old(dest / "_temporary")
     assert one(ray_committer.vacuum_jobs(str(dest))).removed
 
@@ -197,7 +197,7 @@ def test_of_what_was_taken_away_and_tells_no_state_only_age_decides(write_job, d
     Path(job.directory).rename(taken)
     Path(job.job_directory).rmdir()
     shutil.rmtree(taken / "state")
-    assert one(ray_committer.vacuum_jobs(str(dest))).reason == "it has changed since"
+    assert one(ray_committer.vacuum_jobs(str(dest))).reason == "it has changed recently"
     make_old(dest / "_temporary")
     assert one(ray_committer.vacuum_jobs(str(dest))).removed
     assert not taken.exists()
@@ -271,7 +271,7 @@ def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, mon
             open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=begin)
         )
         kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.reason) == (False, "its commit began just now")
+    assert (kept.removed, kept.reason) == (False, "its commit has just begun")
     assert kept.command == f"ray-committer commit {dest} --job-id job_1"
     ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
@@ -301,7 +301,7 @@ def test_a_job_that_others_committed_during_the_look_was_not_removed_by_it(
             open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=commit)
         )
         kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.reason) == (False, "it has ended meanwhile")
+    assert (kept.removed, kept.reason) == (False, "it has ended in the meantime")
     assert tree() == {"a": "x", "b": "y"}
 
 
@@ -336,7 +336,7 @@ def test_a_classic_committers_directories_are_not_ours_to_remove(dest: Path):
     make_old(dest / "_temporary", days=400)
     kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.job_id, kept.job_attempt, kept.removed) == ("0", None, False)
-    assert kept.reason == "it is not of this protocol; a classic committer may have left it"
+    assert kept.reason == "it is not from this protocol; a classic committer may have left it"
     assert (task / "part-0").exists()
 
 
@@ -369,4 +369,4 @@ def test_any_store_tells_how_old_a_job_is_by_its_files(real_directories: bool):
         return found.kept
 
     assert kept(older_than_hours=0.5) is None
-    assert kept(older_than_hours=1000) == "it has changed since"
+    assert kept(older_than_hours=1000) == "it has changed recently"

@@ -24,7 +24,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", type=Path, help="the flights as CSV")
     parser.add_argument("destination", type=Path, help="a new directory")
-    parser.add_argument("--also-read", type=Path, help="a table whose _SUCCESS Hadoop must also be able to read")
+    parser.add_argument(
+        "--also-read", type=Path, help="a table whose _SUCCESS Hadoop must also be able to read"
+    )
     arguments = parser.parse_args()
 
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()

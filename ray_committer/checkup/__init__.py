@@ -1,1 +1,1 @@
-"""Look, before the first commit, whether one would work: the store, the Ray cluster, Spark's jars."""
+"""The doctor checks before the first commit: the store, the Ray cluster, Spark's jars."""

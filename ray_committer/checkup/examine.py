@@ -1,4 +1,4 @@
-"""Examine a destination: its store, then who would commit to it, then Spark."""
+"""Check a destination: its store, then the processes that would commit to it, then Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETRY_SECONDS = 20.0
 def examine(
     store: StoreOperations, destination: str, executor: ExecutorName, options: CommitOptions
 ) -> Diagnosis:
-    """Examine everything that a commit to the directory `destination` of `store` rests on."""
+    """Check everything that a commit to the directory `destination` of `store` depends on."""
     permits = Permits(RateLimit(options.max_requests_per_second), "doctor", is_here=True)
     guarded = GuardedStore(store, permits, retry_seconds=RETRY_SECONDS)
     lines = [
@@ -40,5 +40,5 @@ def examine(
 
 
 def refused(destination: str, reason: str) -> Diagnosis:
-    """The diagnosis of a store that cannot be committed to."""
+    """Return the diagnosis of a store that cannot be committed to."""
     return Diagnosis(destination, (Line("store", Verdict.FAILED, reason),))

@@ -1,4 +1,4 @@
-"""What was looked at, what was found, and what to do about it: a line each."""
+"""The result of the doctor checks: each line has what was measured, and what to do."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a line means for a commit."""
+    """The meaning of a line for a commit."""
 
     OK = "ok"
     WARNING = "warning"
     FAILED = "failed"
     NOTE = "note"
-    """Not examined, because a commit would not use it, or cannot."""
+    """Not checked, because a commit would not use it, or cannot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that was examined: what was `measured`, and in words what to do (`advice`)."""
+    """One doctor check: what was `measured`, and what to do (`advice`)."""
 
     name: str
     verdict: Verdict
@@ -28,12 +28,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All that was examined for one destination."""
+    """All doctor checks of one destination."""
 
     destination: str
     lines: tuple[Line, ...]
 
     @property
     def failed(self) -> bool:
-        """Whether a commit would fail, or would not be safe."""
+        """True if a commit would fail, or would not be safe."""
         return any(line.verdict is Verdict.FAILED for line in self.lines)

@@ -1,4 +1,4 @@
-"""Whether a network file system shows at once what another process, or another node, has done there."""
+"""Doctor checks of a network file system: changes by other processes and nodes are listed at once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PROCESSES, NODES = "listings of others", "ray lists what others do"
 _MAKE = "import sys; open(sys.argv[1], 'x').close()"
 _SECONDS = 60.0
 _ADVICE = (
-    "mount it so that listings are not kept (NFS: actimeo=0,lookupcache=none), or let no other job "
-    "write beside one that replaces data"
+    "mount it without a cache of listings (NFS: actimeo=0,lookupcache=none), or run no other job at "
+    "the same time as one that replaces data"
 )
 
 
 def examine_processes(scratch: Scratch) -> list[Line]:
-    """List a directory, let another process make a name there, and list it again; no line where the
-    directory is on no network file system."""
+    """List a directory, let another process create a file there, and list it again; no line if the
+    directory is not on a network file system."""
     kind = network_file_system(scratch.store, scratch.path)
     if kind is None:
         return []
@@ -40,15 +40,15 @@ def examine_processes(scratch: Scratch) -> list[Line]:
     command = [sys.executable, "-c", _MAKE, join(directory, "other")]
     made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
     if made.returncode != 0:
-        what = f"another process could not make a name: {made.stderr.strip().rpartition(chr(10))[2]}"
-        return [Line(PROCESSES, Verdict.FAILED, what, "mend that and run the same command")]
+        what = f"another process could not create a file: {made.stderr.strip().rpartition(chr(10))[2]}"
+        return [Line(PROCESSES, Verdict.FAILED, what, "fix that and run the same command")]
     if "other" not in _names(scratch.store, directory):
-        what = f"{kind}: a name that another process had made was not listed"
+        what = f"{kind}: a file that another process had created was not listed"
         return [Line(PROCESSES, Verdict.FAILED, what, _ADVICE)]
-    what = f"{kind}, a network file system: what another process of this machine made was listed at once"
+    what = f"{kind}, a network file system: a file of another process of this machine was listed at once"
     advice = (
-        "try it from two machines, with --executor ray; let no other job write beside one that replaces "
-        "data"
+        "check it from two machines, with --executor ray; run no other job at the same time as one that "
+        "replaces data"
     )
     return [Line(PROCESSES, Verdict.WARNING, what, advice)]
 
@@ -56,8 +56,8 @@ def examine_processes(scratch: Scratch) -> list[Line]:
 def examine_nodes(
     scratch: Scratch, spec: StoreSpec, ask: Callable[[Callable[[], Any]], Survey]
 ) -> list[Line]:
-    """Let every node make a name in a directory and list it, and list it again once all have, and this
-    process, too; no line where it is on no network file system. `ask` asks every node."""
+    """Let every node create a file in a directory and list it; when all have, list it again on every
+    node and in this process. No line if it is not on a network file system. `ask` asks every node."""
     kind = network_file_system(scratch.store, scratch.path)
     if kind is None:
         return []
@@ -79,15 +79,15 @@ def examine_nodes(
         return [Line(NODES, Verdict.FAILED, f"{kind}: {'; '.join(blind)}", _ADVICE)]
     count = len(second.answers)
     if count < 2:
-        what, advice = f"{kind}: {count} node has CPUs", "try it from two nodes"
+        what, advice = f"{kind}: {count} node has CPUs", "check it from two nodes"
         return [Line(NODES, Verdict.WARNING, what, advice)]
     return [
-        Line(NODES, Verdict.OK, f"{kind}: what each of {count} nodes made was listed by all at once")
+        Line(NODES, Verdict.OK, f"{kind}: a file of each of {count} nodes was listed by all at once")
     ]
 
 
 def make_and_list(spec: StoreSpec, directory: str) -> tuple[str, ...] | str:
-    """On a node: make a name, which is returned, in a directory and list that; or what is wrong."""
+    """On a node: create a file, list its directory, and return its name; or return what is wrong."""
 
     def make(store: StoreOperations) -> tuple[str, ...]:
         name = f"node-{uuid.uuid4()}"
@@ -99,7 +99,7 @@ def make_and_list(spec: StoreSpec, directory: str) -> tuple[str, ...] | str:
 
 
 def list_names(spec: StoreSpec, directory: str) -> tuple[str, ...] | str:
-    """On a node: the names in a directory; or what is wrong."""
+    """On a node: return the names in a directory, or what is wrong."""
     return _or_words(spec, lambda store: _names(store, directory))
 
 
@@ -127,8 +127,8 @@ def _failed(answer: object) -> bool:
 
 
 def _missed(names: object, wanted: Iterable[str]) -> str:
-    """In words, what a listing lacks of the names, or the words that are there instead; or nothing."""
+    """Describe the names that a listing lacks, or return the text that is there instead."""
     if not isinstance(names, tuple):
         return str(names)
     missed = set(wanted).difference(names)
-    return f"did not list {len(missed)} names that others had made" if missed else ""
+    return f"did not list {len(missed)} files that others had created" if missed else ""

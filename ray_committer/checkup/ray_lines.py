@@ -1,4 +1,4 @@
-"""The Ray cluster that a commit would use: is it there, do its nodes see the store, is there room."""
+"""Doctor checks of the Ray cluster that a commit would use: version, access to the store, room."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def examine_ray(
 ) -> list[Line]:
     """Ask every node of the cluster, if a large commit with this `executor` would use one.
 
-    What is missing is a failure only if Ray was asked for by name.
+    A missing cluster is a failure only if Ray was requested by name.
     """
-    name, reason = executor, "it was not asked for"
+    name, reason = executor, "it was not requested"
     if executor == "auto":
         name, reason = choose_name(
             options,
@@ -53,7 +53,7 @@ def examine_ray(
 
 
 def read_proof(spec: StoreSpec, path: str) -> bytes | str:
-    """On a node: the content of the doctor's file, or in words why it cannot be read there."""
+    """On a node: return the content of the doctor's file, or why it cannot be read there."""
     try:
         return open_store(spec).read(path)
     except (OSError, RayCommitterError) as e:
@@ -75,15 +75,15 @@ def _package(found: Survey) -> Line:
     ]
     if not wrong:
         return Line("ray package", Verdict.OK, f"ray-committer {__version__} on every node")
-    advice = f"install ray-committer {__version__} on all nodes, or give it to Ray in runtime_env"
+    advice = f"install ray-committer {__version__} on all nodes, or pass it to Ray in runtime_env"
     return Line("ray package", Verdict.FAILED, "; ".join(wrong), advice)
 
 
 def _same_store(found: Survey) -> Line:
     blind = [f"{one.node}: {_shown(one)}" for one in found.answers if one.answer != PROOF]
     if not blind:
-        return Line("ray sees the store", Verdict.OK, "every node reads what was written here")
-    advice = "let all nodes see the same store with the same rights"
+        return Line("ray sees the store", Verdict.OK, "every node reads the file that was written here")
+    advice = "give all nodes the same store with the same permissions"
     return Line("ray sees the store", Verdict.FAILED, "; ".join(blind), advice)
 
 
@@ -92,9 +92,9 @@ def _shown(one: NodeAnswer) -> str:
 
 
 def _room(found: Survey) -> Line:
-    wanted = f"{found.workers} workers ask for {found.wanted_cpus:g} together"
+    wanted = f"{found.workers} workers need {found.wanted_cpus:g} together"
     measured = f"{found.free_cpus:g} CPUs are free; {wanted}"
     if found.free_cpus >= found.wanted_cpus:
         return Line("ray cpus", Verdict.OK, measured)
-    advice = "free some, or lower worker_cpus or workers: a commit would wait 30 s and then stop"
+    advice = "free some CPUs, or lower worker_cpus or workers: a commit would wait 30 s and then stop"
     return Line("ray cpus", Verdict.WARNING, measured, advice)

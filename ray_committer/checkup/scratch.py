@@ -1,4 +1,4 @@
-"""A directory of the doctor's own below ``$dest/_temporary``, and how it leaves everything as it was."""
+"""The doctor's own directory below ``$dest/_temporary``, which is removed at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROOF = b"written by ray-committer doctor\n"
 
 
 class Scratch:
-    """Files to experiment with; nothing outside of `path` is ever written or deleted."""
+    """Files for the doctor checks; nothing outside `path` is ever written or deleted."""
 
     def __init__(self, store: StoreOperations, destination: str) -> None:
         self.store = store
@@ -22,17 +22,17 @@ class Scratch:
         self._made: list[str] = []
 
     def make(self) -> Line:
-        """Make the directory, and note which of those above it were not there."""
+        """Make the directory, and note which of its parents were missing."""
         above = [*ancestors(self.path, "/")]
         self._made = list(takewhile(lambda path: self.store.get_status(path) is None, above))
         self.store.mkdirs(self.path)
         self.store.write(self.proof, PROOF)
         if self.store.read(self.proof) != PROOF:
-            return Line("write", Verdict.FAILED, f"{self.proof}: is not what was written")
-        return Line("write", Verdict.OK, f"{len(PROOF)} bytes came back as they were written")
+            return Line("write", Verdict.FAILED, f"{self.proof}: its content is not what was written")
+        return Line("write", Verdict.OK, f"{len(PROOF)} bytes were read as they were written")
 
     def remove(self) -> Line:
-        """Remove the directory, and those above it that were made for it and hold nothing else."""
+        """Remove the directory, and those of its parents that were made for it and are empty."""
         self.store.delete_directory(self.path)
         for path in self._made:
             if self.store.get_status(path) is not None:
@@ -48,9 +48,9 @@ class Scratch:
         self.store.write(path, data)
         status = self.store.get_status(path)
         if status is None:
-            raise FileNotFoundError(2, "was written and is not there", path)
+            raise FileNotFoundError(2, "was written but is not there", path)
         return status
 
     def at(self, name: str) -> str:
-        """The path of `name` in the directory."""
+        """Return the path of `name` in the directory."""
         return join(self.path, name)

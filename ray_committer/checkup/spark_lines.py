@@ -1,6 +1,6 @@
-"""Spark's side: which Spark is installed, whether our jar is there and fits, and who commits by default.
+"""Doctor checks of Spark: its version, the committer's jar, and the default committer.
 
-Read from files alone: no JVM is started.
+They only read files: no JVM is started.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 
 SPARK = ((3, 5), (5, 0))
-"""From this version, to before that."""
+"""The supported versions: from the first, and before the second."""
 SCALA = ("2.12", "2.13")
 
 NOT_THROUGH_US = (
     "Delta, Iceberg and Hudi tables, the streaming file sink, rdd.saveAsTextFile and Spark Connect are "
-    "committed by themselves, not through ray_committer"
+    "not committed by ray_committer"
 )
 
 _SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")  # as in Java's properties
@@ -29,7 +29,7 @@ _CORE = re.compile(r"spark-core_(\d+\.\d+)-(\d+)\.(\d+)\.(.+)\.jar")
 
 
 def examine_spark(home: Path | None = None) -> list[Line]:
-    """The lines of the Spark at `home`; None: of ``SPARK_HOME``, else of the installed PySpark."""
+    """Return the lines for the Spark at `home`, else ``SPARK_HOME``, else the installed PySpark."""
     home = home or _home()
     limits = Line("not through us", Verdict.NOTE, NOT_THROUGH_US)
     if home is None:
@@ -45,7 +45,7 @@ def _home() -> Path | None:
 
 
 def _core(home: Path) -> re.Match[str] | None:
-    """Scala's version, and the parts of Spark's, by the name of Spark's own jar."""
+    """Return Scala's version and the parts of Spark's, from the name of Spark's core jar."""
     matches = (_CORE.fullmatch(path.name) for path in home.glob("jars/spark-core_*.jar"))
     return next((match for match in matches if match), None)
 
@@ -53,13 +53,13 @@ def _core(home: Path) -> re.Match[str] | None:
 def _spark(home: Path) -> Line:
     core = _core(home)
     if core is None:
-        advice = "install PySpark again, or mend SPARK_HOME"
-        return Line("spark", Verdict.WARNING, f"{home}: holds no jar of Spark's", advice)
+        advice = "install PySpark again, or correct SPARK_HOME"
+        return Line("spark", Verdict.WARNING, f"{home}: contains no Spark jar", advice)
     scala, major, minor, patch = core.groups()
     measured = f"Spark {major}.{minor}.{patch} with Scala {scala}, {_hadoop(home)}, at {home}"
     if SPARK[0] <= (int(major), int(minor)) < SPARK[1]:
         return Line("spark", Verdict.OK, measured)
-    return Line("spark", Verdict.WARNING, measured, "use Spark 3.5 or 4, with which this was tested")
+    return Line("spark", Verdict.WARNING, measured, "use Spark 3.5 or 4, which are tested")
 
 
 def _hadoop(home: Path) -> str:
@@ -74,27 +74,29 @@ def _jar(home: Path) -> Line:
         with zipfile.ZipFile(path) as jar:
             jar.getinfo(name)
     except RayCommitterError as e:
-        return Line("committer jar", Verdict.FAILED, str(e), "install a wheel, which carries the jar")
+        return Line("committer jar", Verdict.FAILED, str(e), "install a wheel, which contains the jar")
     except (zipfile.BadZipFile, KeyError):
         return Line(
-            "committer jar", Verdict.FAILED, f"{path}: lacks {name}", "install ray-committer again"
+            "committer jar", Verdict.FAILED, f"{path}: has no {name}", "install ray-committer again"
         )
     core = _core(home)
     if core is not None and core[1] not in SCALA:
-        measured = f"{path}: is for Scala {' and '.join(SCALA)}, Spark has {core[1]}"
-        return Line("committer jar", Verdict.FAILED, measured, "use a Spark that was built with those")
+        measured = f"{path}: is for Scala {' and '.join(SCALA)}, Spark uses {core[1]}"
+        return Line(
+            "committer jar", Verdict.FAILED, measured, "use a Spark that was built with one of these"
+        )
     return Line("committer jar", Verdict.OK, f"{path}: for Scala {' and '.join(SCALA)}")
 
 
 def _default_committer(home: Path) -> Line:
-    """Who commits where `ray_committer.spark.install` was not called."""
+    """Report which committer is used if `ray_committer.spark.install` was not called."""
     path = Path(os.environ.get("SPARK_CONF_DIR", home / "conf")) / "spark-defaults.conf"
     bound = _setting(path, PROTOCOL_KEY)
     if bound == PROTOCOL_CLASS:
-        measured = f"{path}: every session of this Spark is bound to ours"
+        measured = f"{path}: every session of this Spark uses ray_committer"
         return Line("committer", Verdict.OK, measured, "call ray_committer.spark.install in each driver")
-    who = f"{bound} ({path})" if bound else "Spark's own"
-    measured = f"{who} commits until ray_committer.spark.install is called in the driver"
+    who = f"{bound} ({path})" if bound else "Spark's own committer"
+    measured = f"{who} is used until ray_committer.spark.install is called in the driver"
     return Line("committer", Verdict.OK, measured)
 
 
@@ -107,5 +109,5 @@ def _setting(path: Path, key: str) -> str | None:
     for line in lines:
         name, value, *_ = (*_SEPARATOR.split(line.strip(), maxsplit=1), "")
         if name == key:
-            found = value.strip()  # of a key given twice Java takes the last
+            found = value.strip()  # Java takes the last value of a key
     return found

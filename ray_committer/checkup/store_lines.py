@@ -1,4 +1,4 @@
-"""What a store really does, tried on files of our own: each promise that a commit rests on, a line."""
+"""Doctor checks of a store on the doctor's own files: one line per promise that a commit needs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Look = Callable[[Scratch], str]
 def examine_store(
     store: StoreOperations, destination: str, in_scratch: Callable[[Scratch], list[Line]]
 ) -> list[Line]:
-    """Try everything in a scratch directory, which is removed; `in_scratch` may use it meanwhile."""
+    """Check everything in a scratch directory, which is then removed; `in_scratch` can use it before."""
     scratch = Scratch(store, destination)
     lines = [_safely("write", scratch.make)]
     try:
@@ -60,7 +60,7 @@ def examine_store(
 
 
 def what_it_is(store: StoreOperations, shown: str) -> Line:
-    """Which store it is, and whether it is one that is known to rename safely."""
+    """Report which store it is, and whether it is known to rename safely."""
     if store.capabilities.risk is not None:
         advice = "use a store that is known to rename safely"
         return Line("store", Verdict.WARNING, store.capabilities.risk, advice)
@@ -68,19 +68,19 @@ def what_it_is(store: StoreOperations, shown: str) -> Line:
 
 
 def costs(store: StoreOperations) -> Line:
-    """Whether settings of the store make a commit dearer than it must be."""
+    """Report settings of the store that make a commit more expensive than necessary."""
     if store.capabilities.risk is not None:
-        return Line("costs", Verdict.NOTE, "not examined: it is not known what this store bills")
+        return Line("costs", Verdict.NOTE, "not checked: it is not known what this store bills")
     if not isinstance(store, WarnsOfCosts):
-        return Line("costs", Verdict.OK, "no setting of such a store makes a commit dearer")
+        return Line("costs", Verdict.OK, "no setting of such a store makes a commit more expensive")
     try:
         warnings = store.cost_warnings()
     except OSError as e:
         what = f"the store's settings could not be read ({_words(e)})"
-        return Line("costs", Verdict.WARNING, what, "look yourself for soft delete and versioning")
+        return Line("costs", Verdict.WARNING, what, "check soft delete and versioning yourself")
     if warnings:
         return Line("costs", Verdict.WARNING, "; ".join(warnings))
-    return Line("costs", Verdict.OK, "neither soft delete nor versioning doubles what a commit costs")
+    return Line("costs", Verdict.OK, "neither soft delete nor versioning doubles the cost of a commit")
 
 
 def _look(name: str, look: Look, scratch: Scratch) -> Line:
@@ -88,16 +88,16 @@ def _look(name: str, look: Look, scratch: Scratch) -> Line:
 
 
 def _safely(name: str, line: Callable[[], Line]) -> Line:
-    """A line, also of what failed."""
+    """Return the line of a check, also if it fails."""
     try:
         return line()
     except _WrongError as e:
         return Line(name, e.verdict, e.measured, e.advice)
     except PermissionError as e:
-        advice = "grant reading, writing, renaming and deleting below the destination"
+        advice = "grant permission to read, write, rename and delete below the destination"
         return Line(name, Verdict.FAILED, _words(e), advice)
     except OSError as e:
-        return Line(name, Verdict.FAILED, _words(e), "mend that and run the same command")
+        return Line(name, Verdict.FAILED, _words(e), "fix that and run the same command")
     except RayCommitterError as e:
         return Line(name, Verdict.FAILED, str(e), "use a store that can do this")
 
@@ -112,7 +112,7 @@ def _rename(scratch: Scratch) -> str:
     store, source, dest = scratch.store, scratch.file("r/a", b"content").path, scratch.at("r/b")
     store.rename(source, dest)
     if store.get_status(source) is not None:
-        raise _WrongError("after a rename the file is at the old place still")
+        raise _WrongError("after a rename the file is still at the old place")
     if store.read(dest) != b"content":
         raise _WrongError("after a rename the file has another content")
     return "moved a file with its content"
@@ -126,10 +126,10 @@ def _never_replaces(scratch: Scratch) -> str:
     except FileExistsError:
         pass
     else:
-        raise _WrongError("a rename replaced a file that was there")
+        raise _WrongError("a rename replaced an existing file")
     if (store.read(source), store.read(dest)) != (b"new", b"old"):
-        raise _WrongError("a rename that was refused changed a file nevertheless")
-    return "refused, both files are what they were"
+        raise _WrongError("a refused rename changed a file")
+    return "refused, both files are unchanged"
 
 
 def _makes_no_parents(scratch: Scratch) -> str:
@@ -138,8 +138,8 @@ def _makes_no_parents(scratch: Scratch) -> str:
         return "the store has no directories"
     if store.capabilities.rename_makes_parents:
         raise _WrongError(
-            "the store makes directories as a rename needs them, so a late writer may leave empty ones",
-            "nothing: what such a writer moves can only be what the job was going to move",
+            "a rename creates the directories that it needs, so a late writer can leave empty ones",
+            "do nothing: such a writer can only move files that the job was going to move",
             Verdict.NOTE,
         )
     source, above = scratch.file("p/a", b"1").path, scratch.at("p/missing")
@@ -148,14 +148,16 @@ def _makes_no_parents(scratch: Scratch) -> str:
     except FileNotFoundError:
         pass
     else:
-        raise _WrongError("a rename made the directory above, so a writer that wakes up late could")
+        raise _WrongError(
+            "a rename created the missing directory above its destination, and so can a late writer"
+        )
     if store.get_status(above) is not None or store.get_status(source) is None:
-        raise _WrongError("a rename that was refused changed something nevertheless")
-    return "refused, no directory was made"
+        raise _WrongError("a refused rename changed something")
+    return "refused, no directory was created"
 
 
 def _identity(scratch: Scratch) -> str:
-    """What tells a file from others is kept by a rename."""
+    """A rename keeps the marks that identify a file."""
     store, before = scratch.store, scratch.file("i/a", b"content")
     dest = scratch.at("i/b")
     store.rename(before.path, dest, before.version)
@@ -165,13 +167,15 @@ def _identity(scratch: Scratch) -> str:
     kept = [name for name, value in _marks(before).items() if value is not None]
     lost = [name for name in kept if _marks(before)[name] != _marks(after)[name]]
     if before.etag is not None and "etag" not in lost:
-        return "the etag is kept"  # which is looked at alone, since some stores set the time anew
+        return "the etag is kept"  # only this is checked, because some stores set a new time
     if lost:
-        raise _WrongError(f"a rename changed the {' and the '.join(lost)}, which prove after a crash")
+        raise _WrongError(
+            f"a rename changed the {' and the '.join(lost)}, which must prove a rename after a crash"
+        )
     if kept in ([], ["file id"]):
         raise _WrongError(
-            "nothing but the size tells a file after a crash",
-            "files of one size cannot be told apart after a crash: validate the output then",
+            "only the size identifies a file after a crash",
+            "files of the same size cannot be distinguished after a crash: validate the output then",
             Verdict.WARNING,
         )
     return f"the {' and the '.join(kept)} are kept"
@@ -196,19 +200,19 @@ def _version(scratch: Scratch) -> str:
     except FileExistsError:
         pass
     else:
-        raise _WrongError("a rename moved another version than the one that was meant")
+        raise _WrongError("a rename moved another version than the requested one")
     try:
         delete_version(store, new.path, old.version)
     except FileExistsError:
         pass
     else:
-        raise _WrongError("a deletion took another version than the one that was meant")
+        raise _WrongError("a deletion removed another version than the requested one")
     store.rename(new.path, scratch.at("v/c"), new.version)
     return "another version was refused, the right one moved"
 
 
 def _state(scratch: Scratch) -> str:
-    """Of several changes of one state of a job, made at once, the store makes one."""
+    """Of several simultaneous changes of one state of a job, exactly one succeeds."""
     store, path = scratch.store, scratch.at("state")
     if store.capabilities.moves_directories:
         scratch.file(f"new/first{STATE_SUFFIX}", b"")
@@ -227,11 +231,11 @@ def _state(scratch: Scratch) -> str:
             made = [after for after in pool.map(change, range(RIVALS)) if after is not None]
         if len(made) != 1 or store.read_state(path) != made[0]:
             raise _WrongError(
-                f"of {RIVALS} changes of one state at once {len(made)} were made",
-                "do not commit to this store: a job could be committed and aborted",
+                f"of {RIVALS} simultaneous changes of one state {len(made)} succeeded",
+                "do not commit to this store: a job could be both committed and aborted",
             )
         seen = made[0]
-    return f"of {RIVALS} changes of one state at once one was made, {DECISIONS} times"
+    return f"of {RIVALS} simultaneous changes of one state one succeeded, {DECISIONS} times"
 
 
 def _listing(scratch: Scratch) -> str:
@@ -244,7 +248,7 @@ def _listing(scratch: Scratch) -> str:
         _check_listed(store, directory, "write", there=first)
         store.rename(first, second)
         _check_listed(store, directory, "rename", there=second, gone=first)
-    return "right at once after writes and renames"
+    return "correct at once after writes and renames"
 
 
 def _delete(scratch: Scratch) -> str:
@@ -253,10 +257,10 @@ def _delete(scratch: Scratch) -> str:
     path, other = scratch.file("d/a", b"1").path, scratch.file("d/b", b"1").path
     _check_listed(store, directory, "write", there=path)
     if not store.delete_file(path):
-        raise _WrongError(f"{path}: was there and the store says that it was not")
+        raise _WrongError(f"{path}: was there, but the store reports that it was not")
     _check_listed(store, directory, "delete", there=other, gone=path)
     if not store.delete_directory(directory) or store.get_status(directory) is not None:
-        raise _WrongError(f"{directory}: was deleted and is still there")
+        raise _WrongError(f"{directory}: was deleted but is still there")
     return "a file and a directory are gone at once"
 
 
@@ -273,14 +277,14 @@ def _check_listed(
 
 
 def _replace(scratch: Scratch) -> str:
-    """The one operation that may replace, for ``_SUCCESS`` and for files that an overwrite names."""
+    """The only operation that can replace, for ``_SUCCESS`` and for files that an overwrite names."""
     store = scratch.store
     source, dest = scratch.file("s/a", b"new").path, scratch.file("s/b", b"old").path
     store.replace(source, dest)
     if store.read(dest) != b"new" or store.get_status(source) is not None:
-        raise _WrongError("a file that was to be replaced was not")
+        raise _WrongError("a file that should be replaced was not")
     if store.capabilities.versions is Versions.NONE:
-        return "took the place of a file, where that was asked for"
+        return "replaced a file where that was requested"
     old, now = scratch.file("s/c", b"old"), scratch.file("s/c", b"of another writer")
     new = scratch.file("s/d", b"new")
     try:
@@ -288,19 +292,19 @@ def _replace(scratch: Scratch) -> str:
     except FileExistsError:
         pass
     else:
-        raise _WrongError("another version was replaced than the one that was meant")
+        raise _WrongError("another version was replaced than the requested one")
     store.replace(new.path, now.path, new.version, old=now.version)
-    return "took the place of a file, where that was asked for, and of no other version"
+    return "replaced a file where that was requested, and no other version"
 
 
 def _latency(scratch: Scratch) -> str:
-    """Milliseconds of a rename and of a listing, one at a time."""
+    """Measure the milliseconds of a rename and of a listing, one at a time."""
     store, ends = scratch.store, (scratch.file("t/a", b"1").path, scratch.at("t/b"))
     renames = [_seconds(store.rename, ends[n % 2], ends[1 - n % 2]) for n in range(ROUNDS)]
     lists = [_seconds(store.list_status, scratch.path) for _ in range(ROUNDS)]
     measured = f"rename {_spread(renames)}, list {_spread(lists)}"
     if median(renames) > SLOW_SECONDS or median(lists) > SLOW_SECONDS:
-        raise _WrongError(measured, "run the commit nearer to the store", Verdict.WARNING)
+        raise _WrongError(measured, "run the commit closer to the store", Verdict.WARNING)
     return measured
 
 
@@ -311,7 +315,7 @@ def _seconds(request: Callable[..., object], *paths: str) -> float:
 
 
 def _spread(seconds: list[float]) -> str:
-    """Median and 95th percentile in milliseconds."""
+    """Return median and 95th percentile in milliseconds."""
     p95 = sorted(seconds)[math.ceil(0.95 * len(seconds)) - 1]
     return f"{1000 * median(seconds):.2f} ms (p95 {1000 * p95:.2f})"
 

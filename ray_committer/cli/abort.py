@@ -1,4 +1,4 @@
-"""``ray-committer abort``: give up a job whose commit has not begun, or undo one that has."""
+"""``ray-committer abort``: give up a job whose commit has not begun, or undo a commit that has begun."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ray_committer.inspection.abort import AbortPlan, plan_abort
 @click.option(
     "--undo",
     is_flag=True,
-    help="Give up a commit that has begun, too: take back the files that it has moved.",
+    help="Also give up a commit that has begun: take back the files that it has moved.",
 )
 @shared.allowed_root_option
 @shared.dry_run_option
@@ -40,11 +40,11 @@ def abort(
     output: str,
     **_settings: Any,
 ) -> None:
-    """Delete what the tasks of a job wrote.
+    """Delete the output of a job's tasks.
 
-    Once the job's commit has begun that is refused, and nothing is deleted, unless --undo is given.
-    With --undo the files that the commit has moved are taken back first. That is refused, too, once all
-    new files are in place and old ones may be gone, and while a process is at work on the commit.
+    After the job's commit has begun, an abort is refused and deletes nothing. With --undo it is
+    possible, and first takes back the files that the commit has moved. An undo is refused after all new
+    files are in place and old ones may be gone, and while a process is at work on the commit.
     """
     options = shared.commit_options(job_attempt=attempt, allowed_roots=allowed_root)
     told = dict(storage_options)

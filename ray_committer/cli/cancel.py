@@ -1,4 +1,4 @@
-"""Let Ctrl-C and SIGTERM cancel a commit in order."""
+"""Let Ctrl-C and SIGTERM cancel a commit in an orderly way."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ray_committer.errors import CommitCancelledError
 def cancel_on_signals(
     cancel: Callable[[], None], say: Callable[[str], None] = interrupt_lines
 ) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM calls `cancel`, the second one stops at once; `say` tells people."""
+    """Call `cancel` at the first Ctrl-C or SIGTERM, and stop at once at the second; `say` shows this."""
     received = itertools.count()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if next(received) > 0:  # perhaps while the first one is still being handled
+        if next(received) > 0:  # perhaps while the first signal is still being handled
             say("stopped at once; run the same command to finish")
             os._exit(CommitCancelledError.exit_code)  # requests in flight may take minutes to end
-        say("cancelling; again to stop at once")
+        say("cancelling; press Ctrl-C again to stop at once")
         cancel()
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

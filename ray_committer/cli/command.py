@@ -1,4 +1,4 @@
-"""Commands whose every option the environment can give, too: ``RAY_COMMITTER_`` and its name."""
+"""Commands whose options can also be set by variables: ``RAY_COMMITTER_`` and the option's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 def name_environment(command: click.Command) -> None:
-    """Let each option of `command` be given by one variable, whichever command it belongs to."""
+    """Give each option of `command` its variable, which is the same for all commands."""
     for option in command.params:
         if isinstance(option, click.Option) and not option.is_eager and option.name:
             option.envvar = ENVIRONMENT_PREFIX + option.name.upper()
@@ -33,8 +33,8 @@ class Command(click.Command):
 class Group(click.Group):
     """``ray-committer``: it turns every exception into two lines and an exit code.
 
-    `summaries` has a line of help for each command, which is found in the module of its name here, and
-    imported only when it is run.
+    `summaries` has a line of help for each command. The command is in the module with its name in this
+    package, which is imported only when the command is run.
     """
 
     command_class = Command
@@ -63,6 +63,6 @@ class Group(click.Group):
             return super().invoke(context)
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - all of them are told to a person
+        except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - all of them are shown to the user
             verbose = context.params["verbose"]
             fail(e, context.invoked_subcommand, with_traceback=verbose > 1)

@@ -28,19 +28,19 @@ from ray_committer.report.text import report_json, report_lines
 @shared.job_id_option
 @shared.attempt_option
 @click.option("--expect-tasks", type=click.IntRange(min=0), help="How many tasks succeeded.")
-@click.option("--assume-complete", is_flag=True, help="Take it that all tasks are done.")
+@click.option("--assume-complete", is_flag=True, help="Assume that all tasks are done.")
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in ConflictMode]),
     default=ConflictMode.APPEND.value,
     show_default=True,
-    help="What becomes of data that is at DEST already; a commit record, once written, wins.",
+    help="What to do with existing data at DEST; the mode in a commit record takes precedence.",
 )
 @click.option(
     "--replace",
     multiple=True,
     metavar="DIR",
-    help="With --mode overwrite, a directory whose files are replaced; default: all of DEST.",
+    help="With --mode overwrite: a directory whose files are replaced; default: all of DEST.",
 )
 @shared.allowed_root_option
 @shared.executor_option
@@ -48,7 +48,7 @@ from ray_committer.report.text import report_json, report_lines
     "--allow-start/--no-allow-start",
     default=True,
     show_default=True,
-    help="With --executor ray, start a local Ray if there is none.",
+    help="With --executor ray: start a local Ray if none is found.",
 )
 @shared.dry_run_option
 @click.option(
@@ -56,9 +56,9 @@ from ray_committer.report.text import report_json, report_lines
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="How many directories and renames a dry run names.",
+    help="How many directories and renames a dry run lists.",
 )
-@click.option("--events", metavar="FILE", help="Append what happens to FILE, as JSON lines.")
+@click.option("--events", metavar="FILE", help="Append the events of the commit to FILE, as JSON lines.")
 @html_option
 @shared.settings(shared.EVERY_SETTING)
 @shared.storage_option
@@ -74,14 +74,14 @@ def commit(
     output: str,
     **facts: Any,
 ) -> None:
-    """Move every file of the successful tasks of a job to its place below DEST.
+    """Move the files of a job's successful tasks to their final paths below DEST.
 
-    A commit that was interrupted is finished by the same command. One that never began needs
-    --expect-tasks or --assume-complete: nobody can see from the store whether all tasks are done.
+    The same command finishes a commit that was interrupted. A commit that has not begun needs
+    --expect-tasks or --assume-complete, because the store does not show whether all tasks are done.
     """
     options = _options(**facts, is_dry=dry_run)
     if dry_run:
-        from ray_committer.cli.plan import print_plan  # a commit needs nothing of it
+        from ray_committer.cli.plan import print_plan  # not needed by a commit
 
         print_plan(
             output,
@@ -123,7 +123,7 @@ def _options(
     **_settings: Any,
 ) -> CommitOptions:
     if expect_tasks is not None and assume_complete:
-        raise click.UsageError("--expect-tasks and --assume-complete exclude each other")
+        raise click.UsageError("--expect-tasks and --assume-complete cannot be used together")
     if replace and mode != ConflictMode.OVERWRITE:
         raise click.UsageError("--replace needs --mode overwrite")
     return shared.commit_options(
@@ -138,13 +138,13 @@ def _options(
 
 
 def _with_catalog(report: CommitReport) -> CommitReport:
-    """Say what Spark itself does after a write, and cannot where the command finished its job."""
+    """Add a notice of what Spark does after its own writes, but not if a command finished the job."""
     if report.outcome is not Outcome.COMMITTED:
         return report
-    due = "REFRESH TABLE is due"
+    due = "REFRESH TABLE"
     if report.directories > 1:
-        due = "MSCK REPAIR TABLE, for new partitions, and REFRESH TABLE are due"
-    text = f"if this is a table of a catalog, {due}, and ANALYZE TABLE if it has statistics"
+        due = "MSCK REPAIR TABLE for new partitions and REFRESH TABLE"
+    text = f"if this is a catalog table, run {due}, and ANALYZE TABLE if it has statistics"
     return msgspec.structs.replace(report, notices=[*report.notices, text])
 
 

@@ -1,8 +1,7 @@
-"""A commit on a terminal: lines on standard error that are drawn anew four times a second.
+"""Show a commit on a terminal: lines on standard error that are redrawn four times per second.
 
-Two of them, and more while something is wrong. Nothing of it is left when it ends. What else is written
-to standard error meanwhile, logs included, appears above it, and a terminal that went away does not end
-the commit.
+There are two lines, and more while something is wrong. They disappear when the commit ends. Other output
+to standard error, logs included, appears above them. If the terminal goes away, the commit continues.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _SHOW_CURSOR = "\x1b[?25h\n"
 
 @contextmanager
 def display() -> Iterator[Shown]:
-    """Draw how far a commit is until it, or the block, ends."""
+    """Draw the progress of a commit until the commit or the block ends."""
     drawn = _Display(sys.stderr)
     drawn.start()
     try:
@@ -67,10 +66,10 @@ class _Display:
 
     def start(self) -> None:
         self._live.start()
-        self._move_logs(self._stream, sys.stderr)  # which passes on to the display now
+        self._move_logs(self._stream, sys.stderr)  # sys.stderr passes on to the display now
 
     def stop(self) -> None:
-        """End the display, if that was not done; the terminal is as it was before."""
+        """End the display, if it has not ended yet, and leave the terminal as it was before."""
         self._move_logs(sys.stderr, self._stream)
         self._live.stop()
 
@@ -80,10 +79,10 @@ class _Display:
         if text is not None:
             self._live.console.print(Text(f"  {text}"), soft_wrap=True)
         if isinstance(event, StageEnded) and event.stage == names.COMMIT_JOB:
-            self.stop()  # what comes now is the report
+            self.stop()  # the report comes next
 
     def interrupt(self, text: str) -> None:
-        """Show a signal handler's text with the next drawing; the second one is written as it is, since
+        """Show a signal handler's text with the next drawing; write the second text directly, because
         the process ends with it."""
         if self._interrupted is None and self._live.is_started:
             self._interrupted = text
@@ -102,7 +101,7 @@ class _Display:
         return Group(top, *below)
 
     def _how_far(self, now: Standing) -> list[ProgressBar | Text]:
-        """A bar where there is room for one, and of the files how many."""
+        """A bar, if there is room for one, and the number of files."""
         if not now.is_renaming or not now.total_files:
             return []
         count = Text(files_text(now), no_wrap=True, overflow="ellipsis")
@@ -124,7 +123,7 @@ def _details(now: Standing) -> list[str]:
 
 
 class _Lasting:
-    """A stream that may lose its terminal: what cannot be written is dropped."""
+    """A stream that may lose its terminal: it drops text that cannot be written."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""``ray-committer doctor``: would a commit work here; each promise of the store is tried."""
+"""``ray-committer doctor``: check whether a commit would work here, and test the store's promises."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def doctor(
     json: bool,
     **_settings: Any,
 ) -> None:
-    """Try what a commit to DEST rests on, and say what to fix.
+    """Check what a commit to DEST depends on, and report what to fix.
 
-    Everything is tried on files of its own in a directory below DEST/_temporary, which is removed
-    again. Looked at are the store, the Ray cluster if a commit would use it, and the Spark that is
-    installed. Exit code 0 if no line failed, 1 otherwise.
+    The doctor checks the store, the Ray cluster if a commit would use it, and the installed Spark. It
+    uses its own files in a directory below DEST/_temporary, and then removes that directory. The exit
+    code is 0 if no line failed, and 1 otherwise.
     """
     diagnosis = api.doctor(
         destination,
@@ -59,5 +59,5 @@ def _lines(diagnosis: Diagnosis) -> Iterator[Text | str]:
         yield Text.assemble(verdict, f"{line.name:<{width}}  {line.measured}")
         if line.advice:
             yield f"{'':<9}{'':<{width}}  -> {line.advice}"
-    what = "a commit would fail or not be safe" if diagnosis.failed else "nothing failed"
+    what = "a commit would fail or would not be safe" if diagnosis.failed else "nothing failed"
     yield f"{diagnosis.destination}: {what}"

@@ -1,4 +1,4 @@
-"""Errors as a person at night needs them: one line what, one line what to do, and an exit code."""
+"""Errors for a person on call: one line for what is wrong, one line for what to do, and an exit code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from click.core import ParameterSource
 
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError
 
-UNEXPECTED = "this is a fault of ray-committer: run it again with -vv and report what that prints"
+UNEXPECTED = "this is a bug in ray-committer: run the command again with -vv and report the output"
 _STOPPED = ("stopped at once", "everything was kept; run the same command to finish")
 _CHANGING = ("commit", "abort", "vacuum")
 
 
 def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> NoReturn:
-    """Say what is wrong and what to do on standard error, and end the process."""
+    """Print what is wrong and what to do on standard error, and end the process."""
     if with_traceback:
         traceback.print_exception(error)
     what, advice = what_and_advice(error, command)
@@ -27,13 +27,16 @@ def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> 
 
 
 def what_and_advice(error: BaseException, command: str | None = None) -> tuple[str, str]:
-    """What is wrong, and what to do: an error's text says both, a semicolon between, or its class."""
+    """Return what is wrong and what to do.
+
+    The first "; " in the text of a `RayCommitterError` separates them; without one, its class advises.
+    """
     if isinstance(error, RayCommitterError):
         what, _, advice = str(error).partition("; ")
         return what, advice or error.advice
     if isinstance(error, click.UsageError):
         name = f"ray-committer {command} --help" if command else "ray-committer --help"
-        return _usage(error), f"`{name}` says what there is"
+        return _usage(error), f"see `{name}`"
     if isinstance(error, KeyboardInterrupt):
         return _STOPPED
     if isinstance(error, OSError):
@@ -42,7 +45,7 @@ def what_and_advice(error: BaseException, command: str | None = None) -> tuple[s
 
 
 def exit_code(error: BaseException, command: str | None) -> int:
-    """1 if nothing visible was changed; 3 where a command that changes something cannot know."""
+    """Return 1 if nothing visible was changed; 3 if a command that changes something cannot know."""
     if isinstance(error, RayCommitterError | click.UsageError):
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
@@ -53,7 +56,7 @@ def exit_code(error: BaseException, command: str | None) -> int:
 
 
 def _one_line(text: str) -> str:
-    """Ray's and clients' errors have several, and so may names of files."""
+    """Join the lines of a text: Ray's and clients' errors, and names of files, can have several."""
     return " ".join(text.splitlines())
 
 
@@ -68,7 +71,7 @@ def _store_failure(error: OSError) -> tuple[str, str]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """Click's sentences as ours are; a bad value is that of an option, or of its variable."""
+    """Write Click's errors in our style; a bad value is shown with its option or its variable."""
     if isinstance(error, click.NoSuchOption):
         return f"no such option {error.option_name}"
     if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
@@ -78,7 +81,7 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _given(error: click.BadParameter) -> str:
-    """What gave the value."""
+    """The option or the variable that gave the value."""
     if error.param is None or error.ctx is None:
         return str(error.param_hint)
     source = error.ctx.get_parameter_source(error.param.name or "")

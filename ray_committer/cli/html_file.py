@@ -1,4 +1,4 @@
-"""``--html FILE``: the report as a page, beside what a command prints."""
+"""``--html FILE``: the report as a page, in addition to the output of a command."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ html_option = click.option(
     "html_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True),
-    help="Write the report to FILE, too, as one HTML page.",
+    help="Also write the report to FILE, as one HTML page.",
 )
 
 
 def write_html(report: CommitReport, html_file: str | None) -> None:
-    """Write the page if a file was named for it.
+    """Write the page if a file is given.
 
-    A page that cannot be written is told of and fails nothing, since what it reports of is done.
+    If the page cannot be written, that is printed, but nothing fails: the commit itself is done.
     """
     if html_file is None:
         return
-    from ray_committer.report.html import report_html  # most commits print no page
+    from ray_committer.report.html import report_html  # most commits write no page
 
     try:
         Path(html_file).write_text(report_html(report), encoding="utf-8")

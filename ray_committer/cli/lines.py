@@ -1,5 +1,7 @@
-"""A commit in lines on standard error, as for a scheduler's log: one each ten seconds, and what is worth
-one at once."""
+"""Show a commit as lines on standard error, as for a scheduler's log.
+
+There is one line every ten seconds, and one at once for each notable event.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +24,21 @@ _LONG_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Where events go that are shown, and what a signal handler says that interrupts it."""
+    """The sink for events that are shown, and the function for a signal handler's text."""
 
     event: EventSink
     interrupt: Callable[[str], None]
 
 
 def tell(line: str) -> None:
-    """Write a line; a reader that is gone, as a Spark driver that died, does not end the commit."""
+    """Write a line. If the reader is gone, for example a dead Spark driver, the commit continues."""
     with suppress(OSError):
         click.echo(line, err=True)
 
 
 @contextmanager
 def lines(*, every: float = EVERY_SECONDS) -> Iterator[Shown]:
-    """Write what is worth a line when it happens, and how far the commit is `every` so many seconds."""
+    """Write a line for each notable event when it happens, and the progress every `every` seconds."""
     with heartbeat("  ", _tell_stage, tell, every=every) as sink:
         yield Shown(sink, interrupt_lines)
 
@@ -48,7 +50,7 @@ def interrupt_lines(text: str) -> None:
 
 
 def _tell_stage(event: Event) -> None:
-    """Say what begins that may take long, how much it is, and what took long."""
+    """Write a line for a stage that may take long, for the amount of work, and for what took long."""
     if isinstance(event, StageStarted) and event.stage in _TOLD_STAGES:
         tell(f"  {stage_name(event.stage)}")
     elif isinstance(event, JobLoaded):
@@ -62,7 +64,7 @@ def _is_worth_a_line(ended: StageEnded) -> bool:
 
 
 def loaded_text(job: JobLoaded) -> str:
-    """What the commit is to put in place."""
+    """The amount of work of the commit."""
     manifests = counted(job.manifests, "task manifest")
     text = f"{counted(job.files, 'file')}, {bytes_text(job.bytes)}, of {manifests}"
     return f"{text}; an earlier run had begun to move them" if job.resumed else text

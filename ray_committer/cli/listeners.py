@@ -1,4 +1,4 @@
-"""Who else is told of a commit's events: a file, and OpenTelemetry where its variables ask for that."""
+"""Send a commit's events also to a file, and to OpenTelemetry if its variables ask for that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ray_committer.report.event_log import event_log
 
 @contextmanager
 def listening(shown: EventSink, events: str | None) -> Iterator[EventSink]:
-    """Pass events on to what shows them, to the file `events`, and as spans if those are asked for."""
+    """Pass events on to the sink that shows them, to the file `events`, and as spans if asked for."""
     with ExitStack() as stack:
         sinks = [shown]
         if events is not None:
@@ -28,11 +28,13 @@ def listening(shown: EventSink, events: str | None) -> Iterator[EventSink]:
 
 
 def _spans(asking: str) -> list[EventSink]:
-    """Spans, or a line on why there are none: a variable that is set for all programs of a machine
-    should not keep a job from its commit."""
+    """Return a sink for spans, or write a line why there is none.
+
+    A variable that is set for all programs of a machine must not stop a commit.
+    """
     try:
         set_up_spans()
         return [telemetry.spans()]
-    except Exception as e:  # noqa: BLE001 - whatever it is, the commit can do without spans
-        tell(f"  no spans, though {asking} asks for them: {e}")
+    except Exception as e:  # noqa: BLE001 - whatever it is, the commit works without spans
+        tell(f"  no spans are sent, although {asking} asks for them: {e}")
         return []

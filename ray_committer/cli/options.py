@@ -1,7 +1,7 @@
 """Options that several commands share, and the settings of a commit as options.
 
-A setting has one name, one way to be written and one variable, in Python, on the command line and in the
-environment, because `ray_committer.options` reads all of them.
+A setting has the same name and the same format in Python, on the command line and in the environment,
+because `ray_committer.options` reads all of them.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from ray_committer.options import TEXTS, CommitOptions, read_option, read_second
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-job_id_option = click.option("--job-id", metavar="ID", help="Which job, if DEST holds several.")
+job_id_option = click.option("--job-id", metavar="ID", help="The job to use if DEST holds several.")
 attempt_option = click.option(
-    "--attempt", type=click.IntRange(min=0), help="Which attempt of the job, if there are several."
+    "--attempt", type=click.IntRange(min=0), help="The job attempt to use if there are several."
 )
 allowed_root_option = click.option(
     "--allowed-root",
     multiple=True,
     metavar="DIR",
-    help="A directory outside of DEST to which the job may have written, or where it replaces files.",
+    help="A directory outside DEST that the job is allowed to write to, or to replace files in.",
 )
 executor_option = click.option(
     "--executor",
     type=click.Choice(["auto", "threads", "inline", "ray"]),
     default="auto",
     show_default=True,
-    help="Where it runs; auto never starts a Ray.",
+    help="Where the commit runs; auto never starts Ray.",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 output_option = click.option(
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What standard output is given.",
+    help="The format of the result on standard output.",
 )
 
 
 class StorageOption(click.ParamType):  # type: ignore[type-arg] # generic since click 8.2
-    """``KEY=VALUE``; in the environment several, as a shell would take them apart."""
+    """``KEY=VALUE``; the environment can hold several, which are split as by a shell."""
 
     name = "KEY=VALUE"
 
@@ -60,7 +60,9 @@ class StorageOption(click.ParamType):  # type: ignore[type-arg] # generic since 
             return value
         key, equals, text = value.partition("=")
         if not equals or not key:
-            self.fail("it must be KEY=VALUE (it is not shown, since it may be a secret)", param, ctx)
+            self.fail(
+                "it must be KEY=VALUE (the value is not shown, because it may be a secret)", param, ctx
+            )
         return key, text
 
 
@@ -69,8 +71,8 @@ storage_option = click.option(
     "storage_options",
     multiple=True,
     type=StorageOption(),
-    help="A storage option, as fsspec names it; may be repeated. Secrets are better kept in the "
-    "environment: others can read a command line.",
+    help="A storage option under its fsspec name; can be repeated. Put secrets in the environment: "
+    "others can read a command line.",
 )
 
 
@@ -93,7 +95,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
 
 
 class _Text(click.ParamType):  # type: ignore[type-arg]
-    """One of the settings, as `ray_committer.options` reads it."""
+    """A setting, read by `ray_committer.options`."""
 
     def __init__(self, setting: str) -> None:
         self.name = setting.rpartition("_")[2].upper()
@@ -107,7 +109,7 @@ class _Text(click.ParamType):  # type: ignore[type-arg]
 
 
 class _Truth(click.types.BoolParamType):
-    """The same for what is a flag, and in the environment true or false."""
+    """A setting that is a flag on the command line, and true or false in the environment."""
 
     def __init__(self, setting: str) -> None:
         self._setting = setting
@@ -119,26 +121,26 @@ class _Truth(click.types.BoolParamType):
 FLAGS = {
     "mark_success": "Write _SUCCESS.",
     "cleanup": "Remove the job's directory after the commit.",
-    "validate": "List each directory and compare, before the commit counts; else where that is cheap.",
-    "durable": "Let a power cut after the commit take nothing back.",
-    "delete_blocking_files": "Remove a file that stands where a directory must go.",
+    "validate": "Compare each directory before the job is committed; default: where a listing is cheap.",
+    "durable": "Force the commit to disk, so that a power cut cannot undo it.",
+    "delete_blocking_files": "Remove a file that is in the place of a new directory.",
 }
 SETTINGS = {
-    "max_requests_per_second": "The most requests to the store, of all processes together, or none.",
-    "threads": "Requests at once, in this process.",
-    "workers": "Workers on Ray, or auto: two a node.",
-    "worker_threads": "Requests at once, in each worker.",
+    "max_requests_per_second": "The limit of requests to the store for all processes together, or none.",
+    "threads": "Parallel requests in this process.",
+    "workers": "Workers on Ray, or auto: two per node.",
+    "worker_threads": "Parallel requests in each worker.",
     "worker_cpus": "CPUs that each worker asks Ray for.",
-    "worker_start_seconds": "How long a worker may take to start.",
-    "shard_files": "The most files that a worker is given at once, or auto.",
-    "retry_seconds": "How long a request is repeated that the store throttles or does not answer.",
+    "worker_start_seconds": "How long to wait for a worker to start.",
+    "shard_files": "The maximum number of files that a worker gets at once, or auto.",
+    "retry_seconds": "How long to repeat a request that the store throttles or does not answer.",
     "conflict_wait_seconds": "How long to wait for other commits that must end first.",
-    "lease_seconds": "How long a process goes on that cannot ask whether it may.",
-    "rename_attempts": "Tries of a rename that failed and proved not to have happened.",
-    "summary_directory": "Where summary-JOB.json is written; on the store of DEST.",
+    "lease_seconds": "How long a process continues when it cannot get new permits.",
+    "rename_attempts": "Attempts per rename; only a rename that certainly did not happen is repeated.",
+    "summary_directory": "The directory for summary-JOB.json, on the store of DEST.",
 }
 REQUESTS = ("max_requests_per_second", "threads", "retry_seconds")
-"""The settings of whatever makes many requests."""
+"""The settings of commands that make many requests."""
 EVERY_SETTING = (*SETTINGS, *FLAGS)
 
 
@@ -154,7 +156,7 @@ def settings(names: Sequence[str]) -> Callable[[F], F]:
 
 
 def commit_options(**facts: Any) -> CommitOptions:
-    """The options of this command: the environment, over that its own settings, and `facts`."""
+    """Return the options of this command: the environment, overridden by its settings and `facts`."""
     context = click.get_current_context()
     given = {
         name: value

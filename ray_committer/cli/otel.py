@@ -1,7 +1,7 @@
-"""OpenTelemetry's SDK for a command that nobody set it up for, by the variables that it is set up by.
+"""Set up OpenTelemetry's SDK for a command, from OpenTelemetry's own environment variables.
 
-What ``opentelemetry-instrument`` has set up is left alone. Source: OpenTelemetry's specification of
-environment variables, and the entry points by which its exporters are found.
+A set-up by ``opentelemetry-instrument`` is left as it is. Source: OpenTelemetry's specification of
+environment variables, and the entry points of its exporters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSTALL = "install opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http
 
 
 def asking_variable(environment: Mapping[str, str]) -> str | None:
-    """The variable that asks for spans, None if none does."""
+    """The variable that asks for spans; None if there is none."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     if environment.get("OTEL_TRACES_EXPORTER") == "none":
@@ -34,16 +34,16 @@ def asking_variable(environment: Mapping[str, str]) -> str | None:
 
 
 def set_up_spans() -> None:
-    """Send spans where the variables say, and join the trace of ``TRACEPARENT``, if there is one.
+    """Send spans to the place in the variables, and join the trace of ``TRACEPARENT``, if there is one.
 
-    `SettingsError` says what is not installed.
+    `SettingsError` shows what is not installed.
     """
     try:
         from opentelemetry import context, propagate, trace
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as e:
-        raise SettingsError(f"OpenTelemetry's SDK is not installed: {_INSTALL}") from e
+        raise SettingsError(f"OpenTelemetry's SDK is not installed; {_INSTALL}") from e
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         os.environ.setdefault("OTEL_SERVICE_NAME", "ray-committer")
         provider = TracerProvider()  # it flushes when the process ends
@@ -63,6 +63,6 @@ def _exporter(name: str) -> SpanExporter:
         name = _PROTOCOLS.get(protocol, protocol)
     found = list(entry_points(group="opentelemetry_traces_exporter", name=name))
     if not found:
-        raise SettingsError(f"there is no exporter {name!r}: {_INSTALL}")
+        raise SettingsError(f"there is no exporter {name!r}; {_INSTALL}")
     exporter: SpanExporter = found[0].load()()
     return exporter

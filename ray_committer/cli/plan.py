@@ -1,4 +1,4 @@
-"""What ``ray-committer commit --dry-run`` prints."""
+"""The output of ``ray-committer commit --dry-run``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ray_committer.report.amounts import seconds_text
 
 _STATES = {
     "running": "would move",
-    "recorded": "has begun, and would move what is left of",
-    "sealed": "has its new files in place, and would replace what is left of the old ones by",
+    "recorded": "has begun, and would move the rest of",
+    "sealed": "has its new files in place, and would replace the rest of the old files with",
     "committed": "is committed, and would only be cleaned up, with",
 }
 
@@ -36,7 +36,7 @@ def print_plan(
 
 
 def plan_value(plan: JobPlan, requests_per_second: float | None) -> dict[str, Any]:
-    """The plan as one JSON value, with an estimate if there is a rate."""
+    """Return the plan as one JSON value, with an estimate if there is a rate."""
     rate = requests_per_second
     return {
         **asdict(plan),
@@ -46,7 +46,7 @@ def plan_value(plan: JobPlan, requests_per_second: float | None) -> dict[str, An
 
 
 def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str]:
-    """The plan in sentences; paths as they are below the destination."""
+    """Yield the plan in lines; paths are relative to the destination."""
     yield f"job {plan.job_id} (attempt {plan.job_attempt}, {plan.state}): {plan.destination}"
     files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
     yield f"  {_STATES[plan.state]} {files}, of {count_text(plan.manifests, 'task')}"
@@ -69,8 +69,8 @@ def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str
 def _estimate(plan: JobPlan, rate: float | None) -> str:
     requests = count_text(plan.requests, "request", about=True)
     if rate is None:
-        return f"{requests}; --max-requests-per-second N tells how long they take"
-    return f"{requests}; {seconds_text(plan.seconds_at(rate))} at {rate:,.0f} a second"
+        return f"{requests}; --max-requests-per-second N shows how long they take"
+    return f"{requests}; {seconds_text(plan.seconds_at(rate))} at {rate:,.0f} per second"
 
 
 def _first(shown: tuple[object, ...], total: int) -> str:

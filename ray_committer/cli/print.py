@@ -1,4 +1,4 @@
-"""How results are written to standard output: lines that are not broken in two, or one JSON value."""
+"""Print results to standard output: as lines that are never broken, or as one JSON value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY = 86_400.0
 
 
 def print_result(output: str, value: Any, lines: Iterable[Text | str]) -> None:
-    """The result of a command as ``--output`` asks for it."""
+    """Print the result of a command in the format of ``--output``."""
     if output == "json":
         print_json(value)
     else:
@@ -24,26 +24,26 @@ def print_result(output: str, value: Any, lines: Iterable[Text | str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value; dataclasses are objects."""
+    """Print one JSON value; dataclasses are objects."""
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_lines(lines: Iterable[Text | str]) -> None:
-    """Lines with colours where a terminal has them and NO_COLOR is not set."""
+    """Print lines, with colours if the terminal has them and NO_COLOR is not set."""
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     for line in lines:
         console.print(line)
 
 
 def count_text(number: int | None, what: str, *, about: bool = False) -> str:
-    """``1 file``, ``12,000 files``, ``about 12,000 files``; an unknown number is said to be so."""
+    """``1 file``, ``12,000 files``, ``about 12,000 files``, ``an unknown number of files``."""
     if number is None:
         return f"an unknown number of {what}s"
     return f"{'about ' if about else ''}{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def size_text(number: int | None, *, about: bool = False) -> str:
-    """Bytes in the unit that fits; nothing if they are not known."""
+    """Bytes in the unit that fits, or ``unknown size``."""
     if number is None:
         return "unknown size"
     return f"{'about ' if about else ''}{'1 byte' if number == 1 else bytes_text(number)}"
@@ -52,12 +52,12 @@ def size_text(number: int | None, *, about: bool = False) -> str:
 def age_text(seconds: float | None) -> str:
     """How long ago something last changed."""
     if seconds is None:
-        return "the store does not tell when it last changed"
+        return "the store does not report when it last changed"
     return f"last changed {ago_text(seconds)}"
 
 
 def ago_text(seconds: float | None) -> str:
-    """How long ago something was, in days from the second on."""
+    """How long ago something was, in days from two days on."""
     if seconds is None:
         return "at an unknown time"
     if seconds < 2 * _DAY:

@@ -1,6 +1,6 @@
-"""What a person sees of a commit while it runs, on standard error.
+"""The progress of a running commit, on standard error.
 
-On a terminal that is a display which is drawn anew; anywhere else lines.
+On a terminal it is a display that is redrawn; anywhere else it is lines.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ def progress() -> AbstractContextManager[Shown]:
     """Show a commit until the block ends: drawn on a terminal, in lines elsewhere."""
     if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         return lines()
-    from ray_committer.cli.display import display  # only here, since it takes a while to import
+    from ray_committer.cli.display import display  # only here, because it is slow to import
 
     return display()

@@ -1,4 +1,4 @@
-"""``ray-committer show``: what a ``_SUCCESS``, summary report, task manifest or commit record says."""
+"""``ray-committer show``: show a ``_SUCCESS``, summary report, task manifest or commit record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ray_committer.report.old_job import report_of_success
 _SHOWN_FILES = 10
 _EMPTY = (
     "  empty: a classic committer wrote it",
-    "  so it tells neither which job has ended, nor when, nor what it wrote",
+    "  so it does not show which job has ended, when it ended, or what it wrote",
 )
 
 
@@ -44,16 +44,16 @@ def show(
 ) -> None:
     """Show the _SUCCESS file, summary report, task manifest or commit record at PATH.
 
-    Of a directory its _SUCCESS is shown. Hadoop's manifest committer writes the same files, so they are
-    shown whoever wrote them. JSON is the file's own, below its path and kind. With --html the report of
-    the job is written, as far as such a file tells it.
+    If PATH is a directory, the command shows its _SUCCESS. It also shows the files of Hadoop's manifest
+    committer, which have the same formats. JSON output is the path, the kind, and the file's own JSON.
+    With --html the command writes the report of the job, as far as the file contains it.
     """
     found = read_document(path, options=shared.commit_options(), storage_options=dict(storage_options))
     value = {"path": found.path, "kind": found.kind, "content": found.content()}
     print_result(output, value, _lines(found))
     if html_file is not None:
         if found.success is None:
-            raise ManifestError(f"{found.path}: tells nothing of a commit that a report could show")
+            raise ManifestError(f"{found.path}: contains no result of a commit, so there is no report")
         write_html(report_of_success(found.success, found.path), html_file)
 
 
@@ -86,7 +86,7 @@ def _success_lines(path: str, success: SuccessData) -> Iterator[Text | str]:
 
 
 def _stages(statistics: IOStatistics) -> Iterator[str]:
-    """How long each stage of the job took that was measured."""
+    """The time of each stage of the job that was measured."""
     timed = {
         name.removesuffix(".mean").removeprefix("job_stage_"): mean.sum / 1000
         for name, mean in statistics.meanstatistics.items()
@@ -119,7 +119,7 @@ def _record_lines(path: str, record: CommitRecord) -> Iterator[Text | str]:
 
 
 def _some(items: Sequence[Text], files: int | None) -> Iterator[Text]:
-    """The first of many, and how many there are; a ``_SUCCESS`` names but some itself."""
+    """The first of many items, and their number; a ``_SUCCESS`` itself names only some."""
     for item in items[:_SHOWN_FILES]:
         yield Text.assemble("    ", item)
     total = max(files or 0, len(items))
@@ -133,5 +133,5 @@ def _named(named: int, total: int) -> str:
 
 
 def _short(committer: str | None) -> str:
-    """Hadoop gives the name of a class."""
+    """The committer without its package: Hadoop writes the name of a class."""
     return (committer or "an unknown committer").rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""``ray-committer spark-conf``: the settings of a Spark driver whose writes shall be committed here."""
+"""``ray-committer spark-conf``: print the settings that make this package commit a driver's writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME = "ray-committer"
     type=click.Choice(["defaults", "conf"]),
     default="defaults",
     show_default=True,
-    help="Lines of spark-defaults.conf, or --conf arguments.",
+    help="defaults: lines of spark-defaults.conf; conf: --conf arguments.",
 )
 @shared.executor_option
 @click.option(
@@ -43,8 +43,8 @@ _NAME = "ray-committer"
     show_default=True,
     help="deferred: a write only saves the commit record; spark: Spark's own committer.",
 )
-@click.option("--command", metavar="LINE", help="What a JVM driver starts; default: this command.")
-@click.option("--jobs-address", metavar="URL", help="The dashboard of a Ray cluster that commits.")
+@click.option("--command", metavar="LINE", help="The command that a JVM driver runs; default: this one.")
+@click.option("--jobs-address", metavar="URL", help="The dashboard of the Ray cluster that commits.")
 @shared.output_option
 def spark_conf(
     destination: str | None,
@@ -56,10 +56,10 @@ def spark_conf(
     jobs_address: str | None,
     output: str,
 ) -> None:
-    """Print the settings with which a Spark driver's writes are committed here.
+    """Print the settings that make ray-committer commit a Spark driver's writes.
 
-    With DEST, what its tasks need to write there is among them. No credential is printed: the commit
-    takes them from the driver's Hadoop settings.
+    With DEST, they include the settings that tasks need to write there. No credentials are printed,
+    because the commit takes them from the driver's Hadoop settings.
     """
     conf = driver_conf(
         destination,
@@ -78,12 +78,12 @@ def _defaults(conf: Mapping[str, str]) -> Iterator[str]:
 
 
 def _arguments(conf: Mapping[str, str]) -> Iterator[str]:
-    """One argument a line, so that all can be pasted into a command of a shell."""
+    """One argument per line, so that all can be pasted into a shell command."""
     lines = [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in conf.items()]
     return (line if line == lines[-1] else f"{line} \\" for line in lines)
 
 
 def _own_command() -> str:
-    """Where this command is; beside this Python if it is not on the PATH."""
+    """The path of this command: beside this Python, or else on the PATH."""
     beside = Path(sys.executable).with_name(_NAME)
     return str(beside) if beside.is_file() else shutil.which(_NAME) or _NAME

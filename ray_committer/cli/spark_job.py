@@ -1,8 +1,8 @@
-"""``ray-committer spark-job``: what a Spark driver without Python runs, as a child or as a Ray job.
+"""``ray-committer spark-job``: run by Spark drivers without Python, as a child process or as a Ray job.
 
-The request is JSON of the driver's jar. The answer is one line of JSON on standard output: ``{}``, or an
-object with the job's ``stamp``, why it was ``kept``, or an ``error``. Progress and the report go to
-standard error, which ends up in the driver's log.
+The request is JSON from the driver's jar. The answer is one line of JSON on standard output: ``{}``, or
+an object with the job's ``stamp``, the reason why it was ``kept``, or an ``error``. Progress and the
+report go to standard error, which goes to the driver's log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Action = Callable[[CommitHandler, str], str]
 
 @click.group("spark-job")
 def spark_job() -> None:
-    """Set up, commit or abort a job for a Spark driver without Python, which starts it."""
+    """Set up, commit or abort a job; run by Spark drivers without Python."""
 
 
 _inline = click.option(
@@ -52,7 +52,7 @@ def abort(inline: str | None) -> None:
 
 
 @spark_job.command()
-@click.option("--request", metavar="URL", help="The request's file; default: standard input.")
+@click.option("--request", metavar="URL", help="The file with the request; default: standard input.")
 def commit(request: str | None) -> None:
     """Commit a job whose tasks are done."""
     read = _stdin if request is None else lambda: api.read_text(request)
@@ -71,11 +71,11 @@ def _decompressed(text: str) -> str:
     try:
         return gzip.decompress(base64.b64decode(text, validate=True)).decode()
     except (binascii.Error, OSError, EOFError, UnicodeDecodeError) as e:
-        raise click.UsageError(f"--inline: is not gzip in base64 ({e})") from e
+        raise click.UsageError(f"--inline: is not base64-encoded gzip ({e})") from e
 
 
 def _run(action: Action, read: Callable[[], str]) -> None:
-    """Do what a request asks for, say how it went, and exit with the error's code."""
+    """Run a request, print its result, and exit with the error's code."""
     with lines() as shown:
         try:
             request = read()

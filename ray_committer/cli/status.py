@@ -1,4 +1,4 @@
-"""``ray-committer status``: the jobs below a destination and how far their commits got."""
+"""``ray-committer status``: the jobs below a destination and the progress of their commits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ray_committer.cli.print import age_text, ago_text, count_text, print_result
 from ray_committer.inspection.jobs import JobSummary, list_jobs
 
 _MEANING = {
-    "running": ("undecided: its tasks may run still, or the application has died", ""),
-    "recorded": ("recorded: its commit has begun; run again, its application doubles rows", "red"),
+    "running": ("undecided: its tasks may still run, or the application has died", ""),
+    "recorded": ("recorded: its commit has begun; a new run of its application doubles rows", "red"),
     "sealed": ("sealed: all its files are in place; data that it replaces may be gone", "red"),
     "committed": ("committed; its clean-up has not ended", "yellow"),
     "undoing": ("undoing: its commit is being given up; some of its files may be visible", "red"),
-    "unknown": ("unknown: nobody looked into it", "yellow"),
-    "aborting": ("aborting: its abort has begun and not ended", "yellow"),
+    "unknown": ("unknown: it was not examined", "yellow"),
+    "aborting": ("aborting: its abort has begun but not ended", "yellow"),
 }
 _COMMITTING = ("recorded", "sealed")
 
@@ -30,7 +30,7 @@ _COMMITTING = ("recorded", "sealed")
 @click.option(
     "--exact",
     is_flag=True,
-    help="Read every manifest, and count what a begun commit has still to move: two requests a task.",
+    help="Read every manifest, and count the files still to be moved: two requests per task.",
 )
 @shared.settings(shared.REQUESTS)
 @shared.storage_option
@@ -42,12 +42,14 @@ def status(
     output: str,
     **_settings: Any,
 ) -> None:
-    """List the jobs in DEST/_temporary: tasks, files, bytes, age, and how far each commit got.
+    """List the jobs in DEST/_temporary: tasks, files, bytes, age, and progress of each commit.
 
-    Of a commit that has begun it says when, which process is at work on it, or that the one that began
-    it has stopped, how many files were moved at the last sign of life, and which command goes on. That
-    costs a few requests a job. Files and bytes of a job without a commit record are estimated by its
-    largest manifest then, and how many files are left is not known: for that see --exact.
+    For a commit that has begun, the list shows when it began, how many files were moved at the last sign
+    of life, and which command continues it. It also shows which process is at work on the commit, or
+    that the process that began it has stopped. This costs a few requests per job.
+
+    Without --exact, the files and bytes of a job without a commit record are estimated from its largest
+    manifest, and the number of files still to move is not known.
     """
     jobs = list_jobs(
         destination,
@@ -80,7 +82,7 @@ def _lines(destination: str, jobs: list[JobSummary]) -> Iterator[Text | str]:
 
 
 def _committer(job: JobSummary) -> str:
-    """Who began the commit, or whom to wait for."""
+    """The process that began the commit, or the process to wait for."""
     begun = f"begun {ago_text(job.begun_seconds)}"
     if job.is_alive:
         return f"{begun}; {job.committer} is at work: wait for it"
@@ -88,7 +90,7 @@ def _committer(job: JobSummary) -> str:
 
 
 def _moved(job: JobSummary) -> str:
-    """How far it was at its last sign of life, which does not count what an earlier process moved."""
+    """The progress at the last sign of life, without the files that an earlier process moved."""
     files, ago = count_text(job.files, "file"), ago_text(job.moved_seconds)
     return f"at least {job.moved:,} of {files} moved, as of {ago}"
 
@@ -107,10 +109,10 @@ def _amounts(job: JobSummary) -> str:
 
 
 def _notes(jobs: list[JobSummary]) -> Iterator[str]:
-    """What was not looked at, since it costs requests for each task, and what can be done."""
+    """What was not read, because that costs requests per task, and what the user can do."""
     if any(job.is_estimate for job in jobs):
-        yield "about: by the largest manifest of the job; --exact reads them all"
+        yield "about: estimated from the largest manifest of the job; --exact reads them all"
     if any(job.state in _COMMITTING and job.left is None for job in jobs):
         yield "--exact counts the files that are still to be moved"
     if any(job.state == "running" for job in jobs):
-        yield "undecided: `commit --expect-tasks N` if all tasks are done; `abort` gives it up"
+        yield "undecided: run `commit --expect-tasks N` if all tasks are done, or `abort` it"

@@ -1,4 +1,4 @@
-"""``ray-committer vacuum``: remove what dead jobs left, and nothing that could still be committed."""
+"""``ray-committer vacuum``: remove the leftovers of dead jobs, and nothing that can be committed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ray_committer.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
     type=shared.Seconds(least=LEAST_SECONDS),
     default="7d",
     show_default=True,
-    help="How long a dead job has not changed; longer than any task computes without writing.",
+    help="How long a dead job has not changed. Use more than any task computes without writing.",
 )
 @shared.dry_run_option
 @shared.settings(shared.REQUESTS)
@@ -35,11 +35,11 @@ def vacuum(
     output: str,
     **_settings: Any,
 ) -> None:
-    """Remove what dead jobs left in DEST/_temporary.
+    """Remove the leftovers of dead jobs from DEST/_temporary.
 
-    Dead is a job without a commit record, nothing of which has changed for the time of --older-than. A
-    job whose commit has begun is kept, and the command named that finishes it. What a clean-up that was
-    stopped has left of an ended job (.gone-*) is removed however old it is.
+    A job is dead if it has no commit record and nothing in it has changed for the time in --older-than.
+    A job whose commit has begun is kept, and the output shows the command that finishes it. If a
+    clean-up was stopped, the rest of its ended job (.gone-*) is removed at any age.
     """
     jobs = vacuum_jobs(
         destination,

@@ -1,4 +1,4 @@
-"""``ray-committer validate``: is what a job committed still there, as it was written."""
+"""``ray-committer validate``: check that the files of a committed job are still there, unchanged."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def validate(
     output: str,
     **_settings: Any,
 ) -> None:
-    """Compare what is at DEST with what its job says must be there.
+    """Compare the files at DEST with the job's manifests, or with its _SUCCESS file.
 
-    That is each file of its manifests while they are there, as after a commit with --no-cleanup; else
-    the names in its _SUCCESS, which are at most 100 and without sizes. Exit code 5: something differs.
+    While the manifests exist, as after a commit with --no-cleanup, each of their files is compared.
+    Otherwise only the names in _SUCCESS are compared: at most 100, without sizes. Exit code 5 means that
+    something differs.
     """
     found = validate_job(
         destination,

@@ -1,1 +1,1 @@
-"""Where work runs: in this thread, in threads, or on Ray. Executors know no store and no protocol."""
+"""Executors run work in this thread, in threads, or on Ray; they know no store and no protocol."""

@@ -1,8 +1,8 @@
-"""What a commit needs of whatever runs its work.
+"""The interface of executors, which run the work of a commit.
 
-Work is a module-level function ``work(resources, item)``; `resources` is opened once a process by
-the function that the executor was made with. Work may run more than once (a lost worker's item runs
-again), so it must be idempotent; each item's result is yielded once.
+Work is a module-level function ``work(resources, item)``. The function that the executor was made with
+opens `resources` once per process. Work can run more than once (a lost worker's item runs again), so it
+must be idempotent; each item's result is yielded once.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ray_committer.ratelimit import LimitStatistics
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Work = Callable[..., Result]  # type: ignore[explicit-any]  # of the worker and an item, which differ
+Work = Callable[..., Result]  # type: ignore[explicit-any]  # of the resources and an item, which differ
 THREAD_PREFIX = "ray-committer"
-"""How threads that do work in this process are named, with ``_`` and a number."""
+"""The prefix of the names of threads that do work in this process; ``_`` and a number follow."""
 Parked = object
-"""A result that stays where it was made: in an executor's hands, not to be looked into."""
+"""An executor's reference to a result that stays where it was made; nothing else can read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supplied(Generic[Item]):
     """An item and parked results for it: the work is called with ``(resources, item, *results)``.
 
-    Where a parked result was lost with its node and cannot be made again, the work is given None.
+    If a parked result was lost with its node and cannot be made again, the work gets None instead.
     """
 
     item: Item
@@ -47,10 +47,10 @@ class Place:
 
 
 class Resources(Protocol):
-    """What work has at hand in its process, such as the store; its requests need permits."""
+    """The objects that work uses in its process, such as the store; requests need permits."""
 
     place: Place | None
-    """Where the work runs, if that is a worker that an executor has started."""
+    """Where the work runs, if an executor has started a worker for it."""
 
     def guard(self, permits: Permits) -> None:
         """Make no request without one of these permits; called once, before there is work."""
@@ -59,38 +59,38 @@ class Resources(Protocol):
         """Let running work stop at its next step; idempotent, from any thread."""
 
     def close(self) -> None:
-        """Give back what was opened; idempotent."""
+        """Release what was opened; idempotent."""
 
 
 OpenResources = Callable[[], Resources]
 
 
 class WorkExecutor(Protocol):
-    """Runs work over items; results come in no order, with a bounded number of items in progress.
+    """Runs work over items; results come in no order, and the number of items in progress is limited.
 
     An exception of the work is raised to the caller after the items in progress have ended.
     """
 
     name: str
     width: int
-    """How many items are worked on at once, at most."""
+    """The maximum number of items in progress at once."""
     threads: int
-    """How many requests to the store each of them can have in flight."""
+    """The maximum number of requests to the store that each item can have in flight."""
     starts_workers: bool
-    """Whether workers are processes, for whose start a commit may have to wait."""
+    """True if workers are processes, so that a commit may have to wait for their start."""
     permits: Permits
-    """For the requests that the driver makes itself."""
+    """The permits for the driver's own requests."""
 
     @property
     def dashboard(self) -> str:
-        """The URL at which a person sees the workers at work; empty if there is none."""
+        """The URL of a page that shows the workers at work; empty if there is none."""
 
     @property
     def directories(self) -> Directories:
         """The commit's coordinator."""
 
     def listen(self, sink: EventSink) -> None:
-        """Tell `sink` which workers started and which were lost."""
+        """Report to `sink` which workers started and which were lost."""
 
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         """Run work on workers that keep their store client; `Supplied` items allowed."""
@@ -98,16 +98,16 @@ class WorkExecutor(Protocol):
     def park(
         self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
     ) -> Iterator[tuple[Result, Parked]]:
-        """Run work whose second result stays where it was made."""
+        """Run work with two results, the second of which stays where it was made."""
 
     def start_workers(self, *, first_only: bool = False) -> None:
-        """Wait until all workers are there, or the first; idempotent, an error if they cannot be had."""
+        """Wait until all workers are ready, or the first; idempotent, an error if they cannot start."""
 
     def admit_workers(self, check: Work[Result], item: Item) -> None:
         """Run `check` once on every worker, and on later ones before they get work."""
 
     def limit_statistics(self) -> LimitStatistics:
-        """What the limit of requests did so far."""
+        """Return what the limit of requests did so far."""
 
     def cancel(self) -> None:
         """Ask running work to stop at its next step; idempotent, from any thread."""
@@ -117,27 +117,27 @@ class WorkExecutor(Protocol):
 
 
 class Readiness(StrEnum):
-    """Whether the workers of a pool could begin now."""
+    """Whether the workers of a pool can begin now."""
 
     READY = "ready"
     STARTING = "starting"
     TOO_FEW = "too few"
-    """All are ready, and the cluster has grown so that more are to be had."""
+    """All are ready, but the cluster has grown and has room for more."""
     LOST = "lost"
-    """One has ended or could not start, or nobody answers."""
+    """A worker has ended or could not start, or there is no answer."""
 
 
 class CommitPool(Protocol):
-    """Workers that are there before the commit, as from `ray_committer.commit_pool`."""
+    """Workers that exist before the commit, such as those of `ray_committer.commit_pool`."""
 
     reason: str
-    """Why a commit runs on them, for its report."""
+    """The reason for which a commit runs on them, for its report."""
 
     def close(self) -> None:
         """End the workers; idempotent."""
 
     def require_open(self) -> None:
-        """Raise `RayNotAvailableError` once it is closed."""
+        """Raise `RayNotAvailableError` if the pool is closed."""
 
     def readiness(self) -> Readiness:
         """Ask all workers; never fails, and waits for a moment at most."""

@@ -1,8 +1,8 @@
-"""Choose where a commit runs, and say why.
+"""Choose where a commit runs, and report the reason.
 
-`auto` never starts Ray: it takes threads for local files (renames there are bound by the kernel), for
-jobs that are done before Ray's workers have started, and where no Ray is to be reached. Only an
-explicit ``ray`` may start one, and never inside a Spark driver.
+`auto` never starts Ray. It chooses threads for local files (the kernel limits renames there), for jobs
+that are done before Ray's workers have started, and if no Ray can be reached. Only an explicit ``ray``
+can start Ray, and never inside a Spark driver.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 ExecutorName = Literal["auto", "inline", "threads", "ray"]
 
 START_SECONDS = 1.5
-"""So much longer a commit was measured to take whose workers on Ray have to start
+"""The measured extra time of a commit whose workers on Ray must start first
 (``benchmarks/ray_calls.py``)."""
 AHEAD_SECONDS = 0.5
-"""Workers start while a job's tasks run only if its commit gets so much shorter: they take processor
-time from the tasks, and with as many requests in flight a commit on workers that are ready takes up to
+"""Workers start while a job's tasks run only if this makes the commit this much shorter. They take
+processor time from the tasks, and with as many requests in flight a commit on ready workers takes up to
 this much longer than one in threads (``benchmarks/ray_calls.py``)."""
 SECONDS_A_REQUEST = 0.020
-"""How long a request to a store behind a network is taken to be."""
+"""The assumed time of a request to a store behind a network."""
 CONNECTED = "Ray is connected"
 WORKERS_OF_A_CLUSTER = 8
-"""How many workers a cluster is taken to have that is not connected yet."""
+"""The assumed number of workers of a cluster that is not connected yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def open_pool(options: CommitOptions, shared: str | None = None) -> CommitPool:
 def open_pool_ahead(options: CommitOptions, about: str) -> CommitPool | None:
     """Start commit workers on Ray for a job whose tasks still run; None if there is no room beside them.
 
-    `about` is what Ray shows of the commit.
+    `about` is the text that Ray shows for the commit.
     """
     from ray_committer.executors.ray.executor import RayPool, has_room
 
@@ -80,11 +80,11 @@ def choose_executor(
     """Open the executor called `name`, or one on a pool; the caller closes it.
 
     `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
-    `about` is what Ray shows of the commit; `store` names what the commits of a shared pool have one
-    limit for.
+    `about` is the text that Ray shows for the commit. Commits of a shared pool with the same `store`
+    share one limit.
     """
     pool: CommitPool | None = None
-    reason = "asked for"
+    reason = "as requested"
     if not isinstance(name, str):
         pool, reason = name, name.reason
         name = "ray"
@@ -99,7 +99,7 @@ def choose_executor(
     if name == "ray":
         from ray_committer.executors.ray.executor import RayExecutor
 
-        own = cast("RayPool | None", pool)  # the one kind of pool that there is
+        own = cast("RayPool | None", pool)  # the only kind of pool
         return Choice(RayExecutor(open_elsewhere, options, pool=own, about=about, store=store), reason)
     limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
@@ -116,13 +116,13 @@ def choose_name(
     ray: str | None,
     estimate_files: Callable[[], int],
 ) -> tuple[ExecutorName, str]:
-    """What `auto` stands for, and why; `ray` says which Ray can be reached, None for none."""
+    """Return the choice of `auto` and its reason; `ray` says which Ray can be reached, None if none."""
     if renames_are_local:
         return "threads", "local files gain nothing from more processes"
     if ray is None:
         return (
             "threads",
-            "no Ray is connected and RAY_ADDRESS is not set, or only by Ray Client (ray://)",
+            "no Ray is connected or set in RAY_ADDRESS (Ray Client, ray://, does not count)",
         )
     in_flight = _workers(options) * options.worker_threads
     pays_from = ray_pays_from(in_flight, options.threads, START_SECONDS)
@@ -134,28 +134,28 @@ def choose_name(
         )
     files = estimate_files()
     if files < pays_from:
-        return "threads", f"about {files:,} files; workers on Ray pay from about {pays_from:,} here"
+        return "threads", f"about {files:,} files; workers on Ray are faster from about {pays_from:,}"
     return "ray", f"about {files:,} files, {ray}"
 
 
 def ray_pays_from(in_flight: int, threads: int, seconds: float) -> int | None:
-    """From how many files on workers on Ray with so many requests in flight, which begin so many
-    `seconds` later, are done before so many `threads` of this process; None if never."""
+    """Return the number of files from which workers on Ray finish before `threads` of this process; None
+    if never. The workers have `in_flight` requests in flight and begin `seconds` later."""
     gain = SECONDS_A_REQUEST * (1 / threads - 1 / in_flight)
     return math.ceil(seconds / gain) if gain > 0 else None
 
 
 def start_pays_from(name: ExecutorName, options: CommitOptions) -> int | None:
-    """From how many files on a commit by executor `name` is to wait for workers on Ray to start; None if
-    it never is."""
+    """Return the number of files from which a commit by executor `name` should wait for workers on Ray
+    to start; None if never."""
     return _pays_from(name, options, START_SECONDS)
 
 
 def ahead_pays_from(
     name: ExecutorName, options: CommitOptions, *, renames_are_local: bool
 ) -> int | None:
-    """From how many files on workers on Ray are to be started while the job's tasks still run; None if
-    its commit will have none, or this driver is not connected to Ray."""
+    """Return the number of files from which workers on Ray should start while the job's tasks still run;
+    None if the commit will have no workers, or this driver is not connected to Ray."""
     if reachable_ray() != CONNECTED or (name == "auto" and renames_are_local):
         return None
     return _pays_from(name, options, AHEAD_SECONDS)
@@ -168,7 +168,7 @@ def _pays_from(name: ExecutorName, options: CommitOptions, seconds: float) -> in
 
 
 def _workers(options: CommitOptions) -> int:
-    """How many workers the commit would have on Ray."""
+    """Return the number of workers that the commit would have on Ray."""
     if options.workers is not None:
         return options.workers
     ray = sys.modules.get("ray")
@@ -180,7 +180,7 @@ def _workers(options: CommitOptions) -> int:
 
 
 def reachable_ray() -> str | None:
-    """Which Ray a commit could use without starting one; does not import Ray. Ray Client is none."""
+    """Say which Ray a commit can use without starting one; does not import Ray. None for Ray Client."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         client = sys.modules.get("ray.util.client")

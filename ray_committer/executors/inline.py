@@ -28,7 +28,7 @@ class InlineExecutor:
         self._resources.guard(self.permits)
 
     def listen(self, sink: EventSink) -> None:
-        """There is nothing to tell: no worker of this process starts late or is lost."""
+        """Do nothing: no worker of this process starts late or is lost."""
 
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         for item in items:
@@ -40,7 +40,7 @@ class InlineExecutor:
         return self.run(work, items)
 
     def start_workers(self, *, first_only: bool = False) -> None:
-        """They are here."""
+        """Do nothing: the calling thread does the work."""
 
     def admit_workers(self, check: Work[Result], item: Item) -> None:
         check(self._resources, item)

@@ -13,19 +13,19 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.ratelimit import RateLimit
 
 _LOOK_SECONDS = 0.01
-"""How often work is looked at while one thread does it."""
+"""How often work is checked while one thread does it."""
 _SLACK_SECONDS = 0.01
-"""How long one thread may wait at least."""
+"""How long one thread can wait before more threads are used."""
 _END = object()
 
 
 class ThreadsExecutor(InlineExecutor):
     """A `WorkExecutor` of `threads` threads that share one set of resources.
 
-    Work is done one item after another until that was seen to wait, for a store that takes its time,
-    longer than it computes; each call of `run` is judged by itself, until one was. Threads of one
-    interpreter that only compute hold each other up: a commit of 2,000 local files took half as long
-    again with 32 of them as with one.
+    One item is worked on at a time until the work has waited for a slow store longer than it has
+    computed. Each call of `run` is judged by itself, until this was seen once. Threads of one
+    interpreter that only compute slow each other down: a commit of 2,000 local files took half as long
+    again with 32 threads as with one.
     """
 
     name = "threads"
@@ -64,11 +64,11 @@ class ThreadsExecutor(InlineExecutor):
             wait(running)
 
     def _add_clock(self) -> None:
-        with suppress(AttributeError, OSError):  # where no clock can be had, all looks like waiting
+        with suppress(AttributeError, OSError):  # without a clock, all time counts as waiting
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
 
     def _computed(self) -> float:
-        """Seconds of processor time that the threads have used."""
+        """Return the seconds of processor time that the threads have used."""
         return sum(time.clock_gettime(clock) for clock in self._clocks)
 
     def close(self) -> None:

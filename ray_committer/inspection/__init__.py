@@ -1,1 +1,1 @@
-"""Look at destinations, jobs and files; nothing in here changes anything."""
+"""Examine destinations, jobs and files, without changing anything."""

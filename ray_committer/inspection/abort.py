@@ -1,4 +1,4 @@
-"""What an abort would delete, and what giving up a commit would take back."""
+"""Plan an abort: what it would delete, and what an undo of a commit would take back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DEFAULTS = CommitOptions()
 
 @dataclass(frozen=True, slots=True)
 class AbortPlan:
-    """What an abort would delete: `files` and `bytes` of a job attempt's tasks, and its manifests.
+    """The plan of an abort: it deletes `files` and `bytes` of a job attempt's tasks, and its manifests.
 
-    moved: files that a recorded commit has moved, and that would be taken back; None if it is not known
-        how many are left of an undo that was begun.
+    moved: files that a recorded commit has moved and that would be taken back; None if an undo has begun
+        and it is not known how many files are left for it.
     """
 
     destination: str
@@ -42,8 +42,9 @@ def plan_abort(
 ) -> AbortPlan:
     """List what an abort would delete, without changing anything.
 
-    `CommitRecordExistsError` where the abort would be refused, since the job's commit has begun; with
-    `undo` once old data may be gone, and `CommitterBusyError` while a process is at work on it.
+    `CommitRecordExistsError` if the abort would be refused, because the job's commit has begun; with
+    `undo`, because old data may be gone. With `undo` also `CommitterBusyError`, while a process is at
+    work on the commit.
     """
     with open_job(
         dest, job_id, executor="inline", options=options, storage_options=storage_options
@@ -65,7 +66,7 @@ def plan_abort(
 
 
 def _moved(job: OpenJob) -> int | None:
-    """How many files would be taken back: those of the record that are not where a task wrote them."""
+    """The number of files to take back: files of the record that are not where a task wrote them."""
     context, seen = job.context, job.state.seen
     if seen is None or seen.phase in UNDECIDED or seen.phase is Phase.ABORTED:
         return 0

@@ -1,7 +1,7 @@
 """Read a ``_SUCCESS``, summary report, task manifest or commit record, ours or Hadoop's, from any store.
 
-Which of them a file is says its content, not its name: Hadoop's summary reports and ``_SUCCESS`` are one
-format, and people copy them under other names.
+The content of a file decides what it is, not the name: Hadoop's summary reports and ``_SUCCESS`` have
+the same format, and people copy them under other names.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _DEFAULTS = CommitOptions()
 
 
 class DocumentKind(StrEnum):
-    """What a file of a job is."""
+    """The kind of a job's file."""
 
     SUCCESS = "success"
     """A ``_SUCCESS``, or a summary report, which has the same format."""
     EMPTY_SUCCESS = "empty success"
-    """A ``_SUCCESS`` of a classic committer: it tells that some job ended, and nothing else."""
+    """A ``_SUCCESS`` of a classic committer: it only shows that some job has ended."""
     MANIFEST = "manifest"
     RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file of a job: where it is, what it is, and what it says; the fields of other kinds are None.
+    """A file of a job: its path, its kind and its content; the fields of other kinds are None.
 
-    `raw` is the JSON as it stands there.
+    `raw` is the JSON as it is in the file.
     """
 
     path: str
@@ -50,7 +50,7 @@ class Document:
     record: CommitRecord | None = None
 
     def content(self) -> Any:
-        """The JSON as Python's values; None for an empty ``_SUCCESS``."""
+        """The JSON as Python values; None for an empty ``_SUCCESS``."""
         return msgspec.json.decode(self.raw) if self.raw.strip() else None
 
 
@@ -60,9 +60,9 @@ def read_document(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> Document:
-    """Read the file at `path`; of a directory, its ``_SUCCESS``.
+    """Read the file at `path`, or the ``_SUCCESS`` of a directory.
 
-    `ManifestError` if it is none of the files that a commit writes or reads.
+    `ManifestError` if it is not a file that a commit writes or reads.
     """
     store, location = open_here(path, options, storage_options)
     status = store.get_status(location)
@@ -76,11 +76,11 @@ def read_document(
 
 
 def decode_document(data: bytes, path: str) -> Document:
-    """Tell by its content what the file at `path` is, and parse it."""
+    """Find out from the content what the file at `path` is, and parse it."""
     if not data.strip():
         if path.rpartition("/")[2] == SUCCESS:
             return Document(path, DocumentKind.EMPTY_SUCCESS, data)
-        raise ManifestError(f"{path}: is empty, which no file of a job is; look for who wrote it")
+        raise ManifestError(f"{path}: is empty, but no file of a job is; find out what wrote it")
     fields = _fields(data)
     if path.endswith(MANIFEST_SUFFIX) or "type" in fields:
         return Document(path, DocumentKind.MANIFEST, data, manifest=decode_manifest(data, path))
@@ -90,7 +90,7 @@ def decode_document(data: bytes, path: str) -> Document:
 
 
 def _fields(data: bytes) -> set[str]:
-    """The names of a JSON object's fields; none if it is no such thing."""
+    """The names of a JSON object's fields; empty if the data is not a JSON object."""
     try:
         return set(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -101,7 +101,7 @@ def _missing(url: str) -> str:
     directory, _, name = url.rpartition("/")
     if name == SUCCESS:
         return (
-            f"{url}: does not exist, so no job has ended there, or it wrote none; see with: "
+            f"{url}: does not exist, so no job has ended there, or the job wrote none; check with: "
             f"ray-committer status {directory}"
         )
     return f"{url}: does not exist; check its spelling"

@@ -1,4 +1,4 @@
-"""The jobs below a destination, and how far their commits got."""
+"""The jobs below a destination, and the progress of their commits."""
 
 from __future__ import annotations
 
@@ -28,27 +28,26 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job attempt below ``$dest/_temporary``, or a directory there into which nobody looked: it may
-    not be read, or is a symbolic link.
+    """A job attempt below ``$dest/_temporary``, or a directory there that was not examined, because it
+    cannot be read or is a symbolic link.
 
-    job_attempt: None of a job into whose directory nobody looked.
-    state: "running" while nothing is decided, whether or not a task still runs; "recorded" once its
-        commit has begun; "sealed" once old files go; "committed" if only clean-up is left; "undoing" if
-        its commit is being given up; "aborting" if its abort has begun; "unknown" if nobody looked into
-        its directory.
-    committer: the process that is at work on its commit (`is_alive`), or else the one that began it;
-        `begun_seconds`: since the commit was begun, maybe by another process.
-    manifests: the tasks that have committed; of a job with a record, those that count.
-    files, bytes: what these have written; `is_estimate` tells that it is one. None if it is not known.
-    left: files that a commit has still to move; None if nobody has looked.
-    moved: files that a recorded commit had moved `moved_seconds` ago, by its last sign of life; who goes
-        on with the commit of another counts from 0. None if it has given none.
+    job_attempt: None for a job whose directory was not examined.
+    state: "running" while nothing is decided, whether or not a task still runs; "recorded" after its
+        commit has begun; "sealed" after the removal of old files has begun; "committed" if only clean-up
+        is left; "undoing" if its commit is being given up; "aborting" if its abort has begun; "unknown"
+        if its directory was not examined.
+    committer: the process that is at work on its commit (`is_alive`), or else the process that began it;
+        `begun_seconds`: the time since the commit was begun, maybe by another process.
+    manifests: the number of tasks that have committed; for a job with a record, of those that count.
+    files, bytes: the output of these tasks; `is_estimate` marks an estimate. None if it is not known.
+    left: files that a commit still has to move; None if they were not counted.
+    moved: files that a recorded commit had moved `moved_seconds` ago, by its last sign of life; a
+        process that continues the commit of another counts from 0. None without a sign of life.
     age_seconds: since the job's directory, its record or a manifest last changed; None if the store does
-        not tell. What a running task writes is not looked at.
-    problem: why one of its files, or its directory, was not read; the numbers are then not to be relied
-        on.
-    command: the command that finishes what was begun; None if nothing was.
-    undo_command: the command that gives a commit up that was recorded; None where that is refused.
+        not report it. The output of running tasks does not count.
+    problem: why one of its files, or its directory, was not read; the numbers are then not reliable.
+    command: the command that finishes what was begun; None if nothing was begun.
+    undo_command: the command that gives up a recorded commit; None if that would be refused.
     """
 
     job_id: str
@@ -78,11 +77,11 @@ def list_jobs(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> list[JobSummary]:
-    """The jobs below ``$dest/_temporary``, by id and attempt.
+    """Return the jobs below ``$dest/_temporary``, sorted by id and attempt.
 
-    Costs some listings and two or three reads per job attempt. With `exact` every manifest is read, and
-    of a job whose commit has begun the files are counted that it has still to move: a read and a
-    listing per task, `options.threads` at once.
+    This costs some listings and two or three reads per job attempt. With `exact`, every manifest is
+    read, and the files that a commit still has to move are counted: one read and one listing per task,
+    `options.threads` in parallel.
 
     >>> [(job.job_id, job.state, job.manifests) for job in list_jobs(dest)]
     [('job_1', 'running', 2)]
@@ -153,5 +152,5 @@ def _command(
 
 
 def _since(now: float, milliseconds: int | None) -> float | None:
-    """Seconds since then; a clock that is ahead of this one counts as now."""
+    """Seconds since then; a time of a clock that is ahead of this one counts as now."""
     return None if milliseconds is None else max(0.0, now - milliseconds / 1000)

@@ -1,4 +1,4 @@
-"""What a commit would do: its directories, first renames, totals, and how many requests that takes."""
+"""Plan a commit: its directories, first renames, totals, and the number of requests it would make."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ray_committer.stages.worker import Worker
 
 FIRST = 10
 _FIXED_REQUESTS = 21
-"""Looks for the job and at others, the state and what belongs to it, ``_SUCCESS``, and the clean-up."""
+"""Requests to find this job and others, for the state and its files, ``_SUCCESS``, and the clean-up."""
 _DEFAULTS = CommitOptions()
 
 
@@ -46,14 +46,14 @@ class PlannedRename:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """What a commit would do: counts, bytes, and whether an earlier run has begun it.
+    """The plan of a commit: counts, bytes, and whether an earlier run has begun it.
 
-    state: "running" if nothing has begun; "recorded" or "sealed" if an earlier run has, so that some of
-        it is done already; "committed" if only clean-up is left.
+    state: "running" if no commit has begun; "recorded" or "sealed" if an earlier run has begun it, so
+        that a part is done already; "committed" if only clean-up is left.
     directories: leaf directories of the output; `first_directories` are the first by name.
     replaced: old files that are removed.
     first_renames: the first in the order of the manifests.
-    requests: to the store, about, for all that is not known to be done already.
+    requests: the approximate number of requests to the store, without work that is known to be done.
     """
 
     destination: str
@@ -84,8 +84,8 @@ def plan_job(
 ) -> JobPlan:
     """Load and check a job as its commit would, without changing anything.
 
-    `first` is how many directories and renames are named. A job that another process changes meanwhile,
-    perhaps a commit at work on it, is looked at again.
+    `first` is the number of directories and renames to list. If another process changes the job at the
+    same time, perhaps a commit at work on it, the job is read again.
 
     >>> plan = plan_job(dest, "job_1")
     >>> plan.files, plan.directories, plan.first_renames[0].size
@@ -108,8 +108,10 @@ def plan_job(
 
 
 def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
-    """The plan of a job in the state that it was found in; `StateChangedError` for what only seems
-    wrong, since another process has gone on with the job."""
+    """Plan a job in the state in which it was found.
+
+    `StateChangedError` if something only looks wrong because another process has continued the job.
+    """
     state = existing_state(job)
     seen = state.seen
     try:
@@ -159,14 +161,14 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
 
 
 def _requests(context: JobContext, loaded: LoadedManifests, directories: int, replaced: int) -> int:
-    """Renames, reads and listings of each task and directory, and what a commit makes once."""
+    """Count renames, reads and listings per task and directory, and requests made once per commit."""
     store = context.store.capabilities
     validates = context.options.validate
     if validates is None:
         validates = store.listing_is_cheap
     copies = freezes_copies(context.store, context.job.manifests)
     a_task = 2 + copies  # its manifest, its files, and a copy
-    a_directory = store.has_directories + 1 + validates  # made, looked at, and listed once more
+    a_directory = store.has_directories + 1 + validates  # created, checked, and listed once more
     above = context.job.destination.count("/")
     moved = loaded.files + replaced
     return moved + a_task * len(loaded.manifests) + a_directory * directories + above + _FIXED_REQUESTS

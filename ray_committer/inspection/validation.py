@@ -1,4 +1,4 @@
-"""Compare what is at a destination with what the job, or its ``_SUCCESS``, says must be there."""
+"""Compare the files at a destination with the manifests of a job, or with its ``_SUCCESS``."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _DEFAULTS = CommitOptions()
 
 
 class Evidence(StrEnum):
-    """What the destination was compared with."""
+    """The source that the destination was compared with."""
 
     MANIFESTS = "manifests"
-    """Every file: its size, and its etag, checksum or time where a manifest tells."""
+    """Every file: its size, and its etag, checksum or time if a manifest has it."""
     SUCCESS = "_SUCCESS"
     """The names, at most 100, in a ``_SUCCESS``; neither sizes nor the other files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What was compared: `compared` files of the job's `files` (None if it does not say how many)."""
+    """The result: `compared` of the job's `files` were compared; `files` is None if not known."""
 
     destination: str
     job_id: str | None
@@ -55,11 +55,11 @@ def validate_job(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> Validation:
-    """Compare the destination with the job's manifests, or with ``_SUCCESS`` once they are gone.
+    """Compare the destination with the job's manifests, or with ``_SUCCESS`` after they are gone.
 
-    `ValidationError` names what differs, or says that the job is not committed yet. Manifests are there
-    until the clean-up, so after a commit without one (`CommitOptions.cleanup`). `JobGoneError` if the
-    job is named and neither it nor a ``_SUCCESS`` of its own is there.
+    `ValidationError` names a difference, or reports that the job is not committed yet. Manifests exist
+    until the clean-up, and stay after a commit without one (`CommitOptions.cleanup`). `JobGoneError` if
+    `job_id` is given and neither the job nor its own ``_SUCCESS`` is there.
 
     >>> import ray_committer
     >>> report = ray_committer.commit_job(dest, "job_1")
@@ -116,17 +116,17 @@ def _by_success(store: StoreOperations, destination: str, job_id: str | None) ->
     success = decode_success(data, path)
     if success is None:
         raise ManifestError(
-            f"{path}: is the empty one of a classic committer, which names no file; compare the "
-            f"destination with what the job was to write"
+            f"{path}: is the empty file of a classic committer, which lists no files; compare the "
+            f"destination with the expected output of the job"
         )
     if job_id not in (None, success.job_id):
         raise JobGoneError(
-            f"{path}: is of job {success.job_id}, not of {job_id}, of which nothing is left; a later "
+            f"{path}: belongs to job {success.job_id}, not to {job_id}, which has left nothing; a later "
             f"job may have written there"
         )
     paths = [resolve_destination(uri)[1] for uri in success.filenames or ()]
     if missing := [path for path in paths if store.get_status(path) is None]:
-        raise ValidationError(f"{missing[0]}: is named by {path} and missing; look for who removed it")
+        raise ValidationError(f"{missing[0]}: is listed in {path} but missing; find out what removed it")
     counters = success.iostatistics.counters if success.iostatistics else {}
     files = counters.get(names.FILES_COMMITTED)
     return Validation(destination, success.job_id, Evidence.SUCCESS, len(paths), files)

@@ -1,7 +1,8 @@
-"""What must be at the destination, in 40 bytes a file: enough to compare it with listings.
+"""The expected files at the destination, in 40 bytes per file: enough to compare them with listings.
 
-Rows of a file's directory, path, size, etag and modification time, as numbers; names as fingerprints.
-Packed rows of many manifests are cheap to hold, to move and to sort by directory, which entries are not.
+A row holds a file's directory, path, size, etag and modification time as numbers. Names are
+fingerprints. Packed rows of many manifests are cheap to hold, to move and to sort by directory. Entries
+are not.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import Expectation
 
 _ROW = Struct("<QQqQq")
-"""Directory, path, size, etag, and when it was modified."""
+"""Directory, path, size, etag and modification time."""
 _NONE = -(2**63)
 
 
 def pack_expected(files: Iterable[tuple[str, Expectation]]) -> bytes:
-    """Pack destinations and what must be there; `shares` and `by_directory` read it."""
+    """Pack destinations and the expected files there; `by_directory` reads the result."""
     directories: dict[str, int] = {}
     rows = []
     for path, expected in files:
@@ -42,9 +43,10 @@ def pack_expected(files: Iterable[tuple[str, Expectation]]) -> bytes:
 def by_directory(
     parts: Sequence[bytes], number: int, shares: int
 ) -> dict[bytes, dict[bytes, Expectation]]:
-    """Of packed rows, those whose directory falls into share `number` of `shares`.
+    """Return the packed rows whose directory falls into share `number` of `shares`.
 
-    By fingerprint of the directory, then of the path; an etag is one of `hashed_etag`.
+    The keys are the fingerprint of the directory, then that of the path. Etags are as `hashed_etag`
+    returns them.
     """
     found: dict[bytes, dict[bytes, Expectation]] = {}
     for part in parts:
@@ -54,18 +56,18 @@ def by_directory(
 
 
 def hashed_etag(etag: str | None) -> str | None:
-    """An etag as `by_directory` gives it."""
+    """An etag in the form that `by_directory` returns."""
     number = etag_number(etag)
     return str(number) if number else None
 
 
 def etag_number(etag: str | None) -> int:
-    """A number for an etag; 0 for none."""
+    """A number for an etag; 0 if there is none."""
     return (_number(etag) or 1) if etag else 0
 
 
 def _share(part: bytes, number: int, shares: int) -> bytes:
-    """The rows of a share; by numpy, which skips those of others in no time, once there are many."""
+    """The rows of one share; numpy selects them if there are many, because it is much faster then."""
     if shares == 1:
         return part
     if len(part) <= FEW * _ROW.size:

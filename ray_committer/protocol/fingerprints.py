@@ -1,8 +1,8 @@
-"""Duplicate destinations across all tasks of a job, found with eight bytes a file.
+"""Find duplicate destinations across all tasks of a job, with eight bytes per file.
 
-Hadoop's committer does not look across manifests: two tasks that write one name lose a file or fail
-half-way. A 64-bit hash a path finds every duplicate; a hash that occurs twice is then looked up
-exactly, so a collision costs a second look and never an error.
+Hadoop's committer does not compare manifests: two tasks that write the same name lose a file or fail
+half-way. One 64-bit hash per path finds every duplicate. The paths of a hash that occurs twice are then
+compared exactly, so a collision costs a second look and never causes an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WIDTH = 8
 FEW = 100_000
-"""So many fingerprints are compared before numpy is imported."""
+"""Up to this number, fingerprints are compared without numpy, which need not be imported then."""
 
 
 def fingerprint(path: str) -> bytes:
@@ -33,7 +33,7 @@ def fingerprints(paths: Iterable[str]) -> bytes:
 
 
 def repeated(parts: Iterable[bytes]) -> frozenset[bytes]:
-    """The fingerprints that occur more than once in all of `parts`; one copy of them is made."""
+    """The fingerprints that occur more than once in all of `parts`; copies the data once."""
     known = list(parts)
     if _are_few(known):
         counts = Counter(chain.from_iterable(map(_each, known)))
@@ -57,7 +57,7 @@ def common(parts: Iterable[bytes], wanted: bytes) -> frozenset[bytes]:
 
 
 def share_of(mark: bytes, shares: int) -> int:
-    """Which of `shares` a fingerprint belongs to: the same in every process."""
+    """The number of the share, of `shares`, that a fingerprint belongs to: the same in every process."""
     return int.from_bytes(mark, "little") % shares
 
 

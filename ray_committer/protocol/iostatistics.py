@@ -1,6 +1,6 @@
 """IOStatistics as Hadoop's committers exchange them: counters, gauges, extrema and means.
 
-Only what was measured is kept; Hadoop writes every known name with a zero. Durations are
+Only measured values are kept; Hadoop writes every known name with a zero. Durations are in
 milliseconds. Source: Hadoop ``IOStatisticsSnapshot``.
 """
 
@@ -22,7 +22,7 @@ class Mean(msgspec.Struct, frozen=True):
 
 
 class IOStatistics(msgspec.Struct, frozen=True):
-    """One snapshot; every map is from statistic name to value."""
+    """One snapshot; each map has the statistic's name as key and its value as value."""
 
     counters: dict[str, int] = {}
     gauges: dict[str, int] = {}
@@ -44,13 +44,13 @@ def duration(name: str, milliseconds: int, *, failed: bool = False) -> IOStatist
 
 
 class Durations:
-    """Durations of many operations, added up: cheap enough to be noted at each. Not safe for threads."""
+    """Sums of the durations of many operations; cheap enough to call at each one. Not thread-safe."""
 
     def __init__(self) -> None:
         self._timed: dict[str, _Timed] = {}
 
     def add(self, name: str, seconds: float, *, failed: bool = False) -> None:
-        """Note one operation; the time of a failed one is kept apart, as Hadoop does."""
+        """Record one operation; the time of a failed one is kept separately, as Hadoop does."""
         key = f"{name}.failures" if failed else name
         timed = self._timed.get(key)
         if timed is None:
@@ -58,7 +58,7 @@ class Durations:
         timed.add(seconds)
 
     def statistics(self) -> IOStatistics:
-        """All that was noted, in milliseconds; a name's counter counts the failed ones, too."""
+        """Everything recorded, in milliseconds; the counter of a name also counts failed operations."""
         found = IOStatistics()
         for key, timed in self._timed.items():
             for counter in dict.fromkeys((timed.name, key)):
@@ -86,14 +86,14 @@ class _Timed:
 
 
 def count(name: str, value: int) -> IOStatistics:
-    """A counter alone."""
+    """A snapshot with one counter."""
     return IOStatistics(counters={name: value})
 
 
 def aggregate(left: IOStatistics, right: IOStatistics) -> IOStatistics:
     """Merge two snapshots: sums of counters, gauges and means, extrema of extrema.
 
-    Hadoop writes -1 for an extremum without a sample, which therefore counts as absent.
+    Hadoop writes -1 for an extremum without a sample, so -1 counts as absent.
     """
     return IOStatistics(
         counters=_merge(left.counters, right.counters, int.__add__),

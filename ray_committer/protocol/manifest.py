@@ -1,9 +1,9 @@
-"""The task manifest: what one task attempt wants moved, as JSON that Hadoop 3.5 reads and writes.
+"""The task manifest: the files that one task attempt wants moved, as JSON in the format of Hadoop 3.5.
 
-The reader accepts what Hadoop's accepts (unknown fields, missing statistics, numbers as text, a
-byte-order mark, anything after the object) and refuses what makes Hadoop lose data silently: a
-manifest without ``files``, an entry without a size. The writer leaves out Hadoop's 18 KB of zero
-statistics. Source: Hadoop ``TaskManifest``, ``FileEntry``, ``DirEntry``.
+Like Hadoop's reader, this one accepts unknown fields, missing statistics, numbers as text, a byte-order
+mark, and anything after the object. It refuses input with which Hadoop loses data silently: a manifest
+without ``files``, an entry without a size. The writer leaves out Hadoop's 18 KB of zero statistics.
+Source: Hadoop ``TaskManifest``, ``FileEntry``, ``DirEntry``.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ MANIFEST_TYPE = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files
 MANIFEST_VERSION = 1
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""A Java long: what Hadoop's reader accepts as a size."""
+"""A Java long: the sizes that Hadoop's reader accepts."""
 
 
 class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One file to rename: `s` source and `d` destination URI, `z` size in bytes, `e` etag.
 
-    `m` is the modification time in milliseconds since 1970: a rename keeps it on file systems, so it
-    proves after a crash that the file at the destination is the one that the task wrote. Hadoop
-    ignores it.
+    `m` is the modification time in milliseconds since 1970. On file systems a rename keeps it, so after
+    a crash it proves that the file at the destination is the one that the task wrote. Hadoop ignores it.
     """
 
     s: str
@@ -41,7 +40,7 @@ class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class DirEntry(msgspec.Struct, frozen=True, gc=False):
-    """One directory of the output: `d` its destination URI, `t` status at task commit, `l` level."""
+    """One directory of the output: `d` destination URI, `t` status at task commit, `l` level."""
 
     d: str
     t: int = 0
@@ -49,7 +48,7 @@ class DirEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All that one committed task attempt wrote."""
+    """All files and directories that one committed task attempt wrote."""
 
     type: str = MANIFEST_TYPE
     version: int = MANIFEST_VERSION
@@ -65,7 +64,7 @@ class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 STAMP = "ray_committer.stamp"
-"""The key in `extra_data` of the stamp that set-up gave the job; Hadoop keeps what it does not know."""
+"""The key of the job's stamp, given by set-up, in `extra_data`; Hadoop keeps keys it does not know."""
 
 
 def stamp_of(manifest: TaskManifest) -> str | None:
@@ -102,21 +101,21 @@ def decode_manifest(data: bytes, path: str) -> TaskManifest:
 
 
 def _decode_leading_object(data: bytes, path: str, cause: Exception) -> TaskManifest:
-    """Accept text after the object, as Hadoop's parser does; a truncated one stays an error."""
+    """Accept text after the object, as Hadoop's parser does; a truncated object is still an error."""
     try:
         text = data.decode("utf-8-sig").lstrip()
         _, end = json.JSONDecoder().raw_decode(text)
         return _DECODER.decode(text[:end])
     except (ValueError, RecursionError):
-        raise ManifestError(f"{path}: is truncated or no JSON ({cause}); run the task again") from cause
+        raise ManifestError(f"{path}: is truncated or not JSON ({cause}); run the task again") from cause
 
 
 def _check(manifest: TaskManifest, path: str) -> None:
     if manifest.type != MANIFEST_TYPE:
-        raise ManifestError(f"{path}: is no task manifest but {manifest.type!r}; remove it")
+        raise ManifestError(f"{path}: is not a task manifest but {manifest.type!r}; remove it")
     if manifest.version != MANIFEST_VERSION:
         raise ManifestError(
-            f"{path}: has manifest version {manifest.version}, only {MANIFEST_VERSION} is known"
+            f"{path}: has manifest version {manifest.version}, but only {MANIFEST_VERSION} is supported"
         )
     _check_entries(manifest.files, path)
 

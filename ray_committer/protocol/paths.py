@@ -1,7 +1,7 @@
-"""Where the files of a job are, relative to its destination.
+"""The places of a job's files, relative to its destination.
 
-The names are those that Hadoop 3.5's committer uses (``_temporary/$jobId/%02d``), not those of its
-documentation (``_temporary/manifest_$jobId/%d``); the latter are recognised on reading.
+The names are those that Hadoop 3.5's committer uses (``_temporary/$jobId/%02d``), not those in its
+documentation (``_temporary/manifest_$jobId/%d``). Names of the second form are recognised on reading.
 Source: Hadoop ``ManifestCommitterSupport`` and ``ManifestCommitterConstants``.
 """
 
@@ -20,7 +20,7 @@ STATE = "state"
 UNDONE = "undone"
 CURRENT = "current"
 CONTENT_SUFFIX = ".json"
-"""How what belongs to states is named."""
+"""The suffix of files that belong to states."""
 HEARTBEAT = f"heartbeat{CONTENT_SUFFIX}"
 GONE_PREFIX = ".gone-"
 MANIFEST_SUFFIX = "-manifest.json"
@@ -29,7 +29,7 @@ DOCUMENTED_PREFIX = "manifest_"
 
 @dataclass(frozen=True, slots=True)
 class JobAttempt:
-    """One attempt of one job: `directory` is its place on the store, `number` Hadoop's attempt."""
+    """One attempt of one job: `directory` is its place on the store, `number` is Hadoop's attempt."""
 
     destination: str
     job_id: str
@@ -54,36 +54,36 @@ class JobAttempt:
 
     @property
     def frozen(self) -> str:
-        """Where the manifests are once no task can add one: they, or copies of them."""
+        """The directory of the frozen manifests, or of copies of them; no task can add one there."""
         return join(self.directory, FROZEN)
 
     @property
     def state(self) -> str:
-        """The directory of the job's state and of what belongs to it."""
+        """The directory of the job's state and of the files that belong to it."""
         return join(self.directory, STATE)
 
     @property
     def heartbeat(self) -> str:
-        """What the committer that is at work writes now and then."""
+        """The file that the committer at work rewrites at intervals."""
         return join(self.state, HEARTBEAT)
 
     def content(self, nonce: str) -> str:
-        """What belongs to the state with this nonce: a declaration, or a commit record."""
+        """The file that belongs to the state with this nonce: a declaration, or a commit record."""
         return join(self.state, nonce + CONTENT_SUFFIX)
 
     def aside(self, nonce: str) -> str:
-        """Where old files are put before they are deleted, of the sealed state with this nonce."""
+        """The directory of old files before they are deleted, for the state with this nonce."""
         return join(self.state, nonce)
 
     def gone(self, nonce: str) -> JobAttempt:
-        """This attempt under the name that it gets before it is removed, where no process looks for
-        it.
+        """This attempt under the name that it gets before it is removed. No process looks for it
+        there.
         """
         return replace(self, directory=join(self.temporary, GONE_PREFIX + nonce))
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is under such a name."""
+        """Whether the attempt is under a name that `gone` gives."""
         return self.directory.rpartition("/")[2].startswith(GONE_PREFIX)
 
     @property
@@ -96,16 +96,16 @@ class JobAttempt:
         return join(self.tasks, task_attempt_id)
 
     def manifest(self, task_id: str) -> str:
-        """The place of a committed task's manifest."""
+        """The path of a committed task's manifest."""
         return join(self.manifests, task_id + MANIFEST_SUFFIX)
 
     def manifest_temporary(self, task_attempt_id: str) -> str:
-        """The name under which a manifest is written before it is renamed to its place."""
+        """The path where a manifest is written before it is renamed to its final path."""
         return join(self.manifests, task_attempt_id + MANIFEST_SUFFIX + ".tmp")
 
 
 def new_job_attempt(destination: str, job_id: str, number: int) -> JobAttempt:
-    """Name the directory of a job attempt as Hadoop does; `PathError` for an id that is no name."""
+    """Name the directory of a job attempt as Hadoop does; `PathError` for an id that is not a name."""
     check_name(job_id, "job id")
     if number < 0:
         raise PathError(f"job attempt {number}: must not be negative")
@@ -114,28 +114,28 @@ def new_job_attempt(destination: str, job_id: str, number: int) -> JobAttempt:
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse an id that would lead to another directory than one of its own."""
+    """Refuse an id that would lead to a directory that is not its own."""
     if not is_name(name):
         raise PathError(f"{what} {name!r}: must be a plain name, without a slash")
 
 
 def is_name(name: str) -> bool:
-    """Whether `name` can be one element of a path, and leads nowhere else."""
+    """Whether `name` is a single element of a path and leads nowhere else."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def temporary_directory(destination: str) -> str:
-    """``$dest/_temporary``, which all jobs on a destination share."""
+    """``$dest/_temporary``, which all jobs at a destination share."""
     return join(destination, TEMPORARY)
 
 
 def job_id_of_directory(name: str) -> str:
-    """The job id that a directory below ``_temporary`` stands for, in either spelling."""
+    """The job id of a directory below ``_temporary``, in either spelling."""
     return name.removeprefix(DOCUMENTED_PREFIX)
 
 
 def attempt_number(name: str) -> int | None:
-    """The number of a job attempt directory (``00``, ``7``), or None if it is another directory."""
+    """The number of a job attempt directory (``00``, ``7``); None for any other directory."""
     return int(name) if name.isascii() and name.isdigit() else None
 
 
@@ -150,7 +150,7 @@ def parent(path: str) -> str:
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Whether `path` is strictly below `directory`; both normalised."""
+    """Whether `path` is strictly below `directory`; both must be normalised."""
     prefix = directory if directory.endswith("/") else directory + "/"
     return path.startswith(prefix) and path != prefix
 

@@ -1,7 +1,7 @@
 """The rename plan: shards that name ranges of manifests, never files.
 
-A worker parses its manifests again, which was measured to cost less than moving entries between
-processes, so whoever plans holds a few numbers a manifest and nothing a file.
+Workers parse their manifests again: measurements showed that this costs less than moving entries
+between processes. So the planner holds a few numbers per manifest and nothing per file.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ class EntryRange(msgspec.Struct, frozen=True):
 
 
 def shard_size(*, threads: int, seconds_a_file: float) -> int:
-    """How many files a shard should have: what `threads` rename in a tenth of a second.
+    """The number of files in a shard: as many as `threads` rename in a tenth of a second.
 
-    Measured with one worker of four eight times slower: shards of 100 cost 1.15 of the ideal, of 500
-    1.9, of 2,000 5. Never so few that a call to a worker costs more than the work, never over 1,000. A
-    single thread of this process, which none can lag behind, gets what it renames in half a second.
+    Measured with one of four workers eight times slower: shards of 100 files took 1.15 times the ideal,
+    of 500 files 1.9 times, of 2,000 files 5 times. A shard is never so small that a call to a worker
+    costs more than the work, and never over 1,000 files. A single thread of this process, for which no
+    other has to wait, gets as many as it renames in half a second.
     """
     smallest, seconds = max(4, min(50, 3 * threads)), 0.1 if threads > 1 else 0.5
     return max(smallest, min(1000, int(threads * seconds / max(seconds_a_file, 1e-9))))
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """The work of one call to a worker; `sample` destinations of it are named in ``_SUCCESS``.
+    """The work of one call to a worker; ``_SUCCESS`` names the first `sample` of its destinations.
 
-    It is pickled as MessagePack: of 200 tasks with a file each in a thirtieth of the time.
+    It is pickled as MessagePack, which takes a thirtieth of the time for 200 tasks with one file each.
     """
 
     number: int
@@ -68,8 +69,8 @@ def plan_shards(
 ) -> Iterator[Shard]:
     """Cut the entries of `manifests` into shards, in order, each entry once.
 
-    Lazy: a shard exists only while it is worked on, and `shard_files` says how many files each new
-    one has. The first `sample` entries are to be named.
+    Lazy: a shard exists only while it is worked on. `shard_files` returns the number of files of each
+    new shard. ``_SUCCESS`` names the first `sample` entries.
     """
     number, planned, ranges, size = 0, 0, [], shard_files()
     room = size

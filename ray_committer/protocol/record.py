@@ -1,8 +1,8 @@
-"""The commit record: the decision, saved before the first visible change, of what the job *is*.
+"""The commit record: the decision that defines the job, saved before the first visible change.
 
-From then on only the manifests that it names are committed, byte for byte; whoever runs the commit
-again finishes this record. Before it stands a declaration: what the job wants to write, for those who
-would be in its way to see.
+From then on only the manifests that it names are committed, byte for byte. Each later run of the commit
+finishes this record. A declaration precedes it: it shows other jobs what this job wants to write, so
+that they can see whether they are in each other's way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Versioned = TypeVar("_Versioned", "CommitRecord", "Declaration")
 
 
 class ConflictMode(StrEnum):
-    """What becomes of data that is already at the destination."""
+    """What to do with existing data at the destination."""
 
     APPEND = "append"
     ERROR = "error"
@@ -32,10 +32,10 @@ class ConflictMode(StrEnum):
 
 
 class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One manifest of the job: its file `name`, `size` in bytes and `digest`, and what it holds.
+    """One manifest of the job: its file `name`, `size` in bytes and `digest`, and its contents.
 
-    `task_attempt_directory` is None if it is the one that the task attempt's id tells; `sidecar` is the
-    digest of the copy with the versions of its files, if the store needs one.
+    `task_attempt_directory` is None if it follows from the task attempt's id. `sidecar` is the digest of
+    the copy with the versions of its files, if the store needs one.
     """
 
     name: str
@@ -49,7 +49,7 @@ class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ReplacedFile(msgspec.Struct, frozen=True):
-    """An old file that the job replaces, with what tells it from a newer one of the same name."""
+    """An old file that the job replaces, with the facts that distinguish it from a newer one there."""
 
     path: str
     size: int
@@ -59,8 +59,8 @@ class ReplacedFile(msgspec.Struct, frozen=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who runs a commit: a process by its number and start, on a machine since it was booted; and which
-    of its runs it is."""
+    """The process that runs a commit: its host, the boot of that host, its number and its start; `run`
+    is one of its runs."""
 
     host: str
     boot: str
@@ -70,18 +70,18 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a job writes and, of that, what nobody else may write meanwhile: directories."""
+    """The directories that a job writes; no other job can write to `excludes` at the same time."""
 
     writes: list[str]
     excludes: list[str] = []
 
     def hinders(self, other: Claim) -> bool:
-        """Whether the two jobs cannot be committed at once."""
+        """Whether the two jobs must not be committed at the same time."""
         return _overlap(self.excludes, other.writes) or _overlap(other.excludes, self.writes)
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What belongs to a declared state; all paths are decoded paths of the destination's store."""
+    """The file of a declared state; all paths are decoded paths of the destination's store."""
 
     version: int = RECORD_VERSION
     nonce: str
@@ -93,7 +93,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign of life of the committer that is at work."""
+    """A sign of life of the committer at work."""
 
     owner: Owner
     at_milliseconds: int
@@ -101,7 +101,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What belongs to a recorded state; all paths are decoded paths of the destination's store."""
+    """The file of a recorded state; all paths are decoded paths of the destination's store."""
 
     version: int = RECORD_VERSION
     nonce: str
@@ -132,7 +132,7 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(document: CommitRecord | Declaration | Heartbeat) -> bytes:
-    """Return it as JSON; on one line, since a record may name 100,000 manifests."""
+    """Return the document as JSON on one line, since a record can name 100,000 manifests."""
     return msgspec.json.encode(document)
 
 
@@ -142,7 +142,7 @@ def decode_record(data: bytes, path: str) -> CommitRecord:
 
 
 def decode_claim(data: bytes, path: str) -> Declaration:
-    """Parse a declaration, or of a commit record what it has in common with one."""
+    """Parse a declaration, or the part of a commit record that has the same fields."""
     return _decode(data, Declaration, path)
 
 
@@ -156,7 +156,7 @@ def _decode(data: bytes, kind: type[_Versioned], path: str) -> _Versioned:
     if document.version != RECORD_VERSION:
         raise ManifestError(
             f"{path}: is a commit record of version {document.version}; "
-            f"finish it with the release of ray-committer that wrote it"
+            f"finish the commit with the release of ray-committer that wrote it"
         )
     return document
 
@@ -166,11 +166,11 @@ def _parse(data: bytes, kind: type[_Document], path: str) -> _Document:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(
-            f"{path}: is no commit record that this version reads: {e}; nothing was changed by this "
-            f"run: put it back as it was, from soft delete or a snapshot, and run the same command"
+            f"{path}: is not a commit record that this version can read: {e}; this run changed nothing: "
+            f"restore the file from soft delete or a snapshot, and run the same command"
         ) from e
 
 
 def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether a directory of one is, or is above or below, one of the other."""
+    """Whether a directory of one list equals, contains or is inside a directory of the other."""
     return any(a == b or is_inside(a, b) or is_inside(b, a) for a in some for b in others)

@@ -1,8 +1,8 @@
-"""Judge a rename that failed, from what is at both ends: never guess.
+"""Judge a failed rename by the files at both ends: never guess.
 
-A rename whose answer was lost, one that an earlier run of the same commit did, and one that must
-not happen look alike to the client. Only evidence that the rename itself keeps (a file's identity,
-etag, modification time) tells them apart; a size alone proves little and is counted apart.
+Three renames look alike to the client: one without an answer, one that an earlier run of the same commit
+made, and one that must not happen. Only evidence that a rename keeps (a file's identity, etag,
+modification time) distinguishes them. A size alone proves little and is counted separately.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Verdict(StrEnum):
-    """What is true of one entry."""
+    """The result for one entry."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 
 class Proof(StrEnum):
-    """What shows that the file at the destination is the one that the task wrote."""
+    """The evidence that the file at the destination is the one that the task wrote."""
 
     SAME_FILE = "same file"
     ETAG = "etag"
@@ -31,8 +31,8 @@ class Proof(StrEnum):
     SIZE_ONLY = "size only"
 
 
-class Expectation(msgspec.Struct, frozen=True, gc=False):  # one a file, so cheap to make
-    """What the manifest says of a file: bytes, etag, modification time in milliseconds."""
+class Expectation(msgspec.Struct, frozen=True, gc=False):  # one per file, so it must be cheap to create
+    """A file as its manifest describes it: bytes, etag, modification time in milliseconds."""
 
     size: int
     etag: str | None = None
@@ -41,7 +41,7 @@ class Expectation(msgspec.Struct, frozen=True, gc=False):  # one a file, so chea
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the store says of a file; `file_id` is an identity that a rename keeps (an inode)."""
+    """A file as the store shows it; `file_id` is an identity that a rename keeps (an inode)."""
 
     size: int
     etag: str | None = None
@@ -51,7 +51,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and, when DONE, its proof; SAME_FILE means that the source is still to unlink."""
+    """A verdict and, if DONE, its proof; SAME_FILE means that the source must still be unlinked."""
 
     verdict: Verdict
     proof: Proof | None = None
@@ -62,8 +62,8 @@ def judge_rename(
 ) -> Judgement:
     """Decide whether an entry's rename has happened; None means that nothing is there.
 
-    Both ends present is a conflict even at equal size, unless they are one file under two names: a
-    link-and-unlink that was interrupted. With neither end present the data is lost.
+    If both ends are present, it is a conflict even at equal size, unless they are one file under two
+    names: an interrupted link and unlink. If neither end is present, the data is lost.
     """
     if source is not None and dest is not None:
         if source.file_id is not None and source.file_id == dest.file_id:

@@ -1,9 +1,9 @@
-"""A copy of a manifest that no task can replace, with what tells its files from any others.
+"""A copy of a manifest that no task can replace, with the identities of its files.
 
-Where only the store knows the version of a file, and a rename is bound to it, versions and checksums are
-listed and saved before the first rename. Where a directory cannot be renamed, copies freeze the
-manifests. One file does both: a line of identities, then the manifest byte for byte. The commit record
-names it by its digest.
+If only the store knows the version of a file, and a rename is bound to a version, then versions and
+checksums are listed and saved before the first rename. If a directory cannot be renamed, copies freeze
+the manifests. One file does both: a line of identities, then the manifest byte for byte. The commit
+record names it by its digest.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ SUFFIX = ".sidecar"
 
 
 class FileIdentity(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Of one entry: the `version` that may be renamed, and the `etag` that a rename keeps."""
+    """For one entry: the only `version` to rename, and the `etag` that a rename keeps."""
 
     version: str | None
     etag: str | None
 
 
 def sidecar_name(manifest: str, digest: str) -> str:
-    """The file name of a sidecar: never that of a manifest."""
+    """The file name of a sidecar, which is never the name of a manifest."""
     return f"{manifest}.{digest[:16]}{SUFFIX}"
 
 
 def encode_sidecar(identities: Sequence[FileIdentity] | None, manifest: bytes) -> bytes:
-    """The identities of a manifest's entries, in their order, and the manifest."""
+    """Return the identities of a manifest's entries, in their order, followed by the manifest."""
     return msgspec.json.encode(identities) + b"\n" + manifest
 
 
@@ -40,7 +40,7 @@ def decode_sidecar(data: bytes, path: str) -> tuple[list[FileIdentity] | None, b
     try:
         identities = msgspec.json.decode(line, type=list[FileIdentity] | None)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
-        raise ManifestError(f"{path}: is no list of file identities: {e}") from e
+        raise ManifestError(f"{path}: is not a list of file identities: {e}") from e
     if not end:
-        raise ManifestError(f"{path}: holds no manifest")
+        raise ManifestError(f"{path}: contains no manifest")
     return identities, manifest

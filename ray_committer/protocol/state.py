@@ -1,8 +1,8 @@
-"""The states of a job attempt, and how one becomes another: the decision that nobody can take twice.
+"""The states of a job attempt and the changes between them: a decision that cannot be made twice.
 
-Each change consumes the very state it was read in, a compare-and-swap, and brings a nonce that never was
-before. So a process that slept through a decision finds its state gone, and learns by looking again what
-has become of the job. Nothing here knows a store.
+Each change is a compare-and-swap: it consumes the state that was read, and brings a nonce that was never
+used before. So a process that slept through a decision finds its state gone, and reads the new state of
+the job. This module makes no request to a store.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from ray_committer.errors import ManifestError
 
 SUFFIX = ".state"
 UNSTAMPED = "unstamped"
-"""The stamp of a job that Hadoop's own committer set up: its tasks know none."""
+"""The stamp of a job that Hadoop's own committer set up, whose tasks know no stamp."""
 
 _NONCE_BYTES = 8
 
 
 class Phase(StrEnum):
-    """What has been decided of a job attempt; `TRANSITIONS` says what may follow."""
+    """The decisions about a job attempt; `TRANSITIONS` lists the phases that can follow each."""
 
     OPEN = "open"
-    """Nothing; tasks commit."""
+    """Nothing is decided; tasks commit."""
     DECLARED = "declared"
-    """A committer has said what the job wants to write, and looks whether another is in its way."""
+    """A committer has declared what the job writes, and checks whether another job is in its way."""
     RECORDED = "recorded"
-    """The commit record says what the job is. Files may be moved; none may be replaced or removed."""
+    """The commit record defines the job. New files are moved; no old file is replaced or removed."""
     SEALED = "sealed"
-    """Every new file is in place and validated. Old files may go."""
+    """Every new file is in place and validated. Old files are removed."""
     COMMITTED = "committed"
     """Only ``_SUCCESS`` and the clean-up are left."""
     UNDOING = "undoing"
-    """A recorded commit was given up: what it has moved goes back."""
+    """A recorded commit was given up: the files that it moved are taken back."""
     ABORTED = "aborted"
-    """Nothing of the job is visible, or ever will be."""
+    """Nothing of the job is visible or ever will be."""
 
 
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
@@ -53,17 +53,17 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
 WITH_RECORD = frozenset({Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
 UNDECIDED = frozenset({Phase.OPEN, Phase.DECLARED})
 IN_THE_WAY = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.UNDOING})
-"""What a job that replaces data must not meet, nor be met in by one that does."""
+"""The phases of another job that conflict if either of the two jobs replaces data."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """One state of one job attempt; its `token` is all that is stored of it.
+    """One state of one job attempt; only its `token` is stored.
 
-    stamp: what set-up gave the job; a manifest of ours bears it.
-    nonce: this change's own; no other state of any job has it.
+    stamp: the random number that set-up gave the job; each manifest of ours contains it.
+    nonce: the random number of this change; no other state of any job has it.
     replaces: whether the job was set up to replace data.
-    record: the nonce under which its commit record was written, once there is one.
+    record: the nonce under which its commit record was written, if there is one.
     """
 
     phase: Phase
@@ -87,11 +87,11 @@ class JobState:
 
     @property
     def is_decided(self) -> bool:
-        """The job can no longer be aborted, or was."""
+        """Whether the job can no longer be aborted, or was aborted."""
         return self.phase not in UNDECIDED
 
     def to(self, phase: Phase, nonce: str) -> JobState:
-        """The state that follows; ``ValueError`` if `phase` cannot follow this one."""
+        """The next state, in `phase`; ``ValueError`` if `phase` cannot follow this one."""
         if phase not in TRANSITIONS[self.phase]:
             raise ValueError(f"a job that is {self.phase} cannot become {phase}")
         record = nonce if phase is Phase.RECORDED else self.record
@@ -100,17 +100,17 @@ class JobState:
 
 
 def new_nonce() -> str:
-    """A name that nothing had before: 64 random bits."""
+    """A name that was never used before: 64 random bits."""
     return secrets.token_hex(_NONCE_BYTES)
 
 
 def new_state(*, replaces: bool, stamp: str | None = None) -> JobState:
-    """The state of a job that is set up now, with a stamp of its own unless one is given."""
+    """The state of a job that is set up now, with a new stamp unless one is given."""
     return JobState(Phase.OPEN, stamp or new_nonce(), new_nonce(), replaces)
 
 
 def parse_token(token: str, path: str) -> JobState:
-    """The state that a token stands for; `ManifestError` if this version cannot have written it."""
+    """Parse the token of a state; `ManifestError` if this version cannot have written it."""
     phase, *rest = token.removesuffix(SUFFIX).split(".")
     try:
         found = Phase(phase)
@@ -120,6 +120,6 @@ def parse_token(token: str, path: str) -> JobState:
             raise ValueError(token)
     except ValueError:
         raise ManifestError(
-            f"{path}/{token}: is no state of a job that this version reads; nothing was changed"
+            f"{path}/{token}: is not a job state that this version can read; nothing was changed"
         ) from None
     return JobState(found, stamp, nonce, intent == "replaces", record)

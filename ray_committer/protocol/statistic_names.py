@@ -1,4 +1,4 @@
-"""The statistic names that Hadoop's manifest committer uses and that ours fills.
+"""The statistic names of Hadoop's manifest committer that this committer also reports.
 
 Source: Hadoop ``ManifestCommitterStatisticNames``.
 """

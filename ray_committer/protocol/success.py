@@ -1,7 +1,7 @@
 """``_SUCCESS`` and the summary report: JSON in the shape of Hadoop's ``ManifestSuccessData``.
 
-Both are notices for people and other tools, never a proof for a commit. Hadoop caps the list of
-file names at 100 and so does this. Source: Hadoop ``ManifestSuccessData``.
+Both are notices for people and other tools; a commit never uses them as proof. The list of file names
+is limited to 100, as in Hadoop. Source: Hadoop ``ManifestSuccessData``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SUCCESS_NAME = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 COMMITTER_NAME = "ray_committer"
 MAX_FILENAMES = 100
 ATTEMPT = "attempt"
-"""The number of the job's attempt, in the diagnostics of one of ours."""
+"""The key of the job attempt's number in the diagnostics of files that this committer writes."""
 
 
 class SuccessData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The content of ``_SUCCESS``, or with ``success=False`` of the report of a failed commit."""
+    """The content of ``_SUCCESS``, or, with ``success=False``, of the report of a failed commit."""
 
     name: str
     timestamp: int
@@ -53,7 +53,7 @@ def new_success_data(
     diagnostics: dict[str, str],
     iostatistics: IOStatistics,
 ) -> SuccessData:
-    """Build the marker or report; `filenames` are destination URIs, of which 100 are kept."""
+    """Build the marker or report; `filenames` are destination URIs, and the first 100 are kept."""
     moment = datetime.datetime.fromtimestamp(now_milliseconds / 1000, datetime.UTC)
     return SuccessData(
         name=SUCCESS_NAME,
@@ -72,7 +72,7 @@ def new_success_data(
 
 
 def encode_success(data: SuccessData) -> bytes:
-    """Return the JSON; `success` is always written, as by Hadoop, whose reader has True for none."""
+    """Return the JSON; like Hadoop, always write `success`, because Hadoop's reader defaults to True."""
     fields = {key: value for key, value in msgspec.to_builtins(data).items() if value is not None}
     fields["success"] = data.success
     return msgspec.json.format(msgspec.json.encode(fields), indent=2)
@@ -85,7 +85,7 @@ def decode_success(data: bytes, path: str) -> SuccessData | None:
     try:
         success = msgspec.json.decode(data, type=SuccessData, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        raise ManifestError(f"{path}: is no job success marker: {e}") from e
+        raise ManifestError(f"{path}: is not a job success marker: {e}") from e
     if success.name != SUCCESS_NAME:
-        raise ManifestError(f"{path}: is no job success marker but {success.name!r}")
+        raise ManifestError(f"{path}: is not a job success marker but {success.name!r}")
     return success

@@ -1,7 +1,7 @@
 """Paths as Hadoop writes them into manifests: ``java.net.URI`` quoting, not RFC 3986.
 
-Java keeps most non-ASCII characters as they are and quotes only what its URI syntax forbids; a
-manifest that is read by both sides must be quoted the same way. Decoding is strict where a lenient
+Java keeps most non-ASCII characters unchanged and quotes only characters that its URI syntax forbids.
+Both sides read the manifests, so both must quote in the same way. Decoding is strict where a lenient
 reader would silently name another file. Source: ``org.apache.hadoop.fs.Path`` and ``java.net.URI``.
 """
 
@@ -25,7 +25,7 @@ _SAME_SCHEME = {"abfss": "abfs"}
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A decoded URI: `path` is what the store calls the object, absolute, without a trailing slash."""
+    """A decoded URI: `path` is the object's name in the store, absolute, without a trailing slash."""
 
     scheme: str
     authority: str
@@ -57,10 +57,10 @@ def unquote_path(quoted: str) -> str:
     if _PLAIN_PATH.fullmatch(quoted):
         return quoted
     if not _LEGAL_TEXT.fullmatch(quoted):
-        raise PathError(f"{quoted!r}: holds a character that a URI path may not hold unquoted")
+        raise PathError(f"{quoted!r}: contains a character that must be quoted in a URI path")
     decoded = _ESCAPE.sub(lambda match: _decode_escape(match.group(), quoted), quoted)
     if quoted.count("%") != sum(len(run) // 3 for run in _ESCAPE.findall(quoted)):
-        raise PathError(f"{quoted!r}: holds a '%' that is no escape; write it as %25")
+        raise PathError(f"{quoted!r}: contains a '%' that is not an escape; write it as %25")
     return decoded
 
 
@@ -74,8 +74,8 @@ def _decode_escape(escape: str, quoted: str) -> str:
 def parse_uri(uri: str) -> Location:
     """Split and decode a manifest's URI; a path without scheme has an empty `scheme`.
 
-    Equal places get equal values: ``file:/a`` and ``file:///a``, a default port and none, ``abfs``
-    and ``abfss``, a doubled slash and a single one. `PathError` if it is not an absolute path.
+    Equal places get equal values: ``file:/a`` and ``file:///a``, a default port and no port, ``abfs``
+    and ``abfss``, a double slash and a single one. `PathError` if it is not an absolute path.
     """
     match = _SCHEME.match(uri)
     scheme = match.group(1).lower() if match else ""
@@ -94,16 +94,16 @@ def parse_uri(uri: str) -> Location:
 
 
 def normal_path(path: str, shown: str | None = None) -> str:
-    """Return `path` absolute, with single slashes and no trailing one; refuse ``.`` and ``..``."""
+    """Return an absolute `path` with single slashes and no trailing slash; refuse ``.`` and ``..``."""
     shown = path if shown is None else shown
     if not path.startswith("/"):
         raise PathError(f"{shown!r}: is not an absolute path")
     if "//" in path or (path.endswith("/") and path != "/"):
         path = "/" + "/".join(part for part in path.split("/") if part)
     if "/." in path and any(part in (".", "..") for part in path.split("/")):
-        raise PathError(f"{shown!r}: holds a '.' or '..' element")
+        raise PathError(f"{shown!r}: contains a '.' or '..' element")
     if "\0" in path:
-        raise PathError(f"{shown!r}: holds a NUL character")
+        raise PathError(f"{shown!r}: contains a NUL character")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Seconds, bytes and counts in the words that a person reads."""
+"""Seconds, bytes and counts as text for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 def bytes_text(number: int) -> str:
-    """Powers of 1,000, as disks and stores are sold: ``999 bytes``, ``1.2 kB``, ``34 GB``."""
+    """Bytes in powers of 1,000, as for disks and stores: ``999 bytes``, ``1.2 kB``, ``34 GB``."""
     value, unit = float(number), 0
     while value >= 999.5 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
@@ -15,7 +15,7 @@ def bytes_text(number: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """The two greatest units: ``40 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """A duration in its two largest units: ``40 s``, ``3 min 20 s``, ``2 h 5 min``."""
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"
@@ -26,5 +26,5 @@ def seconds_text(seconds: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 file``, ``2,000 files``: a noun that takes an s."""
+    """``1 file``, ``2,000 files``: a number with a noun whose plural ends with s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

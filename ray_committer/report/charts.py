@@ -20,7 +20,7 @@ MOST_POINTS = 120
 
 
 def timeline(report: CommitReport) -> str:
-    """A bar a stage, from when it began to when it ended; one after the other if that is not known."""
+    """One bar per stage, from its begin to its end; one after the other if these are not known."""
     rows = [row for row in report.stages if row.stage != COMMIT_JOB] or list(report.stages)
     if not rows:
         return ""
@@ -38,7 +38,7 @@ def timeline(report: CommitReport) -> str:
 
 
 def rate_chart(report: CommitReport) -> str:
-    """Files put in place a second over time, with the spans of throttling and lost workers."""
+    """Files put in place per second over time, with the spans of throttling and lost workers."""
     points = _rates(report.files_at)
     if len(points) < 3:
         return ""
@@ -55,8 +55,8 @@ def rate_chart(report: CommitReport) -> str:
     ]
     marks += [_lost(percent(one.seconds)) for one in report.lost_workers if begin <= one.seconds <= end]
     return (
-        f'<svg role="img" aria-label="Files in place a second" height="{_HEIGHT + 24}">'
-        f'<text class="soft" y="12">{top:,.0f} files a second</text>'
+        f'<svg role="img" aria-label="Files in place per second" height="{_HEIGHT + 24}">'
+        f'<text class="soft" y="12">{top:,.0f} files per second</text>'
         f'<svg y="20" height="{_HEIGHT - 20}" viewBox="0 0 {_CURVE} {_CURVE}" '
         f'preserveAspectRatio="none"><path class="rate" vector-effect="non-scaling-stroke" '
         f'd="{_curve(points, percent, top)}"/></svg>'
@@ -89,7 +89,7 @@ def _stage(row: StageRow, y: int, left: float, width: float) -> str:
 
 
 def _rates(files_at: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
-    """Times and the rate until each, over parts of the time that are as long as one another."""
+    """Times, each with the rate of the part of the time before it; all parts are equally long."""
     if len(files_at) < 3 or files_at[-1][0] <= files_at[0][0]:
         return []
     begin, end = files_at[0][0], files_at[-1][0]
@@ -106,7 +106,7 @@ def _rates(files_at: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
 
 
 def _curve(points: list[tuple[float, float]], percent: Callable[[float], float], top: float) -> str:
-    """Steps, each as high as the rate of its part of the time."""
+    """One step per part of the time, as high as the rate in that part."""
     path = [f"M0 {_CURVE}"]
     for at, rate in points[1:]:
         y = round(_CURVE * (1 - rate / top))

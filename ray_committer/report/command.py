@@ -1,4 +1,4 @@
-"""The command that runs a commit again, as a person types it."""
+"""The command that runs a commit again, as a user types it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ray_committer.protocol.record import ConflictMode
 
 
 def repeat_command(report: CommitReport, url: str, options: CommitOptions) -> str:
-    """The command for the job at `url`; of storage options, which may be secret, it says nothing."""
+    """The command for the job at `url`, without storage options, which may be secret."""
     words = ["ray-committer", "commit", url, "--job-id", report.job_id]
-    if report.job_attempt or options.job_attempt is not None:  # a first one was named beside others
+    if report.job_attempt or options.job_attempt is not None:  # attempt 0 was named beside others
         words += ["--attempt", str(report.job_attempt)]
     if not report.manifests:  # no commit record says that all tasks are done
         words += _completeness(options)

@@ -1,8 +1,8 @@
 """The events of a commit as JSON lines in a file, for programs that watch a commit or keep its history.
 
-Each line is one event and is written when it happens, so that it can be followed (``tail -f``) and is
-there if the process dies. Lines are at most a few a shard or a stage, none a file. ``docs/events.md``
-describes them.
+Each line is one event and is written when the event happens. So you can follow the file (``tail -f``),
+and the lines are there if the process dies. There are at most a few lines per shard or stage, and no
+lines per file. ``docs/events.md`` describes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ray_committer.report.event_fields import event_fields
 from ray_committer.version import __version__
 
 FORMAT = 1
-"""Raised when a field changes its meaning or goes away; new events and fields do not raise it."""
+"""Increased when a field changes its meaning or is removed; not for new events and fields."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,10 +33,10 @@ _log = logging.getLogger(__name__)
 def event_log(
     path: str | Path, *, on_failure: Callable[[str], None] = _log.warning
 ) -> Iterator[EventSink]:
-    """Append each event to the file at `path` until the block ends; a sink that any thread may call.
+    """Append each event to the file at `path` until the block ends; any thread can call the sink.
 
-    `EventLogError` if that cannot be written. If it cannot any more later, `on_failure` is told once
-    and the commit goes on without it.
+    `EventLogError` if the file cannot be written. If it cannot be written any more later, `on_failure`
+    is called once and the commit continues without it.
     """
     log = _EventLog(str(path), on_failure)
     try:
@@ -59,7 +59,7 @@ class _EventLog:
             self.close()
             raise EventLogError(
                 f"{path}: the events cannot be written there ({e.strerror or e}), and nothing was "
-                f"changed; name a file in a directory that exists and may be written, or leave them out"
+                f"changed; choose a file in a directory that exists and is writable, or log no events"
             ) from e
 
     def event(self, event: Event) -> None:
@@ -82,13 +82,13 @@ class _EventLog:
         try:
             if file is not None:
                 file.close()
-        except OSError as e:  # a network file system may say only now that it kept nothing
+        except OSError as e:  # a network file system may report only now that it kept nothing
             self._tell(e)
 
     def _tell(self, failure: OSError) -> None:
         self._on_failure(
             f"{self._path}: events cannot be written there any more ({failure.strerror or failure}); "
-            f"the commit goes on without"
+            f"the commit continues without them"
         )
 
     def _write(self, what: dict[str, Any]) -> None:
@@ -99,6 +99,6 @@ class _EventLog:
             **what,
         }
         data = msgspec.json.encode(line) + b"\n"
-        assert self._file is not None  # noqa: S101 - the callers see to it
+        assert self._file is not None  # noqa: S101 - the callers ensure it
         if self._file.write(data) != len(data):
             raise OSError("the disk is full")

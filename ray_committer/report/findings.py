@@ -1,6 +1,6 @@
-"""What a person should know of a commit, in sentences: computed from what was recorded, nothing else.
+"""What a person should know about a commit, in sentences that are computed only from what was recorded.
 
-Nothing is said where nothing happened.
+There are no sentences if nothing unusual happened.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 
 SLOW = 0.5
-"""A worker below this share of the median rate is a straggler, if it also cost something."""
+"""A worker below this share of the median rate is a straggler, if it also cost time."""
 WORTH_SECONDS = 0.5
 WORTH_SHARE = 0.05
 SHOWN = 3
@@ -29,7 +29,7 @@ _PROOFS = {
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """A worker at `share` of the median rate, and the seconds that the renames took longer for it."""
+    """A worker at `share` of the median rate, and by how many seconds it made the renames longer."""
 
     row: WorkerRow
     share: float
@@ -49,7 +49,7 @@ def findings(report: CommitReport) -> list[str]:
 
 
 def stragglers(report: CommitReport) -> list[Straggler]:
-    """The workers that were much slower than the others and held the renames up, costliest first."""
+    """The workers that were much slower than the others and delayed the renames, costliest first."""
     rows = [row for row in report.worker_rows if row.busy > 0 and row.files > 0]
     if len(rows) < 3:
         return []
@@ -64,10 +64,10 @@ def stragglers(report: CommitReport) -> list[Straggler]:
 
 
 def _cost(report: CommitReport, rows: list[WorkerRow], slow: WorkerRow, usual: float) -> float:
-    """How much earlier the renames had ended if `slow` had worked at the `usual` rate.
+    """How much earlier the renames would have ended if `slow` had worked at the `usual` rate.
 
-    While all worked, the files of that time at the higher rate of all; then the time in which it alone
-    was still at work, less what its files of then would have cost the others.
+    For the time in which all worked: what the same files would have saved at the higher rate of all. For
+    the time in which only `slow` worked: that time, less what all together needed for these files.
     """
     began = min((at for at, _ in report.files_at), default=0.0)
     others_ended = max(row.last for row in rows if row is not slow)
@@ -89,19 +89,19 @@ def _failure(report: CommitReport) -> Iterator[str]:
     elif report.manifests:
         yield (
             f"It stopped{where} with {done:,} of {report.files:,} files in place; everything was kept, "
-            f"and the same command finishes it."
+            f"and the same command finishes the commit."
         )
     elif report.resumed:
-        yield f"It stopped{where} before this run moved anything; what an earlier one moved is in place."
+        yield f"It stopped{where} before this run moved a file; files of an earlier run are in place."
     else:
-        yield f"It stopped{where} before anything was moved."
+        yield f"It stopped{where} before any file was moved."
 
 
 def _lost(report: CommitReport) -> Iterator[str]:
     number = len(report.lost_workers) + report.dropped.get("lost_workers", 0)
     if not number:
         if report.shards_requeued:
-            yield f"{_count(report.shards_requeued, 'shard')} had to be done again."
+            yield f"{_count(report.shards_requeued, 'shard')} had to be repeated."
         return
     named = ", ".join(
         f"{_place(one.worker, one.node)} after {one.seconds:,.1f} s"
@@ -110,7 +110,8 @@ def _lost(report: CommitReport) -> Iterator[str]:
     more = f" and {number - SHOWN:,} more" if number > SHOWN else ""
     yield (
         f"{_count(number, 'worker')} {_were(number)} lost and replaced: {named}{more}; "
-        f"{_count(report.shards_requeued, 'shard')} {_were(report.shards_requeued)} given to others."
+        f"{_count(report.shards_requeued, 'shard')} {_were(report.shards_requeued)} given to other "
+        f"workers."
     )
 
 
@@ -121,7 +122,7 @@ def _throttled(report: CommitReport) -> Iterator[str]:
         rest = report.throttled_spans[SHOWN:]
         yield (
             f"It throttled in {len(rest):,} more spans, until {rest[-1].last:,.1f} s, and refused "
-            f"{sum(span.refused for span in rest):,} requests there."
+            f"{sum(span.refused for span in rest):,} requests in them."
         )
     if report.throttled and not report.throttled_spans:
         yield f"The store refused {_count(report.throttled, 'request')} because there were too many."
@@ -131,7 +132,7 @@ def _span(span: ThrottledRow) -> str:
     text = (
         f"The store throttled from {span.began:,.1f} s to {span.last:,.1f} s and refused "
         f"{_count(span.refused, 'request')}; the limiter went from {span.before:,.0f} down to "
-        f"{span.lowest:,.0f} requests a second"
+        f"{span.lowest:,.0f} requests per second"
     )
     if span.recovered is not None:
         return f"{text} and was back {max(0.0, span.recovered - span.last):,.1f} s later."
@@ -144,12 +145,12 @@ def _stragglers(report: CommitReport) -> Iterator[str]:
         place = _place(one.row.worker, one.row.node)
         yield (
             f"{place[:1].upper()}{place[1:]} ran at {one.share:.1g}x the median "
-            f"({one.row.files_per_second:,.0f} files a second); at the median the renames would have "
+            f"({one.row.files_per_second:,.0f} files per second); at the median the renames would have "
             f"ended about {_seconds(one.cost)} earlier."
         )
     if len(found) > SHOWN:
         number = len(found) - SHOWN
-        yield f"{number:,} more {'worker was' if number == 1 else 'workers were'} slow, too."
+        yield f"{number:,} more {'worker was' if number == 1 else 'workers were'} also slow."
 
 
 def _recovered(report: CommitReport) -> Iterator[str]:
@@ -163,7 +164,7 @@ def _recovered(report: CommitReport) -> Iterator[str]:
 
 def _retries(report: CommitReport) -> Iterator[str]:
     if report.retries:
-        yield f"{_count(report.retries, 'request')} had to be made again for want of a good answer."
+        yield f"{_count(report.retries, 'request')} had to be repeated after a failed or missing answer."
 
 
 def stage_name(stage: str) -> str:

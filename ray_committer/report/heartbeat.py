@@ -1,4 +1,4 @@
-"""A line each ten seconds for who waits for a commit and sees nothing of it, as in ``df.write``."""
+"""One line every ten seconds while a user waits for a commit and sees nothing of it (``df.write``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _THROTTLED_SECONDS = 5.0
 
 
 def standing_line(now: Standing) -> str:
-    """The stage, and of the files how many, how fast, for how long still, and what slows them down."""
+    """The stage, the number of files, their rate, the time left, and what slows the commit down."""
     parts = [now.stage, seconds_text(now.seconds)]
     if now.is_renaming and now.total_files:
         parts.extend([f"{files_text(now)} in place", *size_texts(now), *speed_texts(now)])
@@ -37,23 +37,23 @@ def size_texts(now: Standing) -> list[str]:
 
 
 def speed_texts(now: Standing) -> list[str]:
-    """How fast it goes and for how long still, or for how long it has stood still."""
+    """The rate and the time left, or how long no file has been moved."""
     if now.files == now.total_files:
         return []
     if now.idle_seconds >= _IDLE_SECONDS:
         return [f"none for {seconds_text(now.idle_seconds)}"]
     if now.seconds_left is None:
         return []
-    return [f"{now.rate:,.0f} a second", f"about {seconds_text(ceil(now.seconds_left))} to go"]
+    return [f"{now.rate:,.0f} per second", f"about {seconds_text(ceil(now.seconds_left))} to go"]
 
 
 def trouble_texts(now: Standing) -> list[str]:
-    """What a person should know of workers and of the store; nothing if all is well."""
+    """What a person should know about workers and the store; empty if all is well."""
     texts = []
     if now.lost:
         texts.append(f"{counted(now.workers, 'worker')} live, {now.lost} lost")
     if now.throttled_to is not None and now.throttled_seconds_ago is not None:
-        ago, limit = now.throttled_seconds_ago, f"{now.throttled_to:,.0f} requests a second"
+        ago, limit = now.throttled_seconds_ago, f"{now.throttled_to:,.0f} requests per second"
         if ago < _THROTTLED_SECONDS:
             texts.append(f"the store throttles: {limit}")
         else:
@@ -62,12 +62,12 @@ def trouble_texts(now: Standing) -> list[str]:
 
 
 def notable_text(event: Event) -> str | None:
-    """What of an event is said at once, if anything."""
+    """The text of an event that is shown at once; None for all other events."""
     if isinstance(event, Notice):
         return event.text
     if isinstance(event, WorkerLost):
         where = f" on {event.node}" if event.node else ""
-        return f"{event.worker}{where} was lost, another takes its place: {event.cause}"
+        return f"{event.worker}{where} was lost and is being replaced: {event.cause}"
     return None
 
 
@@ -75,9 +75,9 @@ def notable_text(event: Event) -> str | None:
 def heartbeat(
     prefix: str, on_event: EventSink, write: Callable[[str], None], *, every: float = EVERY_SECONDS
 ) -> Iterator[EventSink]:
-    """Write a line `every` so many seconds until the block ends, and what is notable at once.
+    """Write a line every `every` seconds until the block ends, and notable events at once.
 
-    The sink that is given passes all events on to `on_event`; each line begins with `prefix`.
+    The yielded sink passes all events on to `on_event`; each line begins with `prefix`.
     """
     pace, ended = Pace(), threading.Event()
 

@@ -1,6 +1,6 @@
 """A commit report as one HTML file: no script, no network, below 200 KB, for light and dark.
 
-What is shown of any text is cut at a length, so that nothing a store or a cluster says makes it longer.
+Each text is cut at a maximum length, so that no text from a store or a cluster makes the file too large.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers
 from ray_committer.version import __version__
 
 MOST_ROWS = 200
-_SEEN_ROWS = 20  # the others unfold
+_SEEN_ROWS = 20  # the others are folded
 _MOST_SENTENCES = 30
 _SENTENCE, _NAME, _LONG = 600, 120, 4000  # bytes, as they are written
 
@@ -33,13 +33,13 @@ _HEAD = """<!doctype html>
 
 
 def report_html(report: CommitReport) -> str:
-    """The report as a whole page."""
+    """Return the report as a whole page."""
     title = _text(f"job {report.job_id} {VERDICTS[report.outcome]}", _NAME)
     return f"{_HEAD.format(title=title, style=PAGE_STYLE)}{report_fragment(report)}\n</body></html>\n"
 
 
 def report_fragment(report: CommitReport) -> str:
-    """The report with its style, to stand in another page, as in a notebook."""
+    """Return the report with its style, for use inside another page, such as a notebook."""
     parts = [
         _verdict(report),
         _numbers(report),
@@ -49,7 +49,7 @@ def report_fragment(report: CommitReport) -> str:
         _section("Workers, slowest first", _workers(report)),
         _section("Proved renames", _proofs(report)),
         _list("Notes", report.notices),
-        _list("What the file does not tell", report.untold),
+        _list("Not in the file", report.untold),
         _section("Run it again", _command(report)),
         f'<footer class="soft">ray-committer {escape(__version__)}</footer>',
     ]
@@ -65,7 +65,7 @@ def _verdict(report: CommitReport) -> str:
     if report.destination:
         lines.append(f"<p>{_text(report.destination, _LONG)}</p>")
     if report.source:
-        lines.append(f'<p class="soft">As told by {_text(report.source, _LONG)}</p>')
+        lines.append(f'<p class="soft">According to {_text(report.source, _LONG)}</p>')
     if report.resumed:
         lines.append("<p>An earlier run had begun this commit; it was continued.</p>")
     if report.error:
@@ -99,7 +99,7 @@ def _details(report: CommitReport) -> str:
 
 
 def _dashboard(report: CommitReport) -> str:
-    """A link, if it is one that a reader can follow without harm."""
+    """A link, if it is safe for a reader to follow."""
     if not report.dashboard.startswith(("http://", "https://")) or len(report.dashboard) > _NAME:
         return ""
     url = escape(report.dashboard, quote=True)
@@ -120,7 +120,7 @@ def _workers(report: CommitReport) -> str:
         )
     missing = max(0, len(rows) - MOST_ROWS) + report.dropped.get("worker_rows", 0)
     if missing:
-        parts.append(f'<p class="soft">{missing:,} still faster workers are not in this file.</p>')
+        parts.append(f'<p class="soft">{missing:,} even faster workers are not in this file.</p>')
     return "".join(parts)
 
 
@@ -185,7 +185,7 @@ def _list(title: str, sentences: Sequence[str]) -> str:
 
 
 def _text(text: str, most_bytes: int) -> str:
-    """Text as HTML writes it, in at most so many bytes; what is cut ends with dots."""
+    """Escape text for HTML, in at most `most_bytes` bytes; a text that is cut ends with dots."""
     size, kept = 0, list[str]()
     for character in text:
         written = escape(character).encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""The verdict and the six numbers of a report, as words that every kind of report shows."""
+"""The verdict and the six numbers of a report, in the words that every kind of report shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number with its unit, what it is of, and a detail of it."""
+    """A number: its label, its value with the unit, and a detail."""
 
     label: str
     value: str
@@ -26,13 +26,13 @@ class Number:
 
 
 def six_numbers(report: CommitReport) -> list[Number]:
-    """Files, bytes, time, rate, workers and requests; what an old file does not tell is `UNKNOWN`."""
+    """Files, bytes, time, rate, workers and requests; `UNKNOWN` if an old file does not have it."""
     proved = sum(report.proved.values())
     return [
         Number("files", f"{report.files:,}", f"{proved:,} proved" if proved else ""),
         Number("bytes", bytes_text(report.bytes)),
         Number("time", short_seconds(report.seconds) if report.seconds else UNKNOWN),
-        Number("renames a second", _rate(report)),
+        Number("renames per second", _rate(report)),
         Number("workers", f"{report.workers:,}" if report.workers else UNKNOWN, _where(report)),
         Number(
             "requests",
@@ -43,7 +43,7 @@ def six_numbers(report: CommitReport) -> list[Number]:
 
 
 def short_seconds(seconds: float) -> str:
-    """Seconds with as many digits as matter, or minutes and hours once those are easier to grasp."""
+    """Seconds with as many digits as matter, or minutes and hours if these are easier to read."""
     if seconds < 9.995:
         return f"{seconds:.2f} s"
     return f"{seconds:.1f} s" if seconds < 90 else seconds_text(seconds)

@@ -1,6 +1,7 @@
 """The report of an old job, from its ``_SUCCESS`` file or summary report: ours or Hadoop's.
 
-Such a file tells counts and durations. What it does not tell is said, and never made up.
+Such a file contains counts and durations. The report lists what the file does not contain, and never
+makes it up.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _RECOVERED = "a proof that the file does not name"
 
 
 def report_of_success(data: SuccessData, path: str) -> CommitReport:
-    """The report that the content of a ``_SUCCESS`` file or summary report at `path` amounts to.
+    """Return the report for the content of a ``_SUCCESS`` file or summary report at `path`.
 
-    A summary report does not say which destination it is of; a ``_SUCCESS`` says it by where it is.
+    A summary report does not contain its destination; a ``_SUCCESS`` file shows it by its own path.
     """
     directory, _, name = path.rpartition("/")
     statistics = data.iostatistics or IOStatistics()
@@ -70,7 +71,7 @@ def report_of_success(data: SuccessData, path: str) -> CommitReport:
 
 
 def _stages(statistics: IOStatistics) -> Iterator[StageRow]:
-    """The stages that ran, in the order of a commit, those that failed included."""
+    """The stages that ran, in the order of a commit, failed stages included."""
     for stage in _ORDER:
         for suffix, error in (("", None), (".failures", "failed")):
             mean = statistics.meanstatistics.get(f"{stage}{suffix}.mean")
@@ -102,11 +103,11 @@ def _untold(
         yield "how many files and bytes the job had"
     if data.success and names.COMMIT_JOB not in {row.stage for row in stages}:
         yield "the time after it was written, so the clean-up and the end of the commit are missing"
-    yield "when each stage began: the bars are put one after the other"
+    yield "when each stage began: the bars are shown one after the other"
     yield "what each worker did, the rate over time, when the store throttled, and lost workers"
     if data.committer != COMMITTER_NAME:
         yield "how many workers there were; Hadoop's committer renames with the driver's threads"
     elif not (data.diagnostics or {}).get("workers"):
         yield "how many workers there were"
     if statistics.counters.get(names.RENAME_RECOVERED):
-        yield "by what each recovered rename was proved"
+        yield "how each recovered rename was proved"

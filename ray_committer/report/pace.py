@@ -1,8 +1,8 @@
-"""How far a commit is, how fast it goes and how long it will still take: from its events, at any moment.
+"""Compute the progress, the rate and the time left of a commit from its events, at any moment.
 
-The one arithmetic behind the lines of a Spark driver's log, those of a command and the display of a
-terminal. The rate is that of the last half minute, so that who waits sees a store that became slow,
-and a commit that hangs, at once.
+The lines of a Spark driver's log, the lines of a command and the display on a terminal all use it. The
+rate is the rate of the last half minute, so that users see a store that became slow, or a commit that
+hangs, at once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ray_committer.events import (
 from ray_committer.protocol import statistic_names as names
 
 RATE_SECONDS = 30.0
-REMEMBERED_SECONDS = 60.0  # how long throttling is told of, if the commit has not recovered
-_SAMPLE_SECONDS = 1.0  # so that the samples of a rate are few, however many shards end
+REMEMBERED_SECONDS = 60.0  # how long throttling is shown, if the commit has not recovered
+_SAMPLE_SECONDS = 1.0  # keeps the samples of a rate few, however many shards end
 
 _PREFIXES = ("job_stage_", "committer_")
 
 
 def stage_name(stage: str) -> str:
-    """A stage's statistic name without what all of them begin with."""
+    """A stage's statistic name without the common prefixes."""
     for prefix in _PREFIXES:
         stage = stage.removeprefix(prefix)
     return stage
@@ -40,12 +40,12 @@ def stage_name(stage: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a commit is: counts of files and bytes, rates a second, durations in seconds.
+    """The progress of a commit: counts of files and bytes, rates per second, durations in seconds.
 
-    `rate` is of files. `idle_seconds` is how long no file has come to its place; `seconds_left` is None
-    if nobody knows. `workers` live and `lost` were replaced; both are 0 where there are none but the
-    driver. The store refused a request `throttled_seconds_ago`, which led to a limit of `throttled_to`
-    requests a second; both are None if all is well again.
+    `rate` counts files. `idle_seconds` is the time since a file was last put in place; `seconds_left` is
+    None if it is not known. `workers` live and `lost` were replaced; both are 0 if only the driver
+    works. The store refused a request `throttled_seconds_ago`, which led to a limit of `throttled_to`
+    requests per second; both are None if all is well again.
     """
 
     stage: str
@@ -65,7 +65,7 @@ class Standing:
 
 
 class Pace:
-    """Takes note of events, which any thread may bring, and tells the `Standing` of any moment."""
+    """Records events, from any thread, and computes the `Standing` at any moment."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -80,7 +80,7 @@ class Pace:
         self._limit = 0.0
 
     def event(self, event: Event) -> None:
-        """Take note of what happened."""
+        """Record an event."""
         with self._lock:
             self._note(event, self._clock())
 
@@ -105,7 +105,7 @@ class Pace:
             self._limit = event.rate
 
     def standing(self) -> Standing:
-        """How far the commit is now."""
+        """Return the progress of the commit now."""
         with self._lock:
             now, renamed = self._clock(), self._renamed
             rate = self._recent.rate(now)
@@ -131,7 +131,7 @@ class Pace:
 
 
 class _Recent:
-    """How many files were in place when: of the last half minute, at most one sample a second."""
+    """The number of files in place over the last half minute, at most one sample per second."""
 
     def __init__(self, now: float) -> None:
         self._samples = deque([(now, 0)])
@@ -146,7 +146,7 @@ class _Recent:
         self._samples.append((now, files))
 
     def rate(self, now: float) -> float:
-        """Files a second since the newest sample that is older than `RATE_SECONDS`, or the first."""
+        """Files per second since the newest sample that is older than `RATE_SECONDS`, or the first."""
         while len(self._samples) > 1 and self._samples[1][0] <= now - RATE_SECONDS:
             self._samples.popleft()
         (began, before), (_, files) = self._samples[0], self._samples[-1]

@@ -1,6 +1,7 @@
 """Record the events of one commit for its report, in memory that does not grow with its files.
 
-Workers and stages are few. Of what may be many a bounded number is kept, and how many were not is told.
+Workers and stages are few. For everything that can be many, a limited number is kept, and the number of
+dropped items is recorded.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class _Recorded:
 
 
 class Recording:
-    """An `EventSink` for the thread that commits; the time of an event is that of its arrival."""
+    """An `EventSink` for the thread that commits; the time of an event is the time of its arrival."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -69,7 +70,7 @@ class Recording:
         self._seen = _Recorded()
 
     def before(self, sink: EventSink) -> EventSink:
-        """A sink that records an event and passes it on."""
+        """Return a sink that records an event and passes it on."""
 
         def record_and_tell(event: Event) -> None:
             self.event(event)
@@ -78,7 +79,7 @@ class Recording:
         return record_and_tell
 
     def event(self, event: Event) -> None:
-        """Take note of what happened."""
+        """Record an event."""
         now = self._clock() - self._started
         match event:
             case StageStarted():
@@ -97,7 +98,7 @@ class Recording:
                 self._note_throttled(event, now)
 
     def complete(self, report: CommitReport) -> CommitReport:
-        """The report with what was recorded, and what is to be found in that."""
+        """Return the report with what was recorded, and with the findings from that."""
         seen = self._seen
         lost = {(one.worker, one.process) for one in seen.lost}
         rows = [_row(one, key in lost) for key, one in seen.workers.items()]
@@ -114,7 +115,7 @@ class Recording:
             shards_requeued=seen.requeued,
             dropped={name: number for name, number in dropped.items() if number > 0},
         )
-        found = findings(full)  # of all workers, not only those that are shown
+        found = findings(full)  # from all workers, not only from those that are shown
         return msgspec.structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=found)
 
     def _note_stage(self, event: StageEnded, now: float) -> None:

@@ -17,14 +17,15 @@ _SHOWN_NOTICES = 20
 
 
 def report_lines(report: CommitReport) -> list[str]:
-    """The report in lines of at most 80 columns, but for paths and commands, which are left whole.
+    """Return the report in lines of at most 80 columns, except paths and commands, which are left whole.
 
-    Verdict, six numbers, findings, stages, notes and the command that runs the commit again.
+    The lines are: verdict, six numbers, findings, stages, notes, and the command that runs the commit
+    again.
     """
     where = f": {report.destination}" if report.destination else ""
     lines = [f"job {report.job_id} {VERDICTS[report.outcome]}{where}"]
     if report.source:
-        lines += _wrapped(f"as told by {report.source}")
+        lines += _wrapped(f"according to {report.source}")
     if report.resumed:
         lines.append("  an earlier run had begun this commit; it was continued")
     if report.files or report.manifests or report.source:
@@ -36,7 +37,7 @@ def report_lines(report: CommitReport) -> list[str]:
     notes = [f"note: {notice}" for notice in report.notices[:_SHOWN_NOTICES]]
     if len(report.notices) > _SHOWN_NOTICES:
         notes.append(f"note: and {len(report.notices) - _SHOWN_NOTICES:,} more, in the JSON report")
-    notes += [f"not told there: {text}" for text in report.untold]
+    notes += [f"not in the file: {text}" for text in report.untold]
     if notes:
         lines += ["", *(line for note in notes for line in _wrapped(note))]
     if report.error:
@@ -45,7 +46,7 @@ def report_lines(report: CommitReport) -> list[str]:
 
 
 def report_json(report: CommitReport) -> str:
-    """The report as one JSON object."""
+    """Return the report as one JSON object."""
     fields = msgspec.to_builtins(report)
     fields["renames_per_second"] = round(report.renames_per_second, 1)
     for row, fields_of_row in zip(report.worker_rows, fields["worker_rows"], strict=True):
@@ -102,7 +103,7 @@ def _command_lines(report: CommitReport) -> list[str]:
 
 
 def _wrapped(text: str, *, mark: str = "") -> list[str]:
-    """The text within 80 columns, but for words that are longer."""
+    """Wrap the text to 80 columns, except words that are longer."""
     return textwrap.wrap(
         text,
         WIDTH,

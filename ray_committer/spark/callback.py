@@ -1,8 +1,8 @@
-"""What the driver's JVM may call in Python: four methods, with the secret of this installation.
+"""The four methods that the driver's JVM can call in Python, protected by a secret of this installation.
 
-Py4J's callback server listens on this machine, asks nobody who he is, and calls any attribute of the
-objects that it was given by a number that is easily guessed. So what it is given here has no other
-attribute, nothing that can be set, and wants a secret with each request, which the JVM alone was told.
+Py4J's callback server listens on this machine without authentication. It calls any attribute of its
+objects, by a number that is easy to guess. The object here therefore has no other attribute, cannot be
+changed, and requires a secret with each request. Only the JVM gets the secret.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ray_committer.spark.handler import CommitHandler
 
 _log = logging.getLogger(__name__)
 
-# Py4J looks at the last two; to call `__class__` makes another object like this one, which is as closed.
+# Py4J reads the last two; a call of `__class__` makes another object like this one, just as closed.
 _CALLABLE = frozenset({"setupJob", "startWorkers", "commitJob", "abortJob", "Java", "__class__"})
 _REFUSAL = (
-    "a request without the secret of this session was refused; nothing was done. Spark's own requests "
-    "bring it: install the committer again, or find out who else on this machine asks"
+    "a request without the secret of this session was refused and changed nothing; Spark's own requests "
+    "carry the secret: install the committer again, or find the other process that sends requests"
 )
 
 
 def new_secret() -> str:
-    """A secret of 32 bytes, as text."""
+    """Return a secret of 32 random bytes, as text."""
     return secrets.token_hex(32)
 
 
 def callback(handler: CommitHandler, secret: str) -> object:
-    """An ``io.raycommitter.PythonCallback`` that passes requests with this `secret` on to `handler`."""
+    """Return an ``io.raycommitter.PythonCallback`` that passes requests with `secret` to `handler`."""
 
     def answer(given: str, ask: Callable[[str], str], request: str) -> str:
         if isinstance(given, str) and hmac.compare_digest(given.encode(), secret.encode()):

@@ -1,7 +1,7 @@
 """A Spark 4 data source in Python: ``df.write.format("ray_committer")``, committed by this package.
 
-Spark runs `RayCommitterDataSource.writer`, and later `commit` or `abort`, in Python processes of its own
-beside the driver: what they need travels in options. Source: PySpark ``DataSourceArrowWriter``.
+Spark runs `RayCommitterDataSource.writer`, and later `commit` or `abort`, in its own Python processes
+beside the driver, so their settings travel in options. Source: PySpark ``DataSourceArrowWriter``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ try:
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 except ImportError as e:
     raise ImportError(
-        "Python data sources came with Spark 4; with an older one use "
+        "Python data sources need Spark 4; with an older Spark, use "
         "ray_committer.spark.transactional.write_transactional"
     ) from e
 
@@ -49,7 +49,7 @@ class RayCommitterDataSource(DataSource):  # type: ignore[misc]
         if unknown := sorted(set(self.options) - set(OPTIONS)):
             raise ValueError(f"option {unknown[0]!r}: is not one of {', '.join(OPTIONS)}")
         if not (dest := self.options.get("path")):
-            raise ValueError("no destination: name it in save(path), a table cannot be written")
+            raise ValueError("no destination was given; use save(path), tables are not supported")
         job = arrow_job.start(
             dest,
             _layout(self.options),
@@ -68,24 +68,24 @@ class Saved(WriterCommitMessage):  # type: ignore[misc]
 
 
 class ManifestWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """One write; it travels to its tasks, and to the process that commits or aborts."""
+    """One write. Spark sends it to the tasks, and to the process that commits or aborts."""
 
     def __init__(self, job: ArrowJob, ray_address: str | None) -> None:
         self.job = job
         self.ray_address = ray_address
 
     def write(self, iterator: Iterable[pa.RecordBatch]) -> Saved:
-        """In a task, and again in each further attempt of it."""
+        """Write the rows of one task attempt; Spark calls this in each attempt."""
         return Saved(arrow_job.write_attempt(self.job, partition_id(), tables(iterator)))
 
     def commit(self, messages: Sequence[Saved | None]) -> None:
-        """Commit the attempts that Spark counts, on the Ray of `ray_address` or in threads."""
+        """Commit the task attempts that Spark counts, on the Ray at `ray_address` or in threads."""
         results = [message.task if message is not None else None for message in messages]
         with _ray(self.ray_address) as executor:
             arrow_job.commit(self.job, results, executor=executor)
 
     def abort(self, messages: Sequence[Saved | None]) -> None:  # noqa: ARG002 - all attempts end
-        """Abort the job; Spark also asks for that when the commit failed, then nothing is deleted."""
+        """Abort the job. Spark also calls this after a failed commit; then nothing is deleted."""
         arrow_job.abort(self.job)
 
 
@@ -95,7 +95,10 @@ def _layout(options: Mapping[str, str]) -> FileLayout:
 
 
 def _mapping(options: Mapping[str, str], name: str) -> dict[str, Any]:
-    """An option that is a JSON object, since Spark makes no difference between ``A`` and ``a``."""
+    """Parse an option that is a JSON object.
+
+    Its keys could not be options of their own: Spark ignores the case of option names.
+    """
     try:
         value = json.loads(options.get(name, "{}"))
     except json.JSONDecodeError as e:
@@ -107,7 +110,10 @@ def _mapping(options: Mapping[str, str], name: str) -> dict[str, Any]:
 
 @contextmanager
 def _ray(address: str | None) -> Iterator[ExecutorName]:
-    """Connect this process, which Spark uses again, to a Ray cluster; without an address to none."""
+    """Connect this process to the Ray cluster at `address`, if one is given, and disconnect at the end.
+
+    Spark reuses the process.
+    """
     if not address:
         yield "threads"
         return
@@ -124,7 +130,7 @@ def _ray(address: str | None) -> Iterator[ExecutorName]:
             "" if "RAY_AUTH_MODE" in os.environ else "; RAY_AUTH_MODE was not set when Spark was started"
         )
         raise RayNotAvailableError(
-            f"option 'ray_address': {address}: cannot be joined: {e}{hint}"
+            f"option 'ray_address': {address}: cannot connect to this Ray cluster: {e}{hint}"
         ) from e
     try:
         yield "ray"

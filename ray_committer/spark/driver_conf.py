@@ -1,7 +1,7 @@
-"""The settings that a driver needs so that its writes are committed here, for a configuration file.
+"""The settings that make this package commit a Spark driver's writes, for a configuration file.
 
-Two lines are enough where Python drives and calls `ray_committer.spark.install`: the jar and the commit
-protocol. A driver without Python is also told who commits.
+A Python driver that calls `ray_committer.spark.install` needs two lines: the jar and the commit
+protocol. A driver without Python also needs to know which command or Ray cluster commits.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def driver_conf(
     command: str | None = None,
     jobs_address: str | None = None,
 ) -> dict[str, str]:
-    """The settings of a driver that writes to `dest`, in the order in which they are best read.
+    """Return the settings of a driver that writes to `dest`, in a readable order.
 
-    A driver without Python starts `command`, or hands its commits to the Ray cluster whose dashboard is
-    at `jobs_address`. `StoreRefusedError` if `dest` is on a store that cannot be committed to.
+    A driver without Python starts `command`, or sends its commits to the Ray cluster whose dashboard is
+    at `jobs_address`. `StoreRefusedError` if the store of `dest` is not supported.
     """
     conf = {JAR_KEY: jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS}
     if commit != "ray":

@@ -1,4 +1,4 @@
-"""How a job is committed when its driver, which has no Python, can only say so in Spark's settings."""
+"""Read how to commit a job from the Spark settings that a driver without Python sends."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class _Request(msgspec.Struct, frozen=True):
 
 
 def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:
-    """The settings that the driver sent with a request; `RayCommitterError` names one that is wrong."""
+    """Return the settings that the driver sent with a request; `RayCommitterError` names a wrong one."""
     try:
         request = msgspec.json.decode(request_json, type=_Request)
     except msgspec.DecodeError as e:
         raise RayCommitterError(
-            f"the request is not one of a Spark driver ({e}); this command is not for people, use "
-            f"`ray-committer commit DEST`"
+            f"the request does not come from a Spark driver ({e}); only Spark drivers use this command, "
+            f"run `ray-committer commit DEST` instead"
         ) from e
     if request.version != JAR_PROTOCOL_VERSION:
         raise RayCommitterError(
-            f"the driver's jar speaks version {request.version}, this ray-committer "
+            f"the driver's jar uses protocol version {request.version}, but this ray-committer uses "
             f"{JAR_PROTOCOL_VERSION}; give Spark the jar of this package"
         )
     conf = HadoopConf(request.conf)
-    job_options(conf.settings, CommitOptions())  # so that a wrong one is found before anything is done
+    job_options(conf.settings, CommitOptions())  # finds a wrong setting before anything is done
     return HandlerSettings(
         executor=job_executor(conf.settings, "auto"),
         on_event=on_event,

@@ -1,7 +1,7 @@
-"""The settings of Hadoop's ABFS client as storage options of adlfs.
+"""Translate the settings of Hadoop's ABFS client to storage options of adlfs.
 
-A key that ends with the account's host wins over the same key without it, as there; a fixed SAS may be
-a container's, too. Source: Hadoop's AbfsConfiguration and its "ABFS" page.
+As in Hadoop, a key that ends with the account's host takes precedence over the same key without it. A
+fixed SAS can also be set for one container. Source: Hadoop's AbfsConfiguration and its "ABFS" page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CREDENTIALS = (
     "sas_token",
     "tenant_id",
 )
-"""The options of which a given one replaces all that Hadoop says of credentials."""
+"""If one of these options is given, Hadoop's settings for credentials are not used."""
 
 ENCRYPTION = (
     "fs.azure.encryption.context.provider.type",
@@ -46,9 +46,9 @@ _OAUTH = "fs.azure.account.oauth2"
 def abfs_options(
     scheme: str, authority: str, conf: HadoopConf, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The storage options for a container, which is named with its account's host.
+    """Return the storage options for a container, which is named with its account's host.
 
-    Without any credential among the keys adlfs finds its own.
+    If the keys contain no credential, adlfs finds its own.
     """
     container = parse_authority(authority)
     options: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def abfs_options(
 
 
 def _keys(key: str, container: Container) -> tuple[str, str]:
-    """A setting of the account, then that of all."""
+    """The key of the account, then the key of all accounts."""
     return f"{key}.{container.host}", key
 
 
@@ -77,7 +77,7 @@ def _refuse_encryption(container: Container, conf: HadoopConf) -> None:
         for key in _keys(base, container):
             if conf.secret(key):
                 raise SettingsError(
-                    f"{_shown(container)}: Hadoop's {key} encrypts what tasks write with a key that the "
+                    f"{_shown(container)}: Hadoop's {key} encrypts the tasks' files with a key that the "
                     f"commit cannot send; encrypt the account with a key of its own instead"
                 )
 
@@ -88,7 +88,7 @@ def _credentials(container: Container, conf: HadoopConf) -> dict[str, Any]:
         return {}
     read = _BY_TYPE.get((kind or "SharedKey").lower())
     if read is None:
-        what = "is a way to log in that the commit lacks"
+        what = "is a login method that the commit does not support"
         raise refusal(_shown(container), f"{_AUTH_TYPE}={kind}", what, "credential")
     return read(container, conf)
 
@@ -131,7 +131,7 @@ def _oauth(container: Container, conf: HadoopConf) -> dict[str, Any]:
 
 
 def _token_provider(container: Container, conf: HadoopConf) -> str:
-    """The provider's class; that of all accounts counts only if all are of its kind, as in Hadoop."""
+    """The provider's class. As in Hadoop, the key of all accounts counts only if their type is OAuth."""
     own, common = _keys(_PROVIDER, container)
     found = conf.get(own)
     if found is None and (conf.get(_AUTH_TYPE) or "").lower() == "oauth":
@@ -150,7 +150,7 @@ def _client_secret(container: Container, conf: HadoopConf) -> dict[str, Any]:
     }
     if not tenant:
         key = f"{_OAUTH}.client.endpoint"
-        raise refusal(_shown(container), key, "names no tenant", "tenant_id")
+        raise refusal(_shown(container), key, "does not name a tenant", "tenant_id")
     login = f"{url.scheme}://{url.netloc}"
     if login == LOGIN:
         return found
@@ -161,7 +161,7 @@ def _managed(container: Container, conf: HadoopConf) -> dict[str, Any]:
     endpoint = conf.get(*_keys(f"{_OAUTH}.msi.endpoint", container)) or OWN_MSI_ENDPOINT
     if endpoint.rstrip("/") != OWN_MSI_ENDPOINT:
         key = f"{_OAUTH}.msi.endpoint"
-        raise refusal(_shown(container), key, "is not where Azure's client asks", "credential")
+        raise refusal(_shown(container), key, "is not the one that Azure's client uses", "credential")
     client = conf.secret(*_keys(f"{_OAUTH}.client.id", container))
     return {"credential": AzureIdentity("ManagedIdentityCredential", {"client_id": client})}
 

@@ -1,7 +1,8 @@
-"""The settings of Google's connector for Hadoop as storage options of gcsfs.
+"""Translate the settings of Google's connector for Hadoop to storage options of gcsfs.
 
-Connectors 2 and 3 differ: 3 has ``fs.gs.auth.type``, 2 tries what is set, in an order of its own. Each
-key of 2 exists with the prefix ``fs.gs`` and with ``google.cloud``; the former wins, as there.
+Connector 3 has ``fs.gs.auth.type``; connector 2 tries the keys that are set, in its own order. Each key
+of connector 2 exists with the prefixes ``fs.gs`` and ``google.cloud``; ``fs.gs`` takes precedence, as in
+the connector.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ Token = str | dict[str, str] | None
 
 
 def gs_options(bucket: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The storage options for a bucket; without any credential among the keys gcsfs finds its own."""
+    """Return the storage options for a bucket. If no key has a credential, gcsfs finds its own."""
     store = f"gs://{bucket}"
     if conf.secret("fs.gs.encryption.key"):
         raise SettingsError(
-            f"{store}: Hadoop's fs.gs.encryption.key encrypts what tasks write with a key that the "
+            f"{store}: Hadoop's fs.gs.encryption.key encrypts the tasks' files with a key that the "
             f"commit cannot send; encrypt the bucket with a key of Cloud KMS instead"
         )
     options: dict[str, Any] = {}
@@ -31,7 +32,7 @@ def gs_options(bucket: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[
     if token is not None:
         options["token"] = token
     project = conf.get("fs.gs.project.id")
-    if project and token not in (None, "google_default"):  # gcsfs refuses another than its default there
+    if project and token not in (None, "google_default"):  # with these, gcsfs accepts only its default
         options["project"] = project
     root = (conf.get("fs.gs.storage.root.url") or DEFAULT_ROOT).rstrip("/")
     if root != DEFAULT_ROOT:
@@ -58,12 +59,12 @@ def _token(store: str, conf: HadoopConf) -> Token:
         return _token_of_connector_2(store, conf)
     if kind.upper() not in _BY_TYPE:
         key = _set_key(conf, "type") or "fs.gs.auth.type"
-        raise refusal(store, f"{key}={kind}", "is a way to log in that the commit lacks", "token")
+        raise refusal(store, f"{key}={kind}", "is a login method the commit does not support", "token")
     return _BY_TYPE[kind.upper()](store, conf)
 
 
 def _token_of_connector_2(store: str, conf: HadoopConf) -> Token:
-    """What the connector does without a type: a provider, then the first kind of key that is set."""
+    """Choose as connector 2 does without a type: a provider, then the first kind of key that is set."""
     for name in ("access.token.provider.impl", "access.token.provider"):
         if key := _set_key(conf, name):
             raise refusal(store, key, "names a token provider, which Python cannot call", "token")
@@ -127,7 +128,7 @@ _BY_TYPE: dict[str, Callable[[str, HadoopConf], Token]] = {
 
 
 def _requester_pays(store: str, bucket: str, conf: HadoopConf) -> str | None:
-    """The project that pays, None if the bucket's owner does."""
+    """The project that pays; None if the bucket's owner pays."""
     key = "fs.gs.requester.pays.mode"
     mode = (conf.get(key) or "DISABLED").upper()
     buckets = (conf.get("fs.gs.requester.pays.buckets") or "").split(",")
@@ -135,6 +136,6 @@ def _requester_pays(store: str, bucket: str, conf: HadoopConf) -> str | None:
         return None
     if mode not in ("ENABLED", "CUSTOM"):
         raise refusal(
-            store, f"{key}={mode}", "asks each bucket, which the commit does not", "requester_pays"
+            store, f"{key}={mode}", "asks each bucket, which the commit cannot do", "requester_pays"
         )
     return conf.required(store, "fs.gs.requester.pays.project.id", option="requester_pays")

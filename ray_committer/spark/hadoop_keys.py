@@ -1,4 +1,4 @@
-"""What Hadoop's settings for committers mean here: honoured, ignored for a reason, or refused.
+"""The meaning of Hadoop's committer settings here: honoured, ignored for a reason, or refused.
 
 Source: Hadoop 3.5's manifest committer and FileOutputCommitter, as their code reads them.
 """
@@ -19,7 +19,7 @@ FILE_OUTPUT = "mapreduce.fileoutputcommitter."
 
 
 class Treatment(StrEnum):
-    """What becomes of a key that is set."""
+    """What happens to a key that is set."""
 
     HONOURED = "honoured"
     IGNORED = "ignored"
@@ -28,9 +28,10 @@ class Treatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HadoopKey:
-    """A setting of Hadoop's; `default` is Hadoop's, and `why` says what it means here.
+    """A setting of Hadoop with Hadoop's `default`; `why` explains what the setting means here.
 
-    A refused one stops a job only at another value than its default. `option` is honoured by `read`.
+    A refused key stops a job only if its value is not the default. For an honoured key, `read` converts
+    the value for `option`.
     """
 
     name: str
@@ -75,21 +76,22 @@ HADOOP_KEYS = (
         "false",
         "cleanup",
         lambda text: not _truth(text),
-        "`cleanup`: true keeps the job's directory; concurrent jobs need that no more",
+        "`cleanup`: true keeps the job's directory; concurrent jobs no longer need that",
     ),
     _honoured(
         f"{MANIFEST}io.threads",
         "32",
         "threads",
         _threads,
-        "`threads`: operations at once where the commit runs in this process",
+        "`threads`: parallel operations if the commit runs in this process",
     ),
     _honoured(
         f"{MANIFEST}validate.output",
         "false",
         "validate",
         _only_if_true,
-        "`validate`: true compares all files before the commit counts; false leaves it to the store",
+        "`validate`: true always compares all files before the job is committed; false compares them "
+        "where listings are cheap",
     ),
     _honoured(
         f"{MANIFEST}summary.report.directory",
@@ -107,7 +109,7 @@ HADOOP_KEYS = (
     _ignored(
         f"{MANIFEST}cleanup.parallel.delete",
         "true",
-        "what is left of a job is removed by the cheapest way of each store",
+        "the leftovers of a job are removed in the cheapest way for each store",
     ),
     _ignored(
         f"{MANIFEST}cleanup.parallel.delete.base.first",
@@ -122,17 +124,17 @@ HADOOP_KEYS = (
     _ignored(
         f"{MANIFEST}manifest.save.attempts",
         "5",
-        "Hadoop 3.5 does not follow it; tasks here have retries of their own",
+        "Hadoop 3.5 does not use it; tasks here have their own retries",
     ),
     _ignored(f"{MANIFEST}writer.queue.capacity", "32", "entries are not queued in the driver"),
     _ignored(
         f"{MANIFEST}store.operations.classname",
         "",
-        "a class of Hadoop's; the store is chosen by the URL",
+        "a Hadoop class; here the URL decides the store",
     ),
-    _ignored(f"{MANIFEST}io.rate", "", "in no release of Hadoop's; use `max_requests_per_second`"),
-    _ignored(f"{MANIFEST}delete.dir.capacity", "", "in no release of Hadoop's"),
-    _ignored(f"{MANIFEST}cleanup.move.to.trash", "", "in no release of Hadoop's"),
+    _ignored(f"{MANIFEST}io.rate", "", "not in any Hadoop release; use `max_requests_per_second`"),
+    _ignored(f"{MANIFEST}delete.dir.capacity", "", "not in any Hadoop release"),
+    _ignored(f"{MANIFEST}cleanup.move.to.trash", "", "not in any Hadoop release"),
     _ignored(
         f"{FILE_OUTPUT}algorithm.version",
         "1",
@@ -141,23 +143,30 @@ HADOOP_KEYS = (
     _ignored(
         f"{FILE_OUTPUT}cleanup-failures.ignored",
         "false",
-        "a clean-up that fails never fails a committed job; the report says so",
+        "a failed clean-up never fails a committed job; the report shows it",
     ),
     _ignored(f"{FILE_OUTPUT}failures.attempts", "1", "each request is repeated for `retry_seconds`"),
-    _ignored(f"{FILE_OUTPUT}task.cleanup.enabled", "false", "a task's directory goes with its job's"),
+    _ignored(
+        f"{FILE_OUTPUT}task.cleanup.enabled",
+        "false",
+        "a task's directory is removed with its job's directory",
+    ),
     _ignored(
         "mapreduce.outputcommitter.factory.class",
         "",
         "Spark's `spark.sql.sources.commitProtocolClass` chooses this committer",
     ),
 )
-"""Each committer setting of Hadoop's, and what becomes of it."""
+"""Each committer setting of Hadoop, and what happens to it."""
 
 _BY_NAME = {key.name: key for key in HADOOP_KEYS}
 
 
 def hadoop_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """The values of `CommitOptions` that Hadoop's settings ask for; `SettingsError` on a refused one."""
+    """Return the values of `CommitOptions` that Hadoop's settings ask for.
+
+    `SettingsError` if a setting is refused or its value is not valid.
+    """
     found: dict[str, Any] = {}
     for key, text in _set_otherwise(settings):
         if key.treatment is Treatment.REFUSED:
@@ -167,26 +176,26 @@ def hadoop_options(settings: Mapping[str, str]) -> dict[str, Any]:
         try:
             found[key.option] = key.read(text)
         except (ValueError, KeyError):
-            raise SettingsError(f"{key.name}={text}: is no value that Hadoop takes either") from None
+            raise SettingsError(f"{key.name}={text}: is not a value that Hadoop accepts") from None
     return found
 
 
 def ignored_keys(settings: Mapping[str, str]) -> list[str]:
-    """A sentence for each setting that asks for something and is not followed."""
+    """Return a sentence for each setting that is set but ignored."""
     known = [
         f"{key.name}={text}: is ignored: {key.why}"
         for key, text in _set_otherwise(settings)
         if key.treatment is Treatment.IGNORED
     ]
     return known + [
-        f"{name}: is ignored: it is no setting of Hadoop's manifest committer{_near(name)}"
+        f"{name}: is ignored: it is not a setting of Hadoop's manifest committer{_near(name)}"
         for name in sorted(settings)
         if name.startswith(MANIFEST) and name not in _BY_NAME
     ]
 
 
 def _set_otherwise(settings: Mapping[str, str]) -> Iterator[tuple[HadoopKey, str]]:
-    """The keys that are set to another value than Hadoop's default, and their texts."""
+    """Yield each key whose value is not Hadoop's default, and the value."""
     for key in HADOOP_KEYS:
         text = settings.get(key.name, key.default).strip()
         if text != key.default:

@@ -1,8 +1,8 @@
-"""Where a job's tasks write and who they are there, read from Hadoop's settings for the commit's store.
+"""Give the commit the destination and the identity that a job's tasks have, from Hadoop's settings.
 
-Tasks write through Hadoop's file systems, the commit through fsspec's storage options. What one setting
-says without doubt is mapped; where the other side cannot say it, the error names Hadoop's key and the
-storage option to give instead. What the user gives wins. Sources: Hadoop's "ABFS" and Google's
+Tasks write through Hadoop's file systems, the commit through fsspec's storage options. A setting with a
+clear counterpart is translated. Without a counterpart, the error names Hadoop's key and the storage
+option to give instead. The user's own options take precedence. Sources: Hadoop's "ABFS" and Google's
 "CONFIGURATION.md" pages, hdfs-native's README.
 """
 
@@ -28,14 +28,14 @@ _HDFS_KEYS = (
     "hadoop.security.authentication",
 )
 _HDFS_PREFIXES = ("dfs.ha.namenodes.", "dfs.namenode.rpc-address.", "dfs.client.failover.resolve")
-"""Neither retries nor time-outs: those are ours, so that a lost answer is looked at and not repeated."""
+"""Without retries and time-outs: ours are used, so that a lost answer is checked and not repeated."""
 
 
 _Mapper = Callable[[str, HadoopConf, Mapping[str, Any]], dict[str, Any]]
 
 
 def qualify(destination: str, conf: HadoopConf) -> str:
-    """`destination` with a scheme: a path without one is on ``fs.defaultFS``."""
+    """Return `destination` with a scheme: a path without one is on ``fs.defaultFS``."""
     if parse_uri(destination).scheme:
         return destination
     default = (conf.get(DEFAULT_FS) or "file:///").rstrip("/")
@@ -45,9 +45,9 @@ def qualify(destination: str, conf: HadoopConf) -> str:
 def storage_options(
     destination: str, conf: HadoopConf, given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The storage options of `destination` by Hadoop's settings, and those that were given over them.
+    """Return the storage options of `destination`: Hadoop's settings, overridden by `given`.
 
-    A given credential replaces Hadoop's as a whole: the two are never mixed.
+    A given credential replaces all of Hadoop's credentials: the two are never mixed.
     """
     own = dict(given or {})
     url = qualify(destination, conf)
@@ -56,7 +56,7 @@ def storage_options(
 
 
 def _hdfs(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:
-    """Name services and what else both clients call the same."""
+    """Name services, and the other settings that both clients call the same."""
     return {
         key: value
         for key, value in conf.settings.items()
@@ -80,7 +80,7 @@ def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any
 _MAPPERS: dict[str, _Mapper] = {
     "hdfs": _hdfs,
     "webhdfs": _umask,
-    "file": _umask,  # Hadoop goes by its own umask there, too, and not by the process'
+    "file": _umask,  # Hadoop also uses its own umask there, not the umask of the process
     "gs": _gs,
     "gcs": _gs,
     "abfs": _abfs,

@@ -1,6 +1,6 @@
-"""What Spark's driver asks for when a job begins, when its tasks are done, and when it has failed.
+"""Answer the requests of Spark's driver: when a job begins, when its tasks are done, when it has failed.
 
-Requests and answers are JSON text. An error is answered, not raised: exceptions that cross Py4J arrive
+Requests and answers are JSON text. An error is returned, not raised: exceptions that cross Py4J arrive
 as a traceback, and the user of a failed ``df.write`` should read one sentence.
 """
 
@@ -48,7 +48,7 @@ class _Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
-    """A request of any kind; the lists are only in that of a commit."""
+    """A request of any kind; only a commit request has partitions, roots and tasks."""
 
     job_id: str
     job_attempt: int
@@ -66,7 +66,7 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
 class HandlerSettings:
     """How the jobs of a session are committed.
 
-    `configuration` gives what Hadoop's settings are for a job, by its id; what is here wins over it.
+    `configuration` returns Hadoop's settings for a job id; the settings here take precedence over them.
     """
 
     executor: ExecutorName | CommitPool = "auto"
@@ -79,7 +79,7 @@ class HandlerSettings:
 
 
 class CommitHandler:
-    """Does what an ``io.raycommitter.JobCommitHandler`` must; jobs may be committed concurrently."""
+    """The Python side of an ``io.raycommitter.JobCommitHandler``; can commit jobs concurrently."""
 
     def __init__(self, settings: HandlerSettings) -> None:
         self._settings = settings
@@ -92,24 +92,24 @@ class CommitHandler:
         self.commits = 0
 
     def setupJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
-        """Set up the job where this driver's store is, before any task runs; answers its stamp."""
+        """Set up the job on this driver's store, before any task runs; the answer has its stamp."""
         return self._answer(self._setup, request_json)
 
     def startWorkers(self, request_json: str) -> str:  # noqa: N802 - the name in Java
-        """Have workers started for the commit of a job whose tasks still run; waits for nothing."""
+        """Start workers for the commit of a job whose tasks still run; returns at once."""
         job_id = msgspec.json.decode(request_json, type=_Request).job_id
         threading.Thread(target=self._ahead.start, args=(job_id,), daemon=True).start()
         return "{}"
 
     def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
-        """Commit the job, or only record it if it is to be finished later."""
+        """Commit the job, or only record it if its commit is deferred."""
         self.commits += 1
         return self._answer(self._commit, request_json)
 
     def abortJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
-        """Abort the job, unless its commit is recorded: then the answer says what finishes it.
+        """Abort the job, unless its commit is recorded: then the answer shows how to finish it.
 
-        What the job failed of stays `last_error`.
+        `last_error` keeps the error that made the job fail.
         """
         failure = self.last_error
         answer = self._answer(self._abort, request_json)
@@ -124,7 +124,7 @@ class CommitHandler:
             token.cancel()
 
     def release(self) -> None:
-        """End the workers of jobs that are not being committed: another handler may commit them."""
+        """End the workers of jobs that are not being committed; another handler can commit them."""
         self._ahead.end_all()
 
     def _answer(self, action: Callable[[_Request], dict[str, Any]], request_json: str) -> str:
@@ -141,8 +141,8 @@ class CommitHandler:
         self._settings.check_ready()
         if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
             raise StoreRefusedError(
-                f"{request.dest}: is a staging directory that Hive moves on when the write returns, so "
-                f"its commit cannot be deferred; write this table with commit='ray'"
+                f"{request.dest}: is a staging directory that Hive moves when the write returns, so its "
+                f"commit cannot be deferred; write this table with commit='ray'"
             )
         conf = self._settings.configuration(request.job_id)
         self._say_once(ignored_keys(conf.settings))
@@ -204,7 +204,7 @@ class CommitHandler:
                 self._running.discard(token)
 
     def _progress(self, dest: str) -> AbstractContextManager[EventSink]:
-        """Say now and then how far the commit is: nothing else of it is seen in ``df.write``."""
+        """Print the commit's progress at intervals; ``df.write`` shows nothing else of the commit."""
         settings = self._settings
         if not settings.progress_seconds:
             return nullcontext(settings.on_event)
@@ -215,7 +215,7 @@ class CommitHandler:
         return on_destination(job_options(conf.settings, self._settings.options), request.dest)
 
     def _say_once(self, texts: list[str]) -> None:
-        """Warn of each thing once, not with each write."""
+        """Log each warning once, not at each write."""
         with self._lock:
             new = [text for text in texts if text not in self._said]
             self._said.update(new)
@@ -227,12 +227,12 @@ class CommitHandler:
 
 
 def _say(text: str) -> None:
-    with suppress(OSError):  # who reads may be gone; the write still wants its commit
+    with suppress(OSError):  # the reader may be gone; the commit must still go on
         print(text, file=sys.stderr, flush=True)
 
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
-    """The options of a job's set-up; a dynamic overwrite does not know yet what it replaces."""
+    """Return the options of a job's set-up; a dynamic overwrite does not know yet what it replaces."""
     partitions = (f"{request.dest}/_",) if request.dynamic_partition_overwrite else ()
     roots = (*request.replace_paths, *partitions)
     return replace(
@@ -244,7 +244,7 @@ def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
 
 
 def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
-    """The options of one job: what Spark says of it wins over what the session was given."""
+    """Return the options of one job: values from Spark take precedence over the session's options."""
     roots = (
         *request.replace_paths,
         *(request.absolute_roots if request.dynamic_partition_overwrite else ()),

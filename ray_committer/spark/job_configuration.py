@@ -1,7 +1,7 @@
 """The Hadoop configuration that the tasks of a job use, read from the driver's JVM.
 
-It is the job's own: what the session says when the write begins, with the options of that write. At
-level DEBUG Py4J logs all that it carries, secrets included; no credential is logged by this package.
+Each job has its own: the session's settings when the write begins, with the options of that write. At
+level DEBUG, Py4J logs everything it transfers, secrets included. This package logs no credentials.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def session_configuration(spark: SparkSession) -> HadoopConf:
-    """What a write of this session would use if it began now."""
+    """Return the configuration that a write of this session would use if it began now."""
     state: Any = spark._jsparkSession.sessionState()  # type: ignore[attr-defined,unused-ignore]
     return _read(_lender(spark), state.newHadoopConf())
 
 
 def job_configuration(spark: SparkSession, job_id: str) -> HadoopConf:
-    """What the job uses of which the JVM calls us now."""
+    """Return the configuration of a job, during a call of the JVM for that job."""
     lender = _lender(spark)
     configuration = lender.of(job_id)
     if configuration is None:
-        raise SettingsError(f"{job_id}: Spark lends no configuration of this job")
+        raise SettingsError(f"{job_id}: Spark provides no configuration for this job")
     return _read(lender, configuration)
 
 
@@ -45,7 +45,7 @@ def _read(lender: Any, configuration: Any) -> HadoopConf:
             found: str | None = lender.password(configuration, key)
         except Py4JJavaError as e:
             reason = str(e.java_exception.getMessage())
-            raise SettingsError(f"{PROVIDER_PATH}: {key} cannot be read from it: {reason}") from None
+            raise SettingsError(f"{PROVIDER_PATH}: {key} cannot be read from there: {reason}") from None
         return found
 
     text = gzip.decompress(lender.settings(configuration))

@@ -1,7 +1,7 @@
-"""Whether the jar that a driver's JVM has loaded is that of this package.
+"""Check that the jar in a driver's JVM is the jar of this package.
 
-It may come from `spark.jars`, from the cluster's image or from an earlier version of this package in
-the same JVM: classes that are loaded once stay.
+The loaded jar can come from `spark.jars`, from the cluster's image, or from an earlier version of this
+package in the same JVM: a JVM keeps the classes that it has loaded.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ JAR_PROTOCOL_VERSION = 6
 
 
 def require_own_version(jvm: Any) -> None:
-    """`RayCommitterError` names the jar that is loaded and what to do, if it speaks another version."""
+    """Raise `RayCommitterError`, with the loaded jar and what to do, if the jar has another version."""
     version = _version(jvm.io.raycommitter.Bridge)
     if version == JAR_PROTOCOL_VERSION:
         return
-    said = "does not say which version it speaks" if version is None else f"speaks version {version}"
+    said = "has no protocol version" if version is None else f"has protocol version {version}"
     raise RayCommitterError(
-        f"{_location(jvm)}: this ray-committer jar is loaded in the driver and {said}, this package "
-        f"speaks version {JAR_PROTOCOL_VERSION}; take it out of spark.jars and of Spark's "
+        f"{_location(jvm)}: this ray-committer jar is loaded in the driver and {said}, but this package "
+        f"needs version {JAR_PROTOCOL_VERSION}; remove it from spark.jars and from Spark's "
         f"jars, or give Spark {jar_path()} instead, and start a new driver"
     )
 
 
 def _version(bridge: Any) -> int | None:
-    """What the jar says; None if it is too old to."""
+    """The protocol version of the jar; None if the jar is too old to have one."""
     from py4j.protocol import Py4JError
 
     try:
@@ -38,7 +38,7 @@ def _version(bridge: Any) -> int | None:
 
 
 def _location(jvm: Any) -> str:
-    """Where the jar was loaded from, as far as the JVM tells."""
+    """The path that the jar was loaded from, or the class name if the JVM does not know the path."""
     loader = jvm.Thread.currentThread().getContextClassLoader()
     source = loader.loadClass("io.raycommitter.Bridge").getProtectionDomain().getCodeSource()
     return str(source.getLocation().getPath()) if source is not None else "io.raycommitter.Bridge"

@@ -1,7 +1,8 @@
-"""Install the commit of Spark's file writes into a session, a running one included.
+"""Install the commit of Spark's file writes in a session; the session can be running already.
 
-The jar is added late to the driver's class loader and to the executors; Py4J's callback server, which
-``foreachBatch`` uses too, lets the JVM call back; one setting does the rest. ``df.write`` is unchanged.
+The jar is added to the class loader of the running driver and to the executors. The JVM calls back
+through Py4J's callback server, which ``foreachBatch`` also uses. One setting does the rest, and
+``df.write`` is unchanged.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ CommitMode = Literal["ray", "deferred", "spark"]
 
 
 def spark_conf(commit: CommitMode = "ray", store: StoreName | None = None) -> dict[str, str]:
-    """The settings for a session builder or for RayDP's ``configs``; `install` is still to be called.
+    """Return the settings for a session builder or for RayDP's ``configs``; then also call `install`.
 
-    Until it is, writes fail when their job is set up, before any task runs. With ``commit="spark"``
-    Spark's own committer is used. `store` adds what tasks need to write to one; it downloads nothing.
+    Until you call `install`, writes fail when their job is set up, before any task runs. With
+    ``commit="spark"`` Spark's own committer is used. `store` adds the settings that tasks need to write
+    to that store; it downloads nothing.
     """
     own = {"spark.jars": jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS, MODE_KEY: commit}
     return own | store_settings(store)
@@ -50,7 +52,7 @@ def spark_conf(commit: CommitMode = "ray", store: StoreName | None = None) -> di
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What `install` did in one session."""
+    """The result of `install` in one session."""
 
     spark: SparkSession
     handler: CommitHandler
@@ -64,11 +66,11 @@ class Installation:
 
     @property
     def last_error(self) -> Exception | None:
-        """The error, with its type, that Spark shows as text."""
+        """The last error as an exception; Spark shows only its text."""
         return self.handler.last_error
 
     def cancel(self) -> None:
-        """Cancel the commits that run now; the same command line as for a crash finishes them."""
+        """Cancel the running commits; ``ray-committer commit DEST`` finishes them, as after a crash."""
         self.handler.cancel()
 
 
@@ -85,20 +87,20 @@ def install(
     on_event: EventSink = ignore,
     progress_seconds: float = EVERY_SECONDS,
 ) -> Installation:
-    """Commit the file writes of this session through ray_committer; idempotent, the last call wins.
+    """Commit the file writes of this session with ray_committer; idempotent, the last call wins.
 
     commit: "ray" commits in ``df.write``; "deferred" only writes the commit record there, and
         ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
-    executor: where the commit runs; with "auto", as ``spark.ray_committer.executor`` says. "ray" needs a
-        connected Ray or RAY_ADDRESS, none is started from inside a job. The workers of a
+    executor: where the commit runs; "auto" follows ``spark.ray_committer.executor``. "ray" needs a
+        connected Ray or RAY_ADDRESS, because no Ray is started from inside a job. The workers of a
         `ray_committer.commit_pool` serve all writes of the session.
-    progress_seconds: after each so many seconds that a write waits for its commit, a line on standard
-        error says how far it is; 0 for none.
-    options: win over the session's ``spark.ray_committer.*`` where they are not the default.
-    storage_options: win over what Hadoop's settings say of the destination's store.
+    progress_seconds: how often to print a line with the progress on standard error while a write waits
+        for its commit; 0 prints none.
+    options: take precedence over the session's ``spark.ray_committer.*`` where they are not the default.
+    storage_options: take precedence over Hadoop's settings for the destination's store.
 
-    Called in the main thread it also makes Ctrl-C cancel a running commit. A driver has one handler:
-    with several sessions, the last installed one's settings hold for all of them.
+    If called in the main thread, it also makes Ctrl-C cancel a running commit. A driver has one handler:
+    with several sessions, the settings of the last `install` apply to all of them.
     """
     require_driver(spark)
     _load_jar(spark)
@@ -130,7 +132,7 @@ def install(
 
 
 def uninstall(spark: SparkSession) -> None:
-    """Give the session back the committer that it had; idempotent."""
+    """Restore the committer that the session had before `install`; idempotent."""
     installation = _installed.pop(id(spark), None)
     if installation is None:
         return
@@ -166,14 +168,14 @@ def _load_jar(spark: SparkSession) -> None:
         if not _has_bridge(spark):
             raise RayCommitterError(
                 f"{path}: could not be loaded into the running driver; add it with spark.jars "
-                f"(ray_committer.spark.spark_conf()) when the session is built"
+                f"(ray_committer.spark.spark_conf()) when you build the session"
             )
     require_own_version(context._jvm)
     ensure_callback_server_started(context._gateway)
 
 
 def _offer(spark: SparkSession, handler: CommitHandler) -> None:
-    """Let the JVM, which alone is told the secret, ask this handler."""
+    """Connect the JVM to this handler, with a new secret that only the JVM gets."""
     secret = new_secret()
     _bridge(spark).setHandler(callback(handler, secret), secret)
 
@@ -189,7 +191,7 @@ def _has_bridge(spark: SparkSession) -> bool:
 
 
 def _readiness(executor: ExecutorName | CommitPool) -> Callable[[], None]:
-    """What refuses a job, before its tasks run, whose commit could not."""
+    """Return a check that refuses a job before its tasks run if its commit could not run."""
     if isinstance(executor, str):
         return _require_ray if executor == "ray" else lambda: None
 
@@ -201,7 +203,7 @@ def _readiness(executor: ExecutorName | CommitPool) -> Callable[[], None]:
 
 
 def _require_ray() -> None:
-    """Refuse a job before its tasks run if its commit could not."""
+    """Refuse a job before its tasks run if its commit could not run on Ray."""
     import ray
 
     from ray_committer.executors.ray.cluster import refuse_client
@@ -215,7 +217,7 @@ def _require_ray() -> None:
 
 
 def _cancel_on_interrupt(handler: CommitHandler) -> Callable[[], None]:
-    """Let Ctrl-C cancel running commits before it does what it did; returns how to undo that."""
+    """Make Ctrl-C cancel running commits before its earlier action; return a function to undo this."""
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
     previous = signal.getsignal(signal.SIGINT)

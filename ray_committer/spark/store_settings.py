@@ -1,6 +1,6 @@
-"""What tasks need to write to a store, as settings for a session builder.
+"""The settings that tasks need to write to a store, for a session builder.
 
-Nothing here downloads anything: the connector's jar is the cluster's.
+Nothing here downloads anything: the cluster must have the connector's jar.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SETTINGS: dict[str, dict[str, str]] = {
 
 
 def store_settings(store: StoreName | None) -> dict[str, str]:
-    """The settings of one store; none for `None`, where Spark's own are right."""
+    """Return the settings of one store; for `None` no settings, because Spark's own are right."""
     if store is None:
         return {}
     if store not in _SETTINGS:

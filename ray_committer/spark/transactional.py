@@ -1,7 +1,7 @@
-"""Write a DataFrame by Python tasks, as one job that is committed from this process: no jar, no setting.
+"""Write a DataFrame with Python tasks, as one job that this process commits: no jar and no settings.
 
-``mapInArrow`` gives each task its rows as Arrow batches; its result is the name of the manifest that the
-task attempt saved. Spark returns the result of one attempt of each task, and that one is committed.
+``mapInArrow`` gives each task its rows as Arrow batches; the task's result is the name of the manifest
+that the task attempt saved. Spark returns the result of one attempt per task; that attempt is committed.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ def write_transactional(
     options: CommitOptions | None = None,
     storage_options: StorageOptions | None = None,
 ) -> CommitReport | None:
-    """Write `df` to `dest`: all of it becomes visible, or nothing. Returns the report of the commit.
+    """Write `df` to `dest`: all of it becomes visible, or nothing. Return the report of the commit.
 
-    format: parquet, csv or json (a line a row), written by pyarrow with `format_options`.
-    partition_by: columns that become Hive-style directories, as Spark makes them.
-    mode: append, overwrite (old files go when the new ones are in place) or error (if data is there).
-    with_transaction: if not, tasks write in place, which only appends can, and None is returned.
-    executor: where the commit runs, "auto" takes the Ray of this process if that pays.
+    format: parquet, csv or json (one line per row), written by pyarrow with `format_options`.
+    partition_by: columns that become Hive-style directories, as in Spark.
+    mode: append, overwrite (old files are removed after the new ones are in place) or error (fail if
+        data is there).
+    with_transaction: if false, tasks write in place and None is returned; only appends can do that.
+    executor: where the commit runs; "auto" uses the Ray of this process if that pays off.
 
-    If the write fails the job is aborted; if its commit fails in the middle, everything is kept and
+    If the write fails, the job is aborted. If its commit fails in the middle, everything is kept and
     ``ray-committer commit DEST`` finishes it.
     """
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
@@ -69,7 +70,7 @@ def write_transactional(
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """What each task runs, and each further attempt of it; it returns one row."""
+    """The function that each task attempt runs; it returns one row."""
 
     job: ArrowJob
 
@@ -80,25 +81,25 @@ class WriteTask:
 
 
 def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches as tables."""
+    """Return the batches as tables."""
     return (pa.Table.from_batches([batch]) for batch in batches)
 
 
 def partition_id() -> int:
-    """Which partition of its stage this Spark task writes."""
+    """Return the number of the partition that this Spark task writes."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("this runs in a Spark task only")
+        raise RuntimeError("this function runs only in a Spark task")
     return int(context.partitionId())
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
-    """The Arrow schema of a Spark one, as tasks will see it but for time zones."""
+    """Return the Arrow schema of a Spark schema, as tasks will see it except for time zones."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    newer = "timezone" in inspect.signature(to_arrow_schema).parameters  # and must be told one
+    newer = "timezone" in inspect.signature(to_arrow_schema).parameters  # and it is required there
     return to_arrow_schema(schema, timezone="UTC") if newer else to_arrow_schema(schema)
 
 
@@ -107,11 +108,11 @@ def _write_in_place(
 ) -> None:
     if mode != "append":
         raise ValueError(
-            f"{dest}: mode {mode!r} needs the transaction; only 'append' can be done without one"
+            f"{dest}: mode {mode!r} needs a transaction; without one, only 'append' is possible"
         )
     warnings.warn(
         f"{dest}: is written without a transaction: files are visible at once, a failed task leaves its "
-        f"files and a repeated one doubles its rows",
+        f"files, and a repeated task doubles its rows",
         stacklevel=3,
     )
 

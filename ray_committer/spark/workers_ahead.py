@@ -1,10 +1,11 @@
 """Start a commit's workers on Ray while the tasks of its job still run.
 
-A worker takes about a second to start, in which threads of the driver commit a thousand files. Spark
-tells its driver of each task that has committed. Once their files are worth workers, these are started.
+A worker takes about a second to start. In that time, threads of the driver commit a thousand files.
+Spark reports each committed task to its driver. The workers are started when these tasks have so many
+files that workers pay off.
 
-They are a help, never a condition: a job whose workers were not started, are not ready, or were lost is
-committed as if there had been none.
+Workers are optional: if they were not started, are not ready, or were lost, the job is committed as if
+they had not been started.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ OpenPool = Callable[[CommitOptions, str], CommitPool | None]
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is set up, and its workers once they were asked for; `has_left` once it is committed or
-    aborted, and nobody would use workers that start later."""
+    """A job that is set up, and its workers if they were asked for.
+
+    has_left: the job is being committed, or has ended, so workers that start later are not used.
+    """
 
     options: CommitOptions
     about: str
@@ -43,9 +46,9 @@ class _Job:
 
 
 class WorkersAhead:
-    """The workers of the jobs of one driver that run by `executor`; safe for threads.
+    """The workers for the jobs of one driver, which are committed by `executor`; thread-safe.
 
-    An executor that is a pool has its workers already.
+    If the executor is a pool, it has its workers already.
     """
 
     def __init__(
@@ -53,19 +56,19 @@ class WorkersAhead:
     ) -> None:
         self._executor = executor
         self._open_pool = open_pool
-        self._lock = threading.Lock()  # not held while Ray is asked for anything
+        self._lock = threading.Lock()  # not held during requests to Ray
         self._jobs: dict[str, _Job] = {}
 
     def expect(self, job_id: str, dest: str, options: CommitOptions) -> int | None:
-        """From how many committed files on `start` is to be called for a job; None if it never is."""
+        """Return the number of committed files from which to call `start` for a job; None for never."""
         if not isinstance(self._executor, str):
             return None
         options = replace(options, may_start_ray=False)
         try:
             is_local = renames_are_local(dest)
             files = ahead_pays_from(self._executor, options, renames_are_local=is_local)
-        except Exception:  # noqa: BLE001 - the commit itself says what is wrong, if it needs Ray at all
-            _log.debug("whether workers would pay is not known", exc_info=True)
+        except Exception:  # noqa: BLE001 - the commit itself reports the error, if it needs Ray at all
+            _log.debug("cannot find out whether workers would pay off", exc_info=True)
             return None
         if files is not None:
             with self._lock:
@@ -73,8 +76,8 @@ class WorkersAhead:
         return files
 
     def start(self, job_id: str) -> None:
-        """Start workers for a job that is expected, if there is room for them beside its tasks; never
-        fails. Does nothing the second time."""
+        """Start workers for an expected job, if there is room for them beside its tasks; never fails.
+        Does nothing the second time."""
         with self._lock:
             job = self._jobs.get(job_id)
             if job is None or job.is_started:
@@ -83,7 +86,7 @@ class WorkersAhead:
         pool = None
         try:
             pool = self._open_pool(job.options, job.about)
-        except Exception as e:  # noqa: BLE001 - the commit says what is wrong, if it needs Ray at all
+        except Exception as e:  # noqa: BLE001 - the commit reports the error, if it needs Ray at all
             _log.info("no workers were started ahead for %s: %s", job.about, e)
         with self._lock:
             has_left, job.pool = job.has_left, pool
@@ -92,7 +95,7 @@ class WorkersAhead:
 
     @contextmanager
     def of(self, job_id: str, files: int) -> Iterator[ExecutorName | CommitPool]:
-        """Where to commit a job of so many files; its workers end with the block."""
+        """Yield the executor for the commit of a job with `files` files; workers end with the block."""
         job = self._leave(job_id)
         pool = job.pool if job else None
         if job is not None and pool is not None and not self._is_worth(pool, job.options, files):
@@ -116,7 +119,7 @@ class WorkersAhead:
             self.end(job_id)
 
     def _leave(self, job_id: str) -> _Job | None:
-        """Let a job go: workers that are asked for later, or are being started, are nobody's."""
+        """Forget a job: workers that are being started, or are asked for later, are not used."""
         with self._lock:
             job = self._jobs.pop(job_id, None)
             if job is not None:
@@ -124,8 +127,11 @@ class WorkersAhead:
             return job
 
     def _is_worth(self, pool: CommitPool, options: CommitOptions, files: int) -> bool:
-        """Whether to commit on workers as they are by now, rather than as if they had not been started:
-        then `auto` takes threads, or starts workers by the size of the cluster and waits for them."""
+        """Return whether to commit on the workers as they are now.
+
+        If not, the commit runs as if they had not been started: `auto` uses threads, or starts workers
+        by the size of the cluster and waits for them.
+        """
         pays_from = start_pays_from(self._executor, options) if isinstance(self._executor, str) else None
         would_start = pays_from is not None and files >= pays_from
         match pool.readiness():
@@ -140,10 +146,10 @@ class WorkersAhead:
 
 
 def _close(pool: CommitPool | None) -> None:
-    """End workers, if any; what comes of that is no concern of the job that had them."""
+    """End workers, if there are any; a failure does not concern their job."""
     if pool is None:
         return
     try:
         pool.close()
-    except Exception:  # noqa: BLE001 - Ray has gone, and they with it
+    except Exception:  # noqa: BLE001 - Ray is gone, and the workers with it
         _log.info("workers that were started ahead could not be ended", exc_info=True)

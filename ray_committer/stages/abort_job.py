@@ -1,4 +1,4 @@
-"""Abort a job: decide so, then delete its directory, unless its commit has begun.
+"""Abort a job: decide that it is aborted, then delete its directory. Refused after its commit has begun.
 
 The decision is a change of the job's state, so an abort and a commit at the same time cannot both
 succeed. Source: Hadoop AbortJobStage.
@@ -25,19 +25,19 @@ from ray_committer.stages.sync_to_disk import sync_taken_away
 
 
 def abort_job(context: JobContext) -> bool:
-    """Delete everything of the job attempt; idempotent. False if nothing was there, or only what was
-    left of a job that is over.
+    """Delete everything of the job attempt; idempotent. False if nothing was there, or only leftovers
+    of a job that has ended.
 
-    `CommitRecordExistsError`, with nothing deleted, once the commit is recorded: files may be visible.
-    `CommitStateUnknownError` if the store failed on the way.
+    `CommitRecordExistsError`, with nothing deleted, after the commit is recorded: files may be visible.
+    `CommitStateUnknownError` if the store failed during the abort.
     """
     try:
         with context.stage(names.ABORT):
             return _abort(context)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or context.job.directory}: {e.strerror or e}; the job may be half aborted, "
-            f"run the same command again"
+            f"{e.filename or context.job.directory}: {e.strerror or e}; the abort is possibly not "
+            f"complete: run the same command again"
         ) from e
 
 
@@ -47,13 +47,13 @@ def _abort(context: JobContext) -> bool:
     if state.is_husk:
         remove_husk(store, job)
     if state.is_husk or not state.exists:
-        sweep_all_gone(store, job)  # whose it was nobody can say, nor whether it was committed
+        sweep_all_gone(store, job)  # nothing shows whose it was, nor whether it was committed
         remove_empty_parents(context)
         return False
     is_over = without_late(store, job, state).is_remnant
     try:
         seen = state.seen or require_state(store, job, Phase.ABORTED)
-    except StateChangedError:  # it had none, and is gone: nobody will know it again
+    except StateChangedError:  # it had no state, and is gone: nothing identifies it any more
         raise unknown_end(job) from None
     while seen.phase is not Phase.ABORTED:
         refuse_decided(context, seen.phase)

@@ -1,4 +1,4 @@
-"""Abort a task attempt: delete what it wrote; a manifest that it saved stays, as in Hadoop.
+"""Abort a task attempt: delete its files. A manifest that it saved stays, as in Hadoop.
 
 Source: Hadoop AbortTaskStage.
 """

@@ -1,4 +1,4 @@
-"""Pieces of work that are worth a call to another process, and leave some for everybody."""
+"""Batches of work: large enough for a call to another process, and some for every worker."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 LARGEST = 200
 _SHARES = 2
-"""What is left is cut into so many pieces per worker, so that nobody waits long for the last one."""
+"""The rest is always cut into this many pieces per worker, so that the last ones end soon."""
 
 
 def batches(executor: WorkExecutor, items: Sequence[T]) -> Iterator[tuple[T, ...]]:
     """Cut `items` into batches, in order: large ones first, then smaller, so that all end together.
 
-    A batch has 200 items at most, and enough for the threads of a worker while there are several for
-    each.
+    A batch has 200 items at most. It has enough for all threads of a worker, as long as there are
+    several items for each thread.
     """
     least = max(1, min(executor.threads, len(items) // (4 * executor.width)))
     low = 0

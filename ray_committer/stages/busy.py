@@ -1,4 +1,4 @@
-"""How long each worker of a process was busy, where one may do several shards at once."""
+"""How long each worker of a process was busy, where a worker can have several shards at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class _Busy:
 
 
 class BusyTimes:
-    """Busy seconds by worker, which shards that overlap share; safe for threads."""
+    """Busy seconds by worker; shards that overlap share them. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class BusyTimes:
             busy.shards += 1
 
     def end(self, worker: str, now: float) -> float:
-        """A shard ends; the seconds that the worker was busy and no other shard has told of."""
+        """A shard ends; return the busy seconds of the worker that no other shard has counted."""
         with self._lock:
             busy = self._busy[worker]
             seconds, busy.since = now - busy.since, now

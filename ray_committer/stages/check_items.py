@@ -1,5 +1,5 @@
-"""Look, before the record, whether directories have room for the files of the job, on a store that
-bounds how many names one may hold.
+"""Check, before the record, that directories have room for the files of the job, on a store that limits
+the number of names in a directory.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ray_committer.stages.worker import Worker
 
 
 def most_held(context: JobContext, manifests: Sequence[ManifestRef]) -> int | None:
-    """How many names a directory may hold if all files of the job are to fit in it, too; None if any
-    number."""
+    """How many names a directory can hold so that all files of the job also fit; None if there is no
+    limit."""
     limit = context.store.capabilities.max_directory_items
     return None if limit is None else limit - sum(ref.files for ref in manifests)
 
@@ -34,8 +34,9 @@ def check_items(
 ) -> list[PreflightError]:
     """The error, if any, that names the directories that would hold too many names.
 
-    What they hold is said by `held` or, of what is replaced, by the `old` files, which go last; of these
-    the job writes the `namesakes` again. More than the limit shows that the store has another one.
+    `held` has the numbers of names in directories. For directories that are replaced, the `old` files
+    count, since they are removed last; the job writes the `namesakes` among them again. A directory that
+    holds more than the limit shows that the store has another limit.
     """
     most, limit = most_held(context, manifests), context.store.capabilities.max_directory_items
     if most is None or limit is None:
@@ -56,7 +57,8 @@ def check_items(
     )
     text = (
         f"{named}, but the store allows {limit} in a directory; nothing was changed: abort the job, and "
-        f"write fewer files or to more directories; if the store allows more, say so in its options"
+        f"write fewer files, or to more directories; if the store allows more, set that limit in its "
+        f"storage options"
     )
     return [PreflightError(text)]
 
@@ -68,7 +70,7 @@ def _added_by_batch(
     directories: frozenset[str],
     namesakes: frozenset[str],
 ) -> Counter[str]:
-    """Work: how many new names the files of some manifests are, in some directories."""
+    """Work: count the new names that the files of some manifests add to these `directories`."""
     added: Counter[str] = Counter()
     for ref in refs:
         loaded = entries(worker.recorded(ref).manifest, worker.store.spec)

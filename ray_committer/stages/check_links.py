@@ -1,7 +1,7 @@
-"""Look, before the record, at who may rename the files where that takes a hard link.
+"""Check, before the record, that this user can rename the files, where a rename needs a hard link.
 
 Where neither the kernel nor the file system can rename without replacing, as on NFS, a file is linked to
-its new name; ``fs.protected_hardlinks`` denies that for files of other users.
+its new name. ``fs.protected_hardlinks`` denies such links for files of other users.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import denied_links, links_files
 
 Denied = tuple[int, list[str]]
-"""How many files, and the first of them."""
+"""The number of files, and the first of them."""
 
 
 def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[PreflightError]:
-    """The error, if any, that names the files that whoever renames them may not link.
+    """The error, if any, that names the files that this user has no permission to link.
 
-    `StoreRefusedError` if nothing can be linked. Where renames need no link it costs nothing.
+    `StoreRefusedError` if nothing can be linked. Where renames need no link, the check costs nothing.
     """
     if not links_files(context.store, context.job.directory):
         return []
@@ -36,15 +36,16 @@ def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[P
         return []
     named = some_of([path for _, paths in denied for path in paths], files)
     text = (
-        f"{named}: {files} files of other users may not be linked by this one (fs.protected_hardlinks), "
-        f"and this file system renames without replacing in no other way; nothing was changed: commit "
-        f"as the user who wrote them, or let this one write them"
+        f"{named}: {files} files of other users cannot be linked by this user "
+        f"(fs.protected_hardlinks), and this file system needs links to rename without replacing; "
+        f"nothing was changed: commit as the user who wrote the files, or give this user write "
+        f"permission for them"
     )
     return [PreflightError(text)]
 
 
 def _denied_in_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Denied]:
-    """Work: the files of some manifests that this process may not link."""
+    """Work: the files of some manifests that this process has no permission to link."""
     return [one for one in worker.map(partial(_denied_in_manifest, worker), refs) if one[0]]
 
 

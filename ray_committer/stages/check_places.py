@@ -1,6 +1,6 @@
-"""Look, before the record, at the places that files go to.
+"""Check, before the record, the places that files go to.
 
-One listing a directory. What appears afterwards is met by the rename, which never replaces.
+It makes one listing per directory. The rename, which never replaces, finds what appears later.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What was seen in some directories: names that files of the job may want, what stands where the
-    job needs a directory, by path and in words, destinations of other jobs, and how many names are held
-    by directories that may have no room for more."""
+    """What was found in some directories: `suspects`, which may have the name of a file of the job; what
+    is `blocking` a directory that the job needs, by path and in words; `destinations` of other jobs; and
+    the number of names `held` by directories that may have no room for more."""
 
     suspects: tuple[FileStatus, ...]
     blocking: dict[str, str]
@@ -42,17 +42,17 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """What a look at the directories that a job writes to has shown: what is `taken`, by path and in
-    words, stands where a file of it must go, and what is `blocking` where a directory must; in `others`
-    other jobs were set up. Of the `errors` each names the directories to which nothing can be renamed
-    for one reason."""
+    """What a check of the directories that a job writes to found. By path and in words: `taken` is in
+    the place of a file of the job, and `blocking` is in the place of a directory. In `others`, other
+    jobs were set up. Each of the `errors` names the directories to which nothing can be renamed for one
+    reason."""
 
     taken: dict[str, str] = field(default_factory=dict)
     blocking: dict[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     errors: tuple[PreflightError, ...] = ()
     held: dict[str, int] = field(default_factory=dict)
-    """How many names are in directories that may have no room for more."""
+    """The numbers of names in directories that may have no room for more."""
 
 
 def check_destinations(
@@ -61,8 +61,8 @@ def check_destinations(
     directories: Sequence[str],
     replaced_roots: Sequence[str],
 ) -> Destinations:
-    """Look at the directories that the job writes to, but for those that it replaces; where a listing is
-    dear, only for files that stand in their place, and only if these may be deleted."""
+    """Check the directories that the job writes to, except those that it replaces. Where a listing is
+    expensive, check only for files in their place, and only if the options allow their removal."""
     if not context.store.capabilities.listing_is_cheap:
         return Destinations(blocking=_to_be_deleted(context, directories))
     wanted = [path for path in directories if not _is_within(path, replaced_roots)]
@@ -84,7 +84,7 @@ def check_destinations(
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
-    """The error that names what stands where files or directories must go."""
+    """The error that names what is in the place of files or directories of the job."""
     named = [f"{path}: {taken[path]}" for path in sorted(taken)]
     return CommitConflictError(
         f"{some_of(named)}; nothing was changed: move what is there away, or let the tasks write under "
@@ -93,13 +93,13 @@ def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
 
 
 def in_the_way(store: StoreOperations, path: str) -> str:
-    """What is wrong with a file, or a link, at `path`, where the job needs a directory."""
+    """Describe a file, or a link, at `path`, where the job needs a directory."""
     is_link = first_link(store, (path,)) is not None
     return what_blocks(store, path).get(path, _IS_FILE) if is_link else _IS_FILE
 
 
 def what_blocks(store: StoreOperations, path: str) -> dict[str, str]:
-    """What stands at `path`, or above it, where the job needs a directory: where, and in words."""
+    """What is at `path`, or above it, where the job needs a directory: by path, in words."""
     return _look_at(store, path).blocking
 
 
@@ -122,7 +122,7 @@ def _to_be_deleted(context: JobContext, directories: Sequence[str]) -> dict[str,
 
 
 def _blocking_files(worker: Worker, directories: tuple[str, ...]) -> list[str]:
-    """Work: what stands in the place of some directories."""
+    """Work: the files or links in the place of some directories."""
     found = worker.map(partial(blocking_file, worker.store), directories)
     return [path for path in found if path is not None]
 
@@ -138,7 +138,7 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
     text = (
         f"{some_of(elsewhere)}: {len(elsewhere)} directories of the output are on another file system "
         f"or mount than {job.directory}, and no file can be renamed from one to the other; nothing was "
-        f"changed: abort the job, and write to a destination there"
+        f"changed: abort the job, and write to a destination on that file system"
     )
     return [PreflightError(text)]
 
@@ -146,10 +146,10 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
 def find_other_destinations(
     context: JobContext, claim: Claim, replaced_roots: Sequence[str]
 ) -> list[str]:
-    """The directories that the job writes to, and those above them, in which other jobs were set up,
-    where neither `check_destinations` nor the listing of what it replaces shows them: one listing each.
+    """The directories that the job writes to, and those above them, in which other jobs were set up.
 
-    Those above all that is in the `claim` are not looked at again.
+    It lists only directories that neither `check_destinations` nor the listing of replaced data shows,
+    with one request each. Directories above all that is in the `claim` are not checked again.
     """
     written = context.executor.directories.share(0, 1)
     looked_at = {context.job.destination, *destinations_above((context.job.destination, *claim.writes))}
@@ -167,7 +167,7 @@ def find_other_destinations(
 
 
 def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
-    """Work: those of some directories that have a ``_temporary`` with something in it."""
+    """Work: select the directories that have a ``_temporary`` with something in it."""
     found = worker.map(lambda path: (path, _listed(worker.store, temporary_directory(path))), paths)
     return [path for path, statuses in found if statuses]
 
@@ -175,7 +175,7 @@ def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
 def _look(
     worker: Worker, paths: tuple[str, ...], *, directories: Directories, most: int | None
 ) -> Places:
-    """Work: list some directories, and keep what the job may want for itself."""
+    """Work: list some directories, and keep the names that the job may need itself."""
     blocking: dict[str, str] = {}
     destinations: list[str] = []
     found: list[FileStatus] = []
@@ -193,7 +193,7 @@ def _look(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What is in a directory; or what is there, or above it, instead of one."""
+    """What is in a directory; or what is in its place, or above it, instead of a directory."""
 
     path: str
     listed: Sequence[FileStatus] = ()
@@ -216,9 +216,9 @@ def _look_at(store: StoreOperations, path: str) -> _Seen:
 
 
 def _link_to_nothing(store: StoreOperations, path: str) -> list[str]:
-    """The link that `path`, which is not there, is or is behind, if it leads nowhere.
+    """The link at or above a `path` that is not there, if the link leads nowhere.
 
-    The nearest link tells: behind one that leads to a directory, the path is yet to be made."""
+    The nearest link decides: if it leads to a directory, the path behind it is still to be made."""
     link = first_link(store, (path, *ancestors(path, "/")))
     status = store.get_status(link) if link is not None else None
     return [] if status is None or status.is_directory else [status.path]

@@ -1,6 +1,6 @@
-"""Look, before the record, at the files that tasks wrote: none may be missing or changed.
+"""Check, before the record, that no file of the tasks is missing or was changed.
 
-One listing a directory, where a listing is cheap. What changes afterwards is met by the rename.
+It makes one listing per directory, where a listing is cheap. The rename finds what changes later.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 
 FILES_A_LISTING = 8
-"""So many files must be in a directory of a task, on average, for a listing of it to be worth its while;
-where a task has only one directory, it always is."""
+"""How many files a task's directories must have on average, so that listings of them save time; a
+listing of a task's only directory always does."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrongSources:
-    """The `files` of a manifest that are missing, or not what it says: how many, and some in words."""
+    """The number of `files` of a manifest that are missing or changed, and some of them in words."""
 
     manifest: str
     files: int
@@ -34,7 +34,7 @@ class WrongSources:
 
 
 def wrong_sources(path: str, found: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
-    """What is wrong with files of the manifest at `path`, each in words; None if nothing is."""
+    """What is wrong with `found` files of the manifest at `path`, in words; None if nothing is."""
     wrong = [(entry, what) for entry, what in found if what is not None]
     named = tuple(f"{entry.source}: {what}" for entry, what in wrong[:SHOWN])
     return WrongSources(path, len(wrong), named) if wrong else None
@@ -46,17 +46,16 @@ def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
     files, path, others = sum(each.files for each in wrong), wrong[0].manifest, len(wrong) - 1
     if not others:
         return ManifestError(
-            f"{path}: names {files} files that are not what it says; run the task again: {named}"
+            f"{path}: names {files} files that are missing or changed; run the task again: {named}"
         )
     return ManifestError(
-        f"{path} and {others} other manifests: name {files} files that are not what they say; run the "
-        f"tasks again: {named}"
+        f"{path} and {others} other manifests: name {files} files that are missing or changed; run "
+        f"the tasks again: {named}"
     )
 
 
 def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSources | None:
-    """Which files of the manifest at `path` are missing, or not what it says, where a listing is
-    cheap."""
+    """Find the files of the manifest at `path` that are missing or changed, where a listing is cheap."""
     directories = _to_be_listed(worker.store, loaded)
     return _compare(path, loaded, [_listed(worker.store, one) for one in directories])
 
@@ -64,10 +63,11 @@ def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSo
 def check_sources_at_once(
     context: JobContext, manifests: Sequence[ManifestRef]
 ) -> tuple[WrongSources, ...]:
-    """`check_sources` of manifests that were loaded before; by the names of the manifests.
+    """`check_sources` for manifests that were loaded before; sorted by the names of the manifests.
 
-    Workers are given whole manifests, and list with threads of their own; so are the threads of this
-    process, unless they are more: then each is given directories, of which one task may have many.
+    Workers get whole manifests, and list with their own threads. The threads of this process also get
+    whole manifests, unless there are fewer manifests than threads: then each thread gets directories,
+    since one task can have many.
     """
     executor = context.executor
     if executor.starts_workers or len(manifests) >= executor.width:
@@ -96,7 +96,7 @@ def _check_sources(worker: Worker, manifests: tuple[ManifestRef, ...]) -> list[W
 
 
 def _read(worker: Worker, manifests: Sequence[ManifestRef]) -> list[_Read]:
-    """Work: read some manifests, most of which this process has kept."""
+    """Work: read some manifests; this process has most of them in memory."""
 
     def read(ref: ManifestRef) -> _Read:
         loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
@@ -110,7 +110,7 @@ def _wanted(read: Sequence[_Read]) -> list[str]:
 
 
 def _list(worker: Worker, directories: Sequence[str]) -> dict[str, list[FileStatus]]:
-    """Work: what is in some directories."""
+    """Work: list some directories."""
     return dict(worker.map(lambda path: (path, _listed(worker.store, path)), directories))
 
 
@@ -127,7 +127,7 @@ def _wrong(
 
 
 def _to_be_listed(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:
-    """The directories of a manifest's files; none if a listing of them is not worth its while."""
+    """The directories of a manifest's files; none if listings of them would save no time."""
     directories = {parent(entry.source) for entry in loaded}
     is_worth = len(directories) == 1 or len(loaded) >= FILES_A_LISTING * len(directories)
     is_cheap = store.capabilities.versions is Versions.NONE and store.capabilities.listing_is_cheap
@@ -145,7 +145,7 @@ def _compare(
 
 
 def has_another_size(entry: Entry, found: FileStatus | None) -> str | None:
-    """What is wrong with a file that is missing, or longer or shorter than its manifest says."""
+    """Describe a file that is missing, or that is longer or shorter than its manifest says."""
     if found is None:
         return "is not there"
     if found.is_directory:
@@ -159,7 +159,7 @@ def _is_wrong(entry: Entry, found: FileStatus | None) -> str | None:
     what = has_another_size(entry, found)
     if what is not None or found is None:
         return what
-    return None if prove(entry.expected, found.observation()) else "was changed after that"
+    return None if prove(entry.expected, found.observation()) else "was changed after its task committed"
 
 
 def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:

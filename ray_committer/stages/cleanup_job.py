@@ -1,8 +1,8 @@
-"""Remove what the job left in ``_temporary``, once it is committed, and only its own.
+"""Remove the job's own directory from ``_temporary`` after the job is committed, and nothing else.
 
-Hadoop's committers delete the whole of ``_temporary`` and with it the work of other jobs. The directory
-is taken away in one step, so that who comes late deletes nothing of a later job; a run that was
-interrupted here is finished by the next, or by ``vacuum``. Source: Hadoop CleanupJobStage.
+Hadoop's committers delete the whole of ``_temporary``, and with it the work of other jobs. Here the
+directory is taken away in one step, so that a late process deletes nothing of a later job. The next run,
+or ``vacuum``, finishes a clean-up that was interrupted. Source: Hadoop CleanupJobStage.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import network_file_system
 
 FEW_ATTEMPTS = 32
-"""So many attempt directories, empty by now, one deletion may take with it on any store."""
+"""On any store, one deletion can include this many attempt directories, which are empty by now."""
 
 
 def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) -> bool:
-    """Remove the directory of a committed job attempt, once `end_other_attempts` has; False, with a
-    notice, if the store refused to.
+    """Remove the directory of a committed job attempt, after `end_other_attempts` has succeeded; False,
+    with a notice, if the store refused to.
 
     `record` is None if an earlier clean-up has removed it. A failure here does not fail the job, which
     is committed; the same command finishes the clean-up.
@@ -50,8 +50,8 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
 
 
 def end_other_attempts(context: JobContext) -> bool:
-    """Abort the other attempts of a committed job, none of which may outlive it; idempotent. False, with
-    a notice, if the store refused to, and then nothing may be cleaned up."""
+    """Abort the other attempts of a committed job, which must not outlive it; idempotent. False, with a
+    notice, if the store refused to; then nothing must be cleaned up."""
     try:
         abort_other_attempts(context.store, context.job)
     except (OSError, RayCommitterError) as e:
@@ -61,7 +61,7 @@ def end_other_attempts(context: JobContext) -> bool:
 
 
 def finish_cleanup(context: JobContext) -> None:
-    """Delete what an earlier clean-up took away and has left, since it was cut off."""
+    """Delete what an earlier clean-up took away and did not delete, because it was interrupted."""
     try:
         sweep_all_gone(context.store, context.job)
         remove_empty_parents(context)
@@ -71,8 +71,8 @@ def finish_cleanup(context: JobContext) -> None:
 
 def _note_failure(context: JobContext, path: str, error: Exception) -> None:
     context.notice(
-        f"{path}: the job is committed but was not cleaned up ({error}); the same command, or "
-        f"ray-committer vacuum, finishes that"
+        f"{path}: the job is committed but was not cleaned up ({error}); to clean up, run the same "
+        f"command or ray-committer vacuum"
     )
 
 
@@ -83,7 +83,7 @@ def _delete(context: JobContext, gone: JobAttempt, seen: Seen, manifests: Sequen
 
 def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
     """Delete the directories of many task attempts on all workers, where the deletion of a directory
-    is a request per name below it.
+    takes one request per name below it.
 
     A store that cannot move directories deletes name by name, so a listing for each would gain nothing.
     """
@@ -98,14 +98,14 @@ def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[
 
 
 def _deletes_at_once(context: JobContext) -> bool:
-    """Whether one deletion of the job's directory takes no longer than one of each attempt's by itself;
-    on a network file system each name is a request."""
+    """Whether one deletion of the job's directory takes no longer than one deletion per task attempt; on
+    a network file system each name takes a request."""
     store, path = context.store, context.job.destination
     return store.capabilities.deletes_trees and network_file_system(store, path) is None
 
 
 def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:
-    """Where a committed task attempt had its files; None if that is not below this job's tasks."""
+    """The directory of a committed task attempt; None if it is not below this job's tasks."""
     directory = ref.task_attempt_directory
     if directory is None and is_name(ref.task_attempt_id or ""):
         directory = join(job.tasks, ref.task_attempt_id or "")
@@ -113,14 +113,14 @@ def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:
 
 
 def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None:
-    """Remove the job's directory, unless that `is_moved` away, and ``_temporary`` if they are empty."""
+    """Remove the job's directory, unless it `is_moved` away, and ``_temporary``, if they are empty."""
     if not is_moved:
         context.store.remove_empty_directory(context.job.job_directory)
     context.store.remove_empty_directory(context.job.temporary)
 
 
 def remove_what_was_late(context: JobContext, error: StateChangedError) -> None:
-    """Remove the directories that this process has made of a job that was gone by then."""
+    """Remove the directories that this process made for a job after the job was gone."""
     if error.now is None:
         remove_husk(context.store, context.job)
         remove_empty_parents(context)

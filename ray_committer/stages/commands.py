@@ -1,4 +1,4 @@
-"""The command lines that texts tell people to run: of the job as its URL, so that they can be pasted."""
+"""The commands that messages tell people to run, with the destination as a URL, ready to be pasted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ray_committer.stores.registry import destination_url
 
 
 def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
-    """What finishes the commit of `job`, which may write to `allowed_roots`, too."""
+    """The command that finishes the commit of `job`, which can also write to `allowed_roots`."""
     urls = [destination_url(store.spec, root) for root in allowed_roots]
     return _command("commit", store, job, [word for url in urls for word in ("--allowed-root", url)])
 
 
 def abort_command(store: StoreOperations, job: JobAttempt, *, undo: bool = False) -> str:
-    """What finishes the abort of `job`, or gives up its recorded commit."""
+    """The command that finishes the abort of `job`, or gives up its recorded commit."""
     return _command("abort", store, job, ["--undo"] if undo else [])
 
 
@@ -32,8 +32,8 @@ def _command(verb: str, store: StoreOperations, job: JobAttempt, options: Sequen
 def job_command(
     verb: str, dest: str, job: JobAttempt, *, name_attempt: bool = False, options: Sequence[str] = ()
 ) -> str:
-    """A command on one job at `dest`, quoted for a shell; the first attempt has to be named beside
-    others."""
+    """A command for one job at `dest`, quoted for a shell; with `name_attempt` it also names the first
+    attempt, as it must beside others."""
     words = ["ray-committer", verb, dest, "--job-id", job.job_id]
     if name_attempt or job.number:
         words += ["--attempt", str(job.number)]
@@ -41,7 +41,7 @@ def job_command(
 
 
 def is_beside_others(store: StoreOperations, job: JobAttempt) -> bool:
-    """Whether other attempts of the job are there, or may be; costs a listing."""
+    """Whether the job has, or may have, other attempts; costs a listing."""
     try:
         return any(other.number != job.number for other in list_attempts(store, job))
     except (OSError, RayCommitterError):

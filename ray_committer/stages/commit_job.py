@@ -1,12 +1,12 @@
-"""Commit a job: the order of the stages, and what a run of it finds that others left or do meanwhile.
+"""Commit a job: the order of the stages, beside earlier runs and other processes.
 
-Open: load, preflight, freeze, declare, look, write the commit record. Recorded: make directories,
-rename, reconcile, validate. Sealed, if it replaces anything: old files go. Committed: ``_SUCCESS`` and
-clean-up.
+Open: load, preflight, freeze, declare, look for obstacles, write the commit record. Recorded: make
+directories, rename, reconcile, validate. Sealed, if it replaces anything: remove old files. Committed:
+``_SUCCESS`` and clean-up.
 
-Each run enters at the state that the job is in. Whoever finds it changed by another process looks again
-and goes on from there, so running a commit again finishes it, and several at once do each step as if
-they were one. Source: Hadoop CommitJobStage.
+Each run enters at the state that the job is in. A run that finds the state changed by another process
+reads it again and continues from there. So running a commit again finishes it, and several runs at once
+do each step as if they were one. Source: Hadoop CommitJobStage.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from ray_committer.stores.base import FileStatus
 
 @dataclass(slots=True)
 class _Run:
-    """One run of a commit: what it was asked, and what it has at hand."""
+    """One run of a commit: its arguments, and the data that it has loaded."""
 
     context: JobContext
     progress: CommitProgress
@@ -82,10 +82,10 @@ class _Run:
     listed: tuple[FileStatus, ...] | None = None
     """The manifests as they were listed with the first state, until they are loaded."""
     known: Seen | None = None
-    """The state that this run has seen, or made, last."""
+    """The last state that this run has read or written."""
 
     def roots(self, record: CommitRecord | None) -> tuple[str, ...]:
-        """Where the job may write."""
+        """The directories that the job is allowed to write to."""
         allowed = record.allowed_roots if record else self.allowed_roots
         return (self.context.job.destination, *allowed)
 
@@ -101,9 +101,9 @@ def commit_job(
 ) -> CommitReport:
     """Commit the job, or finish what an earlier run left; idempotent.
 
-    `state` is what `find_job` saw of the job attempt. With `record_only` it stops once the commit record
-    stands. `replaced_roots` and `allowed_roots` are paths on the store. `on_report` is given the report
-    of this run even if it fails.
+    `state` is the state of the job attempt as `find_job` saw it. With `record_only` the run stops after
+    the commit record is written. `replaced_roots` and `allowed_roots` are paths on the store.
+    `on_report` gets the report of this run, also if the run fails.
     """
     progress = CommitProgress()
     run = _Run(
@@ -148,7 +148,7 @@ def _commit(run: _Run, state: AttemptState) -> None:
         return
     try:
         seen = state.seen or require_state(context.store, context.job)
-    except StateChangedError:  # it had none, and has been ended since
+    except StateChangedError:  # it had no state, and another process has ended it
         progress.outcome = finish_remnant(context)
         return
     progress.resumed = seen.phase not in UNDECIDED
@@ -191,7 +191,7 @@ def _step(run: _Run, seen: Seen, patience: Patience) -> Seen:
 
 
 def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
-    """The state once no other process that is alive is at work on this job's commit."""
+    """Wait until no other live process is at work on this job's commit; return the state then."""
     context = run.context
     while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
         other = read_other(context.store, context.job, context.now_milliseconds())
@@ -207,23 +207,23 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
 
 
 def _look_again(run: _Run, error: Exception) -> None:
-    """`StateChangedError` if a failure only means that another process has gone on with the job."""
+    """`StateChangedError` if a failure only means that another process has continued the job."""
     try:
         now = read_state(run.context.store, run.context.job)
     except OSError as e:
         if isinstance(error, CommitStateUnknownError):
             return
         raise CommitStateUnknownError(
-            f"{e.filename or run.context.job.directory}: {e.strerror or e}, so whether another process "
-            f"has gone on with the job cannot be seen; everything was kept: fix that, and only that, "
-            f"and run the same command"
+            f"{e.filename or run.context.job.directory}: {e.strerror or e}, so it is not known whether "
+            f"another process has continued the job; everything was kept: fix only that, and run the "
+            f"same command"
         ) from error
     if now is None or (now.phase not in UNDECIDED and now != run.known):
         raise StateChangedError(now, run.known) from error
 
 
 def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
-    """From open to recorded."""
+    """Take the job from open to recorded."""
     context, progress = run.context, run.progress
     _check_intent(context, seen)
     for _ in range(LOADS):
@@ -256,7 +256,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
 
 
 def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
-    """The manifests, loaded and checked; `ManifestsChangedError` if they have changed meanwhile."""
+    """Load and check the manifests; `ManifestsChangedError` if they change during that time."""
     context = run.context
     load = partial(_load, run, None, seen.state.stamp)
     _start_workers(context, first_only=True)
@@ -269,7 +269,7 @@ def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
 
 
 def _start_workers(context: JobContext, *, first_only: bool = False) -> None:
-    """Wait for all workers, or the first; a stage of its own where they are processes that start."""
+    """Wait for all workers, or the first; a stage of its own where they are processes to be started."""
     if context.executor.starts_workers:
         with context.stage(names.START_WORKERS):
             context.executor.start_workers(first_only=first_only)
@@ -297,12 +297,13 @@ def _check_intent(context: JobContext, seen: Seen) -> None:
     if seen.state.replaces and not told:
         raise IncompleteJobError(
             f"{context.job.directory}: this job was to replace data, but its driver ended before it "
-            f"said which; abort it and run the application again, or commit it with mode OVERWRITE"
+            f"recorded which; abort the job and run the application again, or commit the job with mode "
+            f"OVERWRITE"
         )
 
 
 def _publish(run: _Run, seen: Seen) -> Seen:
-    """From recorded to committed: make the job's output visible."""
+    """Take the job from recorded to committed: make its output visible."""
     progress = run.progress
     record, loaded = progress.record, run.loaded
     if record is None or loaded is None:
@@ -329,7 +330,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
 
 
 def _resume(run: _Run, seen: Seen) -> tuple[CommitRecord, LoadedManifests]:
-    """Load what the record says that an earlier run, or another process, has written."""
+    """Load the record that an earlier run, or another process, has written, and what it names."""
     context = run.context
     record = load_commit_record(context, seen.state)
     refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
@@ -348,7 +349,7 @@ def _tell_loaded(run: _Run, record: CommitRecord) -> None:
 
 
 def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
-    """What is left once the job is committed; a failure here loses nothing."""
+    """Do the rest after the job is committed; a failure here loses nothing."""
     progress = run.progress
     progress.outcome = outcome
     try:
@@ -367,17 +368,17 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
 
 
 def _tell_of_no_success(context: JobContext) -> None:
-    """Say that there is no ``_SUCCESS``, if whoever deleted the record was not this job's clean-up."""
+    """Report a missing ``_SUCCESS``, in case the record was not deleted by this job's clean-up."""
     path = context.job.success
     if context.options.mark_success and context.store.get_status(path) is None:
         context.notice(
-            f"{path}: is not there, and what would be in it is gone with the commit record; all files "
-            f"of the job are in place, so make an empty one if somebody waits for it"
+            f"{path}: is not there, and its content is lost with the commit record; all files of the "
+            f"job are in place, so make an empty one if another program waits for it"
         )
 
 
 def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:
-    """Put ``_SUCCESS`` in place, and at once end the other attempts: whether they are."""
+    """Put ``_SUCCESS`` in place and, at the same time, end the other attempts; whether these ended."""
     with context.stage(names.SAVE_SUCCESS, cancellable=False):
         written = run.success or write_success_file(context, record, run.progress.renamed.sample)
         steps: list[Callable[[], Any]] = [
@@ -389,12 +390,12 @@ def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:
 
 
 def _nonce(run: _Run, seen: Seen) -> str | None:
-    """That of the commit record, if this run knows one."""
+    """The nonce of the commit record, if this run knows one."""
     return run.progress.record.nonce if run.progress.record else seen.state.record
 
 
 def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
-    """What a failed request means for who ran the commit."""
+    """The error for the caller of a commit in which a request failed."""
     where, what = cause.filename or context.job.directory, cause.strerror or cause
     if not progress.is_decided:
         return CommitAbortedError(
@@ -407,12 +408,12 @@ def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError
 
 
 def _looks_harmless(error: RayCommitterError) -> bool:
-    """Whether an error says that nothing was changed; only of an aborted job is that always true."""
+    """Whether an error says that nothing was changed, which is always true only for an aborted job."""
     return error.exit_code == 1 and not isinstance(error, CommitAbortedError)
 
 
 def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:
-    """An error that is harmless before the record stops a commit in the middle after it."""
+    """Convert an error that is harmless before the record, but after it stops a commit in the middle."""
     return CommitStateUnknownError(
         f"{error}; the commit has begun and kept everything: run the same command to finish it"
     )

@@ -1,4 +1,4 @@
-"""How far one run of a commit came, and what its report says of it."""
+"""The progress of one run of a commit, and the report of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ray_committer.stages.rename_files import Renamed
 
 @dataclass(slots=True)
 class CommitProgress:
-    """How far this run came; what the report says."""
+    """The progress of this run, as the report shows it."""
 
     record: CommitRecord | None = None
     resumed: bool = False
@@ -26,14 +26,14 @@ class CommitProgress:
 
     @property
     def is_decided(self) -> bool:
-        """A commit record exists."""
+        """Whether a commit record exists."""
         return self.resumed or self.record is not None
 
 
 def commit_report(
     context: JobContext, progress: CommitProgress, failure: Exception | None, limit: LimitStatistics
 ) -> CommitReport:
-    """The report of this run, whatever became of it."""
+    """The report of this run, also if it failed."""
     record, renamed = progress.record, progress.renamed
     return CommitReport(
         destination=context.job.destination,

@@ -1,4 +1,4 @@
-"""Commit a task attempt: scan what it wrote and save that as the task's manifest. Moves no data.
+"""Commit a task attempt: scan its files and save a list of them as the manifest. Moves no data.
 
 Source: Hadoop CommitTaskStage.
 """

@@ -1,4 +1,4 @@
-"""What every stage is given: the store, the job attempt, the options and who runs the work."""
+"""The context that every stage gets: the store, the job attempt, the options and the executor."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ DRIVER_THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """One run of a job-level operation; frozen, but for `journal`, which notes what happened.
+    """One run of a job-level operation; frozen, except for `journal`, which records what happened.
 
-    `driver_threads`: of this process, for the few requests that it makes itself.
+    `driver_threads`: threads of this process, for the few requests that it makes itself.
     """
 
     store: GuardedStore
@@ -47,7 +47,7 @@ class JobContext:
 
     @contextmanager
     def stage(self, name: str, *, cancellable: bool = True) -> Iterator[None]:
-        """Time a stage, tell the listener, and note its duration, failed or not."""
+        """Time a stage, send its events, and note its duration, failed or not."""
         if cancellable:
             self.check_cancelled()
         self.emit(StageStarted(name))
@@ -82,13 +82,13 @@ class JobContext:
             yield item
 
     def as_recorded(self, record: CommitRecord) -> JobContext:
-        """With what the record promises and this run was not asked for."""
+        """Return this context with what the record promises, even if the options do not ask for it."""
         durable = self.options.durable or record.durable
         return replace(self, options=replace(self.options, durable=durable))
 
     @property
     def syncs(self) -> bool:
-        """Whether the commit is to survive a power cut on a store that must be told so."""
+        """Whether the commit must survive a power cut, on a store that needs requests for that."""
         return self.options.durable and self.store.capabilities.needs_sync
 
     def sync(self, *paths: str) -> None:
@@ -97,7 +97,8 @@ class JobContext:
             self.store.sync(path)
 
     def at_once(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Apply `function` to a few items from this process, at once where requests are waited for."""
+        """Apply `function` to a few items in this process; in parallel where requests have to be waited
+        for."""
         is_alone = self.driver_threads == 1 or self.executor.width * self.executor.threads == 1
         if is_alone or self.store.capabilities.renames_are_local or len(items) < 2:
             return list(map(function, items))
@@ -105,12 +106,12 @@ class JobContext:
             return list(pool.map(function, items))
 
     def notice(self, text: str) -> None:
-        """Tell the listener and the report something that a person should read."""
+        """Send a text that a person should read as an event, and add it to the report."""
         self.journal.notices.append(text)
         self.emit(Notice(text))
 
     def notice_once(self, text: str) -> None:
-        """`notice`, unless it was told before: of what is looked at several times."""
+        """`notice`, unless the same text was sent before; for things that are checked several times."""
         if text not in self.journal.notices:
             self.notice(text)
 

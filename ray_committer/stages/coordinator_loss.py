@@ -1,4 +1,4 @@
-"""Go on when the coordinator is lost: it runs again, empty, and the manifests tell it everything."""
+"""Continue after the coordinator was lost: it runs again, empty, and the manifests are loaded again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COORDINATORS = 5  # how many are lost before the commit stops
 
 
 def load_with_coordinator(context: JobContext, load: Callable[[], T]) -> T:
-    """Load the manifests anew; again if the coordinator is lost meanwhile with what it has collected."""
+    """Load the manifests from the start; again if the coordinator is lost with the data that it has."""
     for _ in range(_COORDINATORS):
         try:
             context.executor.directories.forget()
@@ -26,7 +26,7 @@ def load_with_coordinator(context: JobContext, load: Callable[[], T]) -> T:
 
 
 def with_coordinator(context: JobContext, step: Callable[[], T], load: Callable[[], object]) -> T:
-    """Run a step that needs what the coordinator has collected, after `load` again if that was lost."""
+    """Run a step that needs the coordinator's data; if that is lost, `load` it and run `step` again."""
     for _ in range(_COORDINATORS):
         try:
             return step()

@@ -1,7 +1,8 @@
-"""Make the directories of the output: every leaf once, parents with it.
+"""Make the directories of the output: every leaf directory once, and its parents with it.
 
-The coordinator says which; workers make the requests. Source: Hadoop CreateOutputDirectoriesStage,
-which deletes a file that is in the way without a word; here it is refused by name.
+The coordinator hands out the directories; workers make the requests. Source: Hadoop
+CreateOutputDirectoriesStage, which deletes a file that is in the way without notice; here it is refused
+by name.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ROUNDS = 5
 
 
 def create_output_directories(context: JobContext) -> int:
-    """Make what the coordinator has collected; idempotent. Returns the number of leaves.
+    """Make the directories that the coordinator has collected; idempotent. Returns the number of leaves.
 
     `CommitConflictError` for a file in the way. A store without directories needs none.
     """
@@ -30,7 +31,7 @@ def create_output_directories(context: JobContext) -> int:
     leaves = left = directories.plan()
     width, threads = context.executor.width, context.executor.threads
     share = -(-leaves // width)
-    # As many as a worker makes at once: to claim more often costs it the time of a request each time.
+    # As many as a worker makes in parallel: each further claim costs it the time of a request.
     limit = max(1, min(CLAIM, max(share // 4, min(threads, share))))
     work = partial(_make_claimed, directories=directories)
     for _ in range(ROUNDS):
@@ -44,7 +45,7 @@ def create_output_directories(context: JobContext) -> int:
     if left:
         raise CommitStateUnknownError(
             f"{context.job.destination}: {left} directories could not be made because workers were "
-            f"lost again and again; run the same command to finish the commit"
+            f"lost repeatedly; run the same command to finish the commit"
         )
     return leaves
 
@@ -77,5 +78,5 @@ def _make(store: StoreOperations, path: str) -> None:
 
 def _cannot_be_made(path: str, error: OSError) -> CommitStateUnknownError:
     return CommitStateUnknownError(
-        f"{path}: could not be made ({error.strerror or error}); mend that and run the same command"
+        f"{path}: could not be made ({error.strerror or error}); fix that and run the same command"
     )

@@ -1,6 +1,6 @@
-"""Threads of one process that make its requests, with as little between two of them as can be.
+"""A thread pool for the requests of one process, with as little work per request as possible.
 
-A `Future` an item was measured to cost a rename as much processor time as all the rest of it.
+A `Future` per item was measured to cost as much processor time as all the rest of a rename.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Crew:
-    """`size` threads, started when they are first needed, that work for several callers at once."""
+    """A pool of `size` threads, started on first use, that work for several callers at once."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -26,7 +26,7 @@ class Crew:
         self._threads: list[threading.Thread] = []
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply `function` to all items; results in no order, the first exception raised at the end."""
+        """Apply `function` to all items; results in any order, the first exception raised at the end."""
         wanted = list(items)
         if not wanted:
             return iter(())
@@ -37,7 +37,7 @@ class Crew:
         return iter(batch.wait())
 
     def close(self) -> None:
-        """End the threads, which are idle once no caller waits; idempotent."""
+        """End the threads, which are idle when no caller waits; idempotent."""
         with self._lock:
             ending, self._threads = self._threads, []
         for _ in ending:

@@ -1,9 +1,9 @@
-"""Declare what a job wants to write, and look whether another job is in its way, before it is recorded.
+"""Declare what a job writes, and look for other jobs in its way, before it is recorded.
 
-A declaration is seen by every job that looks later, and whoever has declared looks himself. So of two
-jobs that must not be committed at once one waits for the other: the one that replaces data stays, of two
-such the one with the lower nonce; the other withdraws, waits, and declares anew. Nothing is held
-meanwhile by who could be in the way.
+Every job that looks later sees the declaration, and a job that has declared looks itself. So if two jobs
+must not be committed at the same time, one waits for the other. The job that replaces data stays
+declared; if both do, the one with the lower nonce stays. The other job withdraws, waits, and declares
+again. A job that has withdrawn is in no other job's way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LONGEST_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Patience:
-    """How long to wait for others: ever longer, at random, up to a limit in all."""
+    """How long to wait for others: random pauses that grow, up to a limit for all of them."""
 
     deadline: float
     pause: float = SHORTEST_SECONDS
@@ -74,14 +74,14 @@ def declare_job(context: JobContext, seen: Seen, claim: Claim, run: str) -> Seen
 
 
 def withdraw(context: JobContext, declared: Seen) -> Seen:
-    """Take a declaration back; `StateChangedError` if it has become something else."""
+    """Withdraw a declaration; `StateChangedError` if the state has changed since."""
     return advance(context.store, context.job, declared, Phase.OPEN)
 
 
 def wait_for_declaration(context: JobContext, seen: Seen, patience: Patience) -> Seen:
-    """What becomes of a declaration that another committer of this job made: a dead one is withdrawn.
+    """Wait for another committer of this job that has declared it; if it is dead, withdraw for it.
 
-    `CommitterBusyError` if that one is at work for longer than there is patience.
+    `CommitterBusyError` if that committer is at work for longer than there is patience.
     """
     while True:
         other = read_other(context.store, context.job, context.now_milliseconds())
@@ -96,12 +96,13 @@ def wait_for_declaration(context: JobContext, seen: Seen, patience: Patience) ->
 
 
 def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) -> list[OtherJob]:
-    """The jobs that must not be committed at once with one of this `claim`.
+    """The jobs that must not be committed at the same time as a job with this `claim`.
 
-    Looks at the job's own destination and what it replaces, at the directories above all that it writes,
-    and at `below`: directories that it writes to in which jobs were seen to be set up. Only what is
-    above or elsewhere may be closed to the job's user, and only what it does not replace be behind a
-    link: a notice then says that nobody looked there. So it does of a link in the place of a job.
+    Looks at the job's own destination and the directories that it replaces, at the directories above all
+    that it writes, and at `below`: directories that it writes to and in which jobs were set up. If a
+    directory above or elsewhere is closed to the job's user, a notice says that it was not checked. The
+    same holds if a directory that is not replaced is behind a link, and for a link in the place of a
+    job.
     """
     destination = context.job.destination
     real = real_path(context.store, destination)
@@ -120,7 +121,7 @@ def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) ->
 def give_way(
     context: JobContext, declared: Seen, claim: Claim, others: Sequence[OtherJob], patience: Patience
 ) -> Seen:
-    """Wait a little for the jobs in the way, with the declaration or without; the state after that.
+    """Wait a little for the jobs in the way, with or without the declaration; the state after that.
 
     `CommitConflictError`, with the declaration withdrawn, if one of them has stopped or there is no
     patience left.
@@ -145,7 +146,7 @@ def give_way(
 
 
 def busy(other: OtherJob) -> CommitterBusyError:
-    """The error of a commit that another process is at work on."""
+    """The error for a commit on which another process is at work."""
     owner = other.owner
     return CommitterBusyError(
         f"{other.job.directory}: process {owner.process} on {owner.host} is committing this job; wait "
@@ -163,8 +164,8 @@ def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: 
 
     def notice(what: str) -> None:
         context.notice_once(
-            f"{what}; a job that was set up there was not looked at: let none of them write to "
-            f"{context.job.destination} meanwhile"
+            f"{what}; jobs that were set up there were not checked: make sure that none of them "
+            f"writes to {context.job.destination} during this commit"
         )
 
     found = other_jobs(
@@ -178,8 +179,8 @@ def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: 
 
 
 def _withdraw_dead(context: JobContext, other: OtherJob) -> bool:
-    """Withdraw the declaration of a job whose committer is dead, which decides nothing about it; False
-    if it is another user's."""
+    """Withdraw the declaration of a job whose committer is dead, which decides nothing about that job;
+    False if it belongs to another user."""
     try:
         advance(context.store, other.job, other.seen, Phase.OPEN)
     except StateChangedError:
@@ -190,7 +191,7 @@ def _withdraw_dead(context: JobContext, other: OtherJob) -> bool:
 
 
 def _rank(claim: Claim, nonce: str) -> tuple[bool, str]:
-    """The lower stays."""
+    """The order of two declared jobs: the lower one stays declared."""
     return not claim.excludes, nonce
 
 
@@ -199,6 +200,6 @@ def _conflict(context: JobContext, other: OtherJob) -> CommitConflictError:
     shown = ", ".join(writes[:3]) + (f" and {len(writes) - 3} more" if len(writes) > 3 else "")
     waited = "" if not other.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
     return CommitConflictError(
-        f"{finish_first(context.store, other)}; it writes to {shown}, which this job must not do "
-        f"at the same time{waited}. Nothing was changed; then run the same command"
+        f"{finish_first(context.store, other)}; then run the same command. Nothing was changed: the "
+        f"other job writes to {shown}, and this job must not do that at the same time{waited}"
     )

@@ -1,6 +1,7 @@
-"""Say what has become of a job that other processes have ended, and perhaps removed, meanwhile.
+"""Find out how a job ended that other processes have ended, and possibly removed, in the meantime.
 
-Its state is gone, so what is left must tell: ``_SUCCESS``, or what was taken away and is not deleted.
+Its state is gone. So the answer comes from ``_SUCCESS``, or from a directory that was taken away and is
+not deleted yet.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from ray_committer.stages.save_commit_record import refuse_aborted
 
 
 def finish_remnant(context: JobContext) -> Outcome:
-    """Nothing is there to commit: say whether that is because it has been."""
+    """The outcome for a job with nothing left to commit; an error if it was not committed."""
     job = context.job
     if not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
         if context.options.expected_tasks is not None:
             raise JobGoneError(
                 f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
-                f"are gone, and _SUCCESS is not this job's; it may have been committed by another "
+                f"are gone, and _SUCCESS is not this job's; the job may have been committed by another "
                 f"process, or another job's clean-up may have deleted all of {job.temporary}: look for "
                 f"its files in {job.destination}"
             )
         if context.store.get_status(job.directory) is not None:
             context.notice(
-                f"{job.directory}: holds only what processes that slept left of a job that is over; "
+                f"{job.directory}: holds only what paused processes wrote after the job had ended; "
                 f"delete it with: {abort_command(context.store, job)}"
             )
         raise not_found(context.store, job.destination, job.job_id)
@@ -41,9 +42,9 @@ def finish_remnant(context: JobContext) -> Outcome:
 
 
 def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outcome:
-    """What a commit says of a job that was there as `seen`; `nonce` is its record's, if it had one.
+    """The outcome for a job that was in the state `seen`; `nonce` is that of its record, if it had one.
 
-    `CommitAbortedError` if it was aborted, `CommitStateUnknownError` if nothing tells.
+    `CommitAbortedError` if it was aborted, `CommitStateUnknownError` if nothing shows how it ended.
     """
     job = context.job
     gone = find_gone(context.store, job, seen.state.stamp)
@@ -57,15 +58,15 @@ def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outco
 
 
 def by_another_process(context: JobContext) -> Outcome:
-    """What a commit says, with a notice, of a job that another process has committed meanwhile."""
+    """The outcome, with a notice, for a job that another process has committed."""
     context.notice(f"{context.job.directory}: was committed by another process")
     return Outcome.ALREADY_COMMITTED
 
 
 def refuse_committed(context: JobContext, seen: Seen) -> None:
-    """An error unless a job that other processes have ended, and removed, was aborted by them.
+    """Raise an error unless the other processes that ended and removed the job have aborted it.
 
-    `CommitRecordExistsError` if it was committed, `CommitStateUnknownError` if nothing tells.
+    `CommitRecordExistsError` if it was committed, `CommitStateUnknownError` if nothing shows that.
     """
     job = context.job
     gone = find_gone(context.store, job, seen.state.stamp)
@@ -75,23 +76,22 @@ def refuse_committed(context: JobContext, seen: Seen) -> None:
     is_told = success is not None and _is_of(success, job, seen, seen.state.record)
     if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
         raise CommitRecordExistsError(
-            f"{job.directory}: was committed by another process meanwhile; its files are in "
-            f"{job.destination}"
+            f"{job.directory}: was committed by another process; its files are in {job.destination}"
         )
     raise unknown_end(job)
 
 
 def unknown_end(job: JobAttempt) -> CommitStateUnknownError:
-    """The error of a job that other processes have ended without a trace."""
+    """The error for a job that other processes have ended without a trace."""
     return CommitStateUnknownError(
-        f"{job.directory}: was ended by another process, and nothing tells whether it was committed or "
+        f"{job.directory}: was ended by another process, and nothing shows whether it was committed or "
         f"aborted; look for its files in {job.destination}. Nothing was changed by this run"
     )
 
 
 def _is_of(success: SuccessData, job: JobAttempt, seen: Seen, nonce: str | None) -> bool:
-    """Whether ``_SUCCESS`` is of the very job that was `seen`, not of another of its id; `nonce` is its
-    record's, if one is known."""
+    """Whether ``_SUCCESS`` belongs to the job that was `seen`, and not to another job with its id;
+    `nonce` is that of its record, if one is known."""
     said = success.diagnostics or {}
     is_same = said.get("stamp", seen.state.stamp) == seen.state.stamp
     return success.job_id == job.job_id and is_same and nonce in (None, said.get("nonce"))

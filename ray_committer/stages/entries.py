@@ -1,4 +1,4 @@
-"""A manifest's entries as paths of the store, checked against where this job may read and write."""
+"""A manifest's entries as paths of the store, checked to be where this job can read and write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five times as long to make
-    """One rename: decoded paths, what the file at the end of it must be, and which version of it."""
+    """One rename: decoded paths, the file that must be there after it, and the version of the source."""
 
     source: str
     dest: str
@@ -38,9 +38,9 @@ def entries(
     identities: Sequence[FileIdentity] | None = None,
     etag_is_version: bool = False,
 ) -> Iterator[Entry]:
-    """The entries `low` to `high` of `manifest`; `PreflightError` for one of another store.
+    """The entries `low` to `high` of `manifest`; `PreflightError` for an entry on another store.
 
-    `identities` of all entries tell more than the manifest.
+    `identities`, one for each entry of the manifest, are used in place of its own etags and times.
     """
     for index, file in enumerate(manifest.files[low:high], low):
         source, dest = store_path(file.s, spec), store_path(file.d, spec)
@@ -53,7 +53,7 @@ def entries(
 
 
 def store_path(uri: str, spec: StoreSpec) -> str:
-    """The path of `uri` on the store; `PreflightError` if it is on another one."""
+    """The path of `uri` on the store; `PreflightError` if it is on another store."""
     directory, slash, name = uri.rpartition("/")
     is_name = _PLAIN.fullmatch(name) is not None
     if not is_name:
@@ -67,8 +67,8 @@ def store_path(uri: str, spec: StoreSpec) -> str:
 def check_entry(
     entry: Entry, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
 ) -> None:
-    """Refuse an entry that leads out of its task attempt's directory, out of `roots`, or past what the
-    store can name."""
+    """Refuse an entry outside its task attempt's directory or outside `roots`, or with a name that the
+    store cannot have."""
     if _are_usual(parent(entry.source), parent(entry.dest), job, attempt, roots):
         _check_length(entry.dest, store)
         return
@@ -80,8 +80,8 @@ def check_entry(
         raise PreflightError(f"{entry.source}: is not below its task attempt's directory {attempt}")
     if not any(is_inside(entry.dest, root) for root in roots):
         raise PreflightError(
-            f"{entry.dest}: is outside the destination {job.destination}; name its directory as "
-            f"an allowed root if that is meant"
+            f"{entry.dest}: is outside the destination {job.destination}; if that is intended, name "
+            f"its directory as an allowed root"
         )
     if _is_reserved(entry.dest, job):
         raise PreflightError(f"{entry.dest}: is a name that the commit itself needs")
@@ -90,7 +90,7 @@ def check_entry(
 
 @lru_cache(maxsize=8192)
 def _are_usual(source: str, dest: str, job: JobAttempt, attempt: str, roots: tuple[str, ...]) -> bool:
-    """Whether any file may be moved from one directory to another, which needs no look at each."""
+    """Whether every file can be moved from one directory to the other, without a check of each."""
     return (
         all(source == own or is_inside(source, own) for own in (job.tasks, attempt))
         and any(dest == root or is_inside(dest, root) for root in roots)
@@ -104,7 +104,9 @@ def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...], store: S
     name that the store cannot have."""
     inside = any(path == root or is_inside(path, root) for root in roots)
     if not inside or _is_reserved(path, job):
-        raise PreflightError(f"{path}: is no directory that a job writing to {job.destination} may make")
+        raise PreflightError(
+            f"{path}: is not a directory that a job writing to {job.destination} can make"
+        )
     _check_length(path, store)
 
 

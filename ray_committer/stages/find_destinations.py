@@ -1,4 +1,4 @@
-"""Find which files of a job have given fingerprints: the second look, at the names themselves."""
+"""Find the files of a job that have given fingerprints: the second check, by the names themselves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Find the job attempt to work on, and how far its commit got.
+"""Find the job attempt to work on, and the progress of its commit.
 
-Hadoop is always told; a person at night may know only the destination. Nothing is guessed: two jobs
-or two attempts are an error that lists them.
+Hadoop always gets a job id, but a person on call may know only the destination. Nothing is guessed: two
+jobs or two attempts are an error that lists them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 
 @dataclass(frozen=True, slots=True)
 class AttemptState:
-    """How far a job attempt got: its state or, of one that has none, what is in its directory.
+    """The progress of a job attempt: its state or, if it has none, what is in its directory.
 
-    `manifests` is what a listing made at once with the state showed; None if none was made, or failed.
+    `manifests` is a listing that was made while the state was read; None if none was made, or it failed.
     """
 
     seen: Seen | None = None
@@ -56,11 +56,11 @@ class AttemptState:
     has_tasks: bool = False
     manifests: tuple[FileStatus, ...] | None = None
     is_husk: bool = False
-    """Only what a process wrote that slept until the job was removed."""
+    """It holds only what a process wrote that slept until the job was removed."""
 
     @property
     def phase(self) -> Phase | None:
-        """None if no state says it."""
+        """The phase; None if the attempt has no state."""
         return self.seen.phase if self.seen else None
 
     @property
@@ -70,7 +70,7 @@ class AttemptState:
 
     @property
     def is_decided(self) -> bool:
-        """The job may no longer be aborted, or was."""
+        """The job can no longer be aborted, or was aborted."""
         return self.seen is not None and self.seen.state.is_decided
 
 
@@ -78,8 +78,9 @@ class AttemptState:
 class FoundJob:
     """A directory below ``_temporary`` and the job attempts in it.
 
-    `closed` is why nobody looked into it: it may not be read, or is a symbolic link. Nobody knows then
-    which attempts are in it, and it has none here. `linked`: attempts that are symbolic links.
+    `closed` is the error if the directory was not read: there is no permission, or it is a symbolic
+    link. Then its attempts are not known, and `attempts` is empty. `linked`: attempts that are symbolic
+    links.
     """
 
     job_id: str
@@ -94,7 +95,7 @@ class FoundJob:
         return isinstance(self.closed, LinkedPathError)
 
     def opened(self) -> FoundJob:
-        """This job; the error of one into which nobody looked."""
+        """Return this job; raise the error if its directory was not read."""
         if self.closed is not None:
             raise self.closed
         return self
@@ -102,8 +103,8 @@ class FoundJob:
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """What is in ``$destination/_temporary``, each sorted: `directories`, which are jobs or what was
-    taken away of such, and symbolic `links`, behind which nobody looks."""
+    """What is in ``$destination/_temporary``, each sorted: `directories`, of jobs and those that were
+    taken away from jobs, and symbolic `links`, which are not followed."""
 
     directories: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
@@ -118,10 +119,10 @@ def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
 
 
 def read_state_and_manifests(store: StoreOperations, job: JobAttempt) -> AttemptState:
-    """`read_attempt_state`, and at once list the manifests, where requests are waited for.
+    """`read_attempt_state` and, in parallel where requests have to be waited for, list the manifests.
 
-    The listing counts only for a job that had a state: what it shows is compared again once it is
-    frozen. Of a job without one, what late tasks have left is no manifest.
+    The listing counts only for a job that has a state: it is compared again after the manifests are
+    frozen. For a job without a state, the manifests that late tasks have left do not count.
     """
     if store.capabilities.renames_are_local:
         return without_late(store, job, read_attempt_state(store, job))
@@ -140,8 +141,8 @@ def without_late(
     state: AttemptState,
     listed: Sequence[FileStatus] | None = None,
 ) -> AttemptState:
-    """`state`, but of a job that has none without manifests that late tasks left: they were all written
-    for a job that had one, and so is over. `listed` is what a listing of the manifests showed."""
+    """`state` but, for a job that has no state, without manifests that late tasks left: they were all
+    written for a job that had a state, so that job has ended. `listed` is a listing of the manifests."""
     if state.seen is not None or not state.has_manifests:
         return state
     try:
@@ -177,7 +178,7 @@ def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
         names = {status.name for status in store.list_status(job.directory)}
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState()
-    # Where it is made of copies, a committer that slept may have made it anew.
+    # Where it is made of copies, a committer that slept may have made it again.
     frozen = [FROZEN] if store.capabilities.moves_directories else []
     return AttemptState(
         exists=True,
@@ -188,7 +189,7 @@ def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
 
 
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
-    """`LinkedPathError` if one of `paths` is a symbolic link; what is behind one is not the job's."""
+    """`LinkedPathError` if one of `paths` is a symbolic link; its target does not belong to the job."""
     if (link := first_link(store, paths)) is not None:
         raise _is_link(link)
 
@@ -202,7 +203,7 @@ def _is_link(path: str) -> LinkedPathError:
 
 
 def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
-    """About how many files a job has: by the size of its manifests and the content of the largest."""
+    """Estimate the files of a job from the sizes of its manifests and the content of the largest."""
     try:
         found = list_manifest_files(store, job)
         largest = max(found, key=lambda one: one.size, default=None)
@@ -215,7 +216,7 @@ def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
 
 
 def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
-    """The task manifests of a job, wherever they are by now; ``FileNotFoundError`` if there are none."""
+    """The task manifests of a job, frozen or not; ``FileNotFoundError`` if there are none."""
     frozen = [job.frozen] if store.capabilities.moves_directories else []
     for directory in (job.manifests, *frozen):
         try:
@@ -233,20 +234,20 @@ def _manifests_in(listed: Iterable[FileStatus]) -> list[FileStatus]:
 
 
 def not_read(error: PermissionError | LinkedPathError, path: str) -> str:
-    """What a person is told of a file or directory into which nobody looked; `path` if the error names
-    none."""
+    """The text about a file or directory that was not read, which is at `path` if the error names no
+    other."""
     if isinstance(error, LinkedPathError):
         return skipped_link(error.filename or path)
-    return f"{error.filename or path}: may not be read"
+    return f"{error.filename or path}: no permission to read it"
 
 
 def skipped_link(path: str) -> str:
-    """What a person is told of a symbolic link that stands where a directory should."""
-    return f"{path}: is a symbolic link, behind which nobody looked"
+    """The text about a symbolic link in the place of a directory."""
+    return f"{path}: is a symbolic link, which was not followed"
 
 
 def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:
-    """The jobs below ``$destination/_temporary`` and, closed, the links in their place; maybe none."""
+    """The jobs below ``$destination/_temporary``, and the links in their place as closed jobs."""
     found = list_temporary(store, destination)
     links = [FoundJob(link.rpartition("/")[2], link, closed=_is_link(link)) for link in found.links]
     jobs = jobs_in(store, destination, found.directories)
@@ -254,7 +255,7 @@ def list_job_directories(store: StoreOperations, destination: str) -> list[Found
 
 
 def list_temporary(store: StoreOperations, destination: str) -> Temporary:
-    """What is in ``$destination/_temporary``."""
+    """List ``$destination/_temporary``."""
     temporary = temporary_directory(destination)
     refuse_links(store, (temporary,))
     try:
@@ -266,7 +267,7 @@ def list_temporary(store: StoreOperations, destination: str) -> Temporary:
 
 
 def jobs_in(store: StoreOperations, destination: str, directories: Sequence[str]) -> list[FoundJob]:
-    """Those of these `directories` below ``$destination/_temporary`` that are jobs, and still there."""
+    """The jobs in those of these `directories` below ``$destination/_temporary`` that still exist."""
     own = [one for one in directories if not one.rpartition("/")[2].startswith(GONE_PREFIX)]
     names = {directory.rpartition("/")[2] for directory in own}
     found = (
@@ -277,16 +278,17 @@ def jobs_in(store: StoreOperations, destination: str, directories: Sequence[str]
 
 
 def _job_id(name: str, names: Collection[str]) -> str:
-    """The job that a directory below ``_temporary`` stands for, where `names` are beside each other.
+    """The id of the job in the directory `name` below ``_temporary``, which holds all these `names`.
 
-    That of Hadoop's documentation has a prefix; beside one without it, it is a job's own name.
+    In Hadoop's documentation the name has a prefix. If the name without the prefix is also there, the
+    whole name is a job's id.
     """
     documented = job_id_of_directory(name)
     return name if documented in names else documented
 
 
 def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
-    """The job in a directory; None if it is not there, or no more."""
+    """The job in a directory; None if the directory does not exist, or no longer does."""
     try:
         statuses = list_anew(store, directory)
     except FileNotFoundError:
@@ -309,10 +311,10 @@ def _by_number(attempts: Iterable[JobAttempt]) -> tuple[JobAttempt, ...]:
 def find_job_attempt(
     store: StoreOperations, destination: str, job_id: str | None, number: int | None
 ) -> JobAttempt:
-    """Find the one attempt of the one job that is meant.
+    """Find the one attempt of one job that these arguments select.
 
-    With both `job_id` and `number` this needs no request; the attempt may then not exist.
-    `JobNotFoundError`, `JobGoneError` for a job that is named, or `AmbiguousJobError` when several
+    With both `job_id` and `number` this makes no request, and the attempt possibly does not exist.
+    Raises `JobNotFoundError`, `JobGoneError` for a job that is named, or `AmbiguousJobError` if several
     qualify.
     """
     if job_id is not None and number is not None:
@@ -331,9 +333,9 @@ def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttem
 
 
 def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
-    """`JobNotFoundError` if a directory that may be named as in Hadoop's documentation is another job's.
+    """`JobNotFoundError` if a directory that is named as in Hadoop's documentation is another job's.
 
-    Its manifests say whose it is; that of any other name needs no request.
+    Its manifests show which job it belongs to. A directory with any other name needs no request.
     """
     name = job.job_directory.rpartition("/")[2]
     if name == job.job_id:
@@ -341,11 +343,13 @@ def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
     said = _job_id_of_manifests(store, job)
     if said != job.job_id:
         what = (
-            f"is of job {said}" if said else "may be of a job of that name: no manifest says whose it is"
+            f"belongs to job {said}"
+            if said
+            else "may belong to a job of that name: no manifest shows whose it is"
         )
         raise JobNotFoundError(
-            f"{job.job_directory}: {what}, so it is not taken for job {job.job_id}; nothing was done. "
-            f"To mean that directory, name the job {said or name}"
+            f"{job.job_directory}: {what}, so it is not used as job {job.job_id}; nothing was done. "
+            f"To use that directory, name the job {said or name}"
         )
 
 
@@ -360,7 +364,7 @@ def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
 
 def list_attempts(store: StoreOperations, job: JobAttempt) -> tuple[JobAttempt, ...]:
     """All attempts of the job of `job`, this one included, by number; `LinkedPathError` if one is a
-    symbolic link, since nobody can tell then whether it was committed."""
+    symbolic link, because then it is not known whether that one was committed."""
     found = _found_job(store, job.destination, job.job_directory, job.job_id)
     if found is None:
         return ()
@@ -379,7 +383,7 @@ def read_success(store: StoreOperations, destination: str) -> SuccessData | None
 
 
 def success_if_told(store: StoreOperations, destination: str) -> SuccessData | None:
-    """`read_success`, but None of one that cannot or may not be read, which is another's."""
+    """`read_success`, but None for a file that cannot be read, since it is then another program's."""
     try:
         return read_success(store, destination)
     except (ManifestError, PermissionError):
@@ -387,8 +391,8 @@ def success_if_told(store: StoreOperations, destination: str) -> SuccessData | N
 
 
 def is_noted(store: StoreOperations, job: JobAttempt, *, any_attempt: bool = False) -> bool:
-    """Whether the destination's ``_SUCCESS`` is this attempt's, or `any_attempt`'s of its job; one that
-    tells no attempt may be of each."""
+    """Whether the destination's ``_SUCCESS`` belongs to this attempt or, with `any_attempt`, to its job.
+    A file that names no attempt counts for each of them."""
     success = success_if_told(store, job.destination)
     if success is None or success.job_id != job.job_id:
         return False
@@ -396,13 +400,13 @@ def is_noted(store: StoreOperations, job: JobAttempt, *, any_attempt: bool = Fal
 
 
 def attempt_of(success: SuccessData, otherwise: int) -> int:
-    """The number of the attempt that a ``_SUCCESS`` is of; `otherwise` if it tells none, as Hadoop's."""
+    """The attempt number in a ``_SUCCESS``; `otherwise` if it has none, as Hadoop's has not."""
     said = (success.diagnostics or {}).get(ATTEMPT, "")
     return int(said) if said.isdecimal() else otherwise
 
 
 def not_found(store: StoreOperations, destination: str, job_id: str | None) -> JobNotFoundError:
-    """The error of a job that is not there; `JobGoneError` if it is named and the destination exists."""
+    """The error for a missing job; `JobGoneError` if the job is named and the destination exists."""
     status = store.get_status(destination)
     if status is None:
         return JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
@@ -417,9 +421,9 @@ def not_found(store: StoreOperations, destination: str, job_id: str | None) -> J
     found = [job.job_id for job in list_job_directories(store, destination)]
     others = ", ".join(one for one in found if one != job_id)
     return JobGoneError(
-        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not its own; it may "
-        f"have been committed before another job was, or deleted: look for its files in {destination}"
-        + (f". The jobs that are there: {others}" if others else "")
+        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's; the "
+        f"job may have been committed before another job was, or deleted: look for its files in "
+        f"{destination}" + (f". The jobs that are there: {others}" if others else "")
     )
 
 

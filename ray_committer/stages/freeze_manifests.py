@@ -1,8 +1,8 @@
 """Freeze the manifests before anything is decided, so that no task adds or replaces one afterwards.
 
-Their directory is renamed: a task that wakes up finds nowhere to save. Where directories cannot be
-renamed, loading has made copies, and a listing after the declaration, which tasks look for, tells
-whether they are still what counts.
+Their directory is renamed, so that a task that wakes up has no directory to save in. Where directories
+cannot be renamed, loading has made copies. Then a listing after the declaration, which tasks look for,
+shows whether the copies are still current.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ray_committer.stores.base import list_anew, move_directory
 
 
 def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
-    """Freeze what was loaded; idempotent. False if something else is frozen now, to be loaded."""
+    """Freeze the loaded manifests; idempotent. False if others are frozen now and must be loaded."""
     job, store = context.job, context.store
     if not store.capabilities.moves_directories:
         return True
@@ -28,13 +28,13 @@ def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
     except FileExistsError:
         context.notice(
             f"{job.manifests}: appeared after the job's manifests were frozen, so it does not count; a "
-            f"task that should be dead may have made it"
+            f"task that was taken for dead may have made it"
         )
     return _are_same(context, loaded, job.frozen)
 
 
 def copies_are_current(context: JobContext, loaded: LoadedManifests) -> bool:
-    """Whether no task has saved a manifest since they were copied, where they were."""
+    """Whether no task has saved a manifest since copies were made; True where none were."""
     if context.store.capabilities.moves_directories:
         return True
     return _are_same(context, loaded, context.job.manifests)
@@ -45,7 +45,7 @@ def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> b
         found = list_anew(context.store, directory)
     except FileNotFoundError as e:
         raise MissingManifestsError(
-            f"{directory}: is gone; another job's clean-up may have deleted all of "
+            f"{directory}: is gone, perhaps because another job's clean-up deleted all of "
             f"{context.job.temporary}"
         ) from e
     return listing_of(context, counted_manifests(context, found)).digest == loaded.listing.digest

@@ -1,7 +1,8 @@
 """Take an ended job's directory away in one step, before anything in it is deleted.
 
-A process that slept may come to delete the directory of a job whose id was set up again meanwhile. So it
-is renamed first to a name that nobody looks for, and only then its state tells whose it is.
+A process that slept may try to delete the directory of a job whose id was set up again in the meantime.
+So the directory is first renamed to a name that no process looks for. Only then does its state show
+which job it belongs to.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from ray_committer.stores.base import (
 
 
 def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt | None:
-    """Take the directory of a job attempt in the state `seen` away; where it is now, to be deleted
-    there.
+    """Take the directory of a job attempt in the state `seen` away; return where it is now, to be
+    deleted there.
 
-    None if there is none, or if it is that of another job by now, which is put back. On a store without
-    directories it stays where it is.
+    None if there is none, or if by now it belongs to another job; then it is put back. On a store
+    without directories it stays where it is.
     """
     if not store.capabilities.moves_directories:
         return job
@@ -54,7 +55,7 @@ def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt
     if inside is not None and inside.state.nonce == seen.state.nonce:
         return gone
     store.mkdirs(job.job_directory)
-    # Where it would be put may be somebody else's, and it is kept; who sweeps may have it by now.
+    # If another job took the old place, this is kept here; a sweep may have taken this by now.
     with suppress(FileExistsError, FileNotFoundError):
         settle(
             lambda: move_directory(store, gone.directory, job.directory),
@@ -64,9 +65,9 @@ def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt
 
 
 def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
-    """Delete what was taken away; the state last where it was not moved, and no other than `seen`.
+    """Delete what was taken away. Where it was not moved, the state is deleted last, and only `seen`.
 
-    Another process may have done all that meanwhile, and the id may be set up again: nothing of that is
+    Another process may have done all that, and the id may be set up again: nothing of the new job is
     deleted.
     """
     if store.capabilities.moves_directories:
@@ -89,10 +90,10 @@ def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
 
 
 def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
-    """Delete what a process has written that slept until the job was removed; nothing else.
+    """Delete only what a process wrote that slept until the job was removed.
 
-    The id may be set up again at any moment: only names that were there before the state was looked for
-    once more, in vain, are deleted.
+    The id can be set up again at any moment. So the names are listed first, and then the state is looked
+    for once more: only if there is none are these names deleted.
     """
     found = _listed_in(store, job.state)
     if read_state(store, job) is not None:
@@ -114,13 +115,13 @@ def _listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:
 
 
 def list_gone(store: StoreOperations, destination: str) -> list[JobAttempt]:
-    """What was taken away and is not deleted yet."""
+    """The directories that were taken away and are not deleted yet."""
     return gone_in(destination, list_temporary(store, destination).directories)
 
 
 def gone_in(destination: str, directories: Iterable[str]) -> list[JobAttempt]:
-    """Those of these `directories` below ``$destination/_temporary`` that were taken away; whose they
-    are only their content tells."""
+    """The directories among these, below ``$destination/_temporary``, that were taken away; only their
+    content shows which job they belong to."""
     names = (directory.rpartition("/")[2] for directory in directories)
     nonces = (name.removeprefix(GONE_PREFIX) for name in names if name.startswith(GONE_PREFIX))
     return [new_job_attempt(destination, GONE_PREFIX + nonce, 0).gone(nonce) for nonce in nonces]
@@ -147,8 +148,8 @@ def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
 
 
 def has_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bool:
-    """Whether what belongs to a state of the job is there, where the job was set up or where it was
-    taken away to."""
+    """Whether the file that belongs to a state of the job exists, where the job was set up or where it
+    was taken away to."""
     if store.get_status(job.content(nonce)) is not None:
         return True
     for gone in list_gone(store, job.destination):
@@ -159,16 +160,16 @@ def has_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bool:
 
 
 def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
-    """Delete what was taken away beside `job` and is not deleted; whether there was anything."""
+    """Delete what was taken away beside `job` and is not deleted yet; False if nothing was deleted."""
     return sum(sweep_gone(store, gone) for gone in list_gone(store, job.destination)) > 0
 
 
 def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
-    """Delete a directory that was taken away; False if its job has not ended, or nobody may see whether
-    it has, and it is kept.
+    """Delete a directory that was taken away. False if it is kept, because its job has not ended or that
+    cannot be seen.
 
-    It is taken away once more first: whoever did so before, or does so now, may not have looked into it
-    yet. It is never brought back under a name that another process may be about to delete.
+    It is first taken away once more, since another process that took it away may not have read its state
+    yet. It is never put back under a name that another process may be about to delete.
     """
     own = gone.gone(new_nonce())
     try:
@@ -186,7 +187,7 @@ def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
 
 
 def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
-    """The state of what was taken away, which changes no more; None if it is deleted in part."""
+    """The state of what was taken away, which no longer changes; None if it is partly deleted."""
     refuse_links(store, (gone.directory, gone.state))
     try:
         listed = list_anew(store, gone.state)
@@ -197,7 +198,7 @@ def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
 
 
 def _state_if_told(store: StoreOperations, gone: JobAttempt) -> JobState | None:
-    """`state_inside`; one that may not be read, or is behind a link, tells nothing."""
+    """`state_inside`, but None if there is no permission to read it, or it is behind a link."""
     with suppress(PermissionError, LinkedPathError):
         return state_inside(store, gone)
     return None

@@ -1,4 +1,4 @@
-"""A sign of life of a commit that takes long, for those who wait for it or ask how far it is."""
+"""The heartbeat of a long commit, for processes that wait for it or ask for its progress."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def heartbeat(
     at_once: bool = False,
     every_seconds: float = BEAT_SECONDS,
 ) -> Iterator[None]:
-    """Write every so often that this run is alive, and how far it is, while the block runs.
+    """While the block runs, write every `every_seconds` that this run is alive, and its progress.
 
-    A short commit writes none, but one that goes on with what another has recorded, `at_once`. Who reads
-    it sees the last beat or the one before, never a part of one. A beat that cannot be written is only
-    logged: nobody's safety rests on it.
+    A short commit writes no heartbeat. A run that continues a recorded commit writes the first one
+    `at_once`. A reader sees the last heartbeat or the one before, never a part of one. A heartbeat that
+    cannot be written is only logged: the safety of no job depends on it.
     """
     ended = threading.Event()
 

@@ -1,7 +1,7 @@
-"""Read the state of a job attempt, and change it: the one place that decides.
+"""Read and change the state of a job attempt: only this state decides.
 
-A change names the state that it was made from and consumes it, so of several processes one succeeds; the
-others read what the job has become. Source: "The states of a job" in ``docs/protocol.md``.
+A change names and consumes the state that it was made from, so of several processes one succeeds. The
+others read the new state of the job. Source: "The states of a job" in ``docs/protocol.md``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONSUMED = (FileExistsError, FileNotFoundError)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A state as it was read; only whoever gives it back unchanged can change it."""
+    """A state as it was read; a change must name exactly this state."""
 
     state: JobState
     stored: StoredState
@@ -39,9 +39,9 @@ class Seen:
 
 
 class StateChangedError(Exception):
-    """The state that was to be changed is there no more; `now` is what it has become.
+    """The state to be changed is no longer there; `now` is the job's present state.
 
-    None if the job is gone; another of its id that was set up since, under another stamp, is not it.
+    `now` is None if the job is gone, also if another job of the same id, with another stamp, is there.
     """
 
     def __init__(self, now: Seen | None, seen: Seen | None = None) -> None:
@@ -51,7 +51,7 @@ class StateChangedError(Exception):
 
 
 def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
-    """The state of a job attempt, in one request; None if it has none, or is not there."""
+    """Read the state of a job attempt in one request; None if it has no state or does not exist."""
     path = _place(store, job)
     try:
         stored = store.read_state(path)
@@ -65,8 +65,10 @@ def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
 
 
 def _is_remade(store: StoreOperations, job: JobAttempt) -> bool:
-    """Whether a process made the job's directory again that slept until the job was removed, on a store
-    whose writes make directories: a job has manifests, or frozen ones."""
+    """Whether a process that slept until the job was removed has made the job's directory again.
+
+    That happens on stores whose writes make directories. A real job has manifests or frozen manifests.
+    """
     try:
         names = {status.name for status in store.list_status(job.directory)}
     except FileNotFoundError:
@@ -75,11 +77,14 @@ def _is_remade(store: StoreOperations, job: JobAttempt) -> bool:
 
 
 def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
-    """Give a job attempt its first state; ``FileExistsError`` if it has one, ``FileNotFoundError`` if it
-    is not there, where a store has directories.
+    """Give a job attempt its first state.
 
-    The state's directory comes into place whole, since any process could fill an empty one, and from
-    outside, since making it there could make a job anew that is gone.
+    ``FileExistsError`` if it has a state. ``FileNotFoundError`` if the job attempt does not exist, on a
+    store with directories.
+
+    The state's directory is filled first, because any process could fill an empty one. It is made
+    elsewhere and moved into the job's directory, because making it there could recreate a job that is
+    gone.
     """
     path = _place(store, job)
     if not store.capabilities.moves_directories:
@@ -87,7 +92,7 @@ def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> See
     for _ in range(_BEGINNINGS):
         try:
             return _begin(store, job, state)
-        except FileNotFoundError:  # whoever sweeps what was taken away may have taken this, too
+        except FileNotFoundError:  # a clean-up of .gone-* directories may have deleted it
             if store.get_status(job.directory) is None:
                 raise
     return _begin(store, job, state)
@@ -98,7 +103,7 @@ def _begin(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
     try:
         store.mkdirs(temporary)
         store.write(join(temporary, state.token), b"")
-        sync(store, temporary)  # a power cut could else leave it empty
+        sync(store, temporary)  # without this, a power cut could leave it empty
         return _settled(store, job, state, lambda: move_directory(store, temporary, job.state))
     except OSError:
         store.delete_directory(temporary)
@@ -106,10 +111,10 @@ def _begin(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
 
 
 def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen:
-    """The state of a job attempt; one that Hadoop's own committer set up is given one, in this `phase`.
+    """Read the state of a job attempt; if Hadoop's committer set the job up, give it a state in `phase`.
 
-    Its tasks know no stamp. What was read of such a job before counts for nothing. `StateChangedError`
-    if there is no such job any more.
+    The tasks of such a job know no stamp. Anything read of it before this call must be read again.
+    `StateChangedError` if the job is gone.
     """
     seen = read_state(store, job)
     if seen is not None:
@@ -117,7 +122,7 @@ def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.
     first = new_state(replaces=False, stamp=UNSTAMPED)
     try:
         return begin_state(store, job, first if phase is Phase.OPEN else first.to(phase, new_nonce()))
-    except _CONSUMED:  # another process was quicker, or has removed all of it
+    except _CONSUMED:  # another process was faster, or has removed the job
         seen = read_state(store, job)
     if seen is None:
         raise StateChangedError(None)
@@ -127,9 +132,10 @@ def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.
 def advance(
     store: StoreOperations, job: JobAttempt, seen: Seen, phase: Phase, nonce: str | None = None
 ) -> Seen:
-    """Change the state from `seen` to `phase`, under a fresh nonce or the one that is given.
+    """Change the state from `seen` to `phase`, under the given nonce or a new one.
 
-    `StateChangedError` if another process has changed it; every failure is settled by reading back.
+    `StateChangedError` if another process has changed it. After every failure the state is read again
+    to see whether it was changed.
     """
     new = seen.state.to(phase, nonce or new_nonce())
     path = _place(store, job)
@@ -143,7 +149,7 @@ def advance(
 
 
 def delete_state(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
-    """Delete the state on a store that keeps it as an object, if it is still `seen`."""
+    """Delete the state, if it is still `seen`, on a store that keeps it as an object."""
     with suppress(FileExistsError):
         delete_version(store, _place(store, job), seen.stored.version)
 
@@ -151,7 +157,7 @@ def delete_state(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
 def _settled(
     store: StoreOperations, job: JobAttempt, new: JobState, request: Callable[[], StoredState | None]
 ) -> Seen:
-    """Make a change, and look whether it was made if the answer does not say so."""
+    """Make a change; if the answer does not confirm it, check whether it was made."""
     answers: list[StoredState | None] = []
 
     def look() -> Seen | None:
@@ -172,5 +178,5 @@ def _settled(
 
 
 def _place(store: StoreOperations, job: JobAttempt) -> str:
-    """Where the state is: a directory with one name, or an object beside what belongs to the state."""
+    """The place of the state: a directory with one name in it, or an object beside the state's files."""
     return job.state if store.capabilities.moves_directories else join(job.state, CURRENT)

@@ -1,7 +1,7 @@
-"""Load the task manifests: workers parse and check them, the driver keeps a few numbers of each.
+"""Load the task manifests: workers parse and check them, the driver keeps a few numbers per manifest.
 
-Directories and fingerprints of the destinations go to the coordinator; entries stay where they were
-read. Source: Hadoop LoadManifestsStage.
+The coordinator gets the directories, and the fingerprints of the destinations. Entries stay in the
+process that read them. Source: Hadoop LoadManifestsStage.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus
 
 LOADS = 20
-"""How often manifests are loaded that tasks change while they are loaded."""
+"""The number of attempts to load manifests that tasks keep changing during the load."""
 
 PACKED_FILES = 10
-"""Manifests of at most as many files travel packed: to read them again would cost a request for few."""
+"""Manifests of at most this many files are sent packed: another read costs a request for few files."""
 
 SMALL_MANIFESTS = 4 * 1024 * 1024
-"""Of so many bytes of manifests, some 15,000 files, all entries may be in one process at once."""
+"""Up to this size of all manifests, about 15,000 files, one process can hold all entries at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedManifests:
-    """All manifests of a job, O(tasks) values; ``packed[k]`` may hold those from ``starts[k]`` on.
+    """All manifests of a job, O(tasks) values; ``packed[k]`` can hold those from ``starts[k]`` on.
 
-    `listing` is what was listed, which is nothing if a commit record said what to load.
+    `listing` describes the listed manifests; it is empty if a commit record named the manifests.
     """
 
     manifests: tuple[ManifestRef, ...]
@@ -65,11 +65,11 @@ class LoadedManifests:
     packed: tuple[Parked | None, ...]
     listing: Listing
     fills_destination: bool = False
-    """Whether a file goes to the destination itself, and not to a directory in it."""
+    """Whether a file goes directly into the destination, and not into a directory below it."""
     sources_are_checked: bool = True
-    """Of a few small manifests the sources are looked at later, when other requests are waited for."""
+    """False if there are few small manifests: their sources are checked later, beside other requests."""
     wrong_sources: tuple[WrongSources, ...] = ()
-    """Those that were looked at and are missing or changed: such a job is not recorded."""
+    """The checked sources that are missing or changed; a job with such sources is not recorded."""
 
     @property
     def files(self) -> int:
@@ -78,10 +78,10 @@ class LoadedManifests:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All that is kept of a listing of manifests: a few bytes, and not some hundred for each.
+    """The summary of a listing of manifests: a few bytes, and not some hundred bytes per manifest.
 
-    `digest`, a sum over them all, differs once any of them is another. `is_frozen` if none was where
-    tasks save them.
+    `digest` is a sum over all manifests; it differs if any manifest differs. `is_frozen` if no manifest
+    was in the directory where tasks save them.
     """
 
     digest: int = 0
@@ -90,7 +90,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A manifest as the listing shows it."""
+    """A manifest in a listing."""
 
     path: str
     size: int
@@ -102,7 +102,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class LoadedBatch:
-    """What one piece of work returns; `packs` tells whether it has parked small manifests."""
+    """The result for one batch of manifests; `packs` if it has stored packed small manifests."""
 
     number: int
     refs: tuple[ManifestRef, ...]
@@ -113,7 +113,7 @@ class LoadedBatch:
 
 
 class ManifestsChangedError(Exception):
-    """What was loaded, or was to be, is not what counts any more: it is to be loaded again."""
+    """The manifests have changed since they were listed or loaded: load them again."""
 
 
 Batch = tuple[int, tuple[Listed | ManifestRef, ...]]
@@ -128,13 +128,14 @@ def load_manifests(
     changes_nothing: bool = False,
     statuses: Iterable[FileStatus] | None = None,
 ) -> LoadedManifests:
-    """Load what is listed or, once a commit record exists, exactly what that names.
+    """Load the listed manifests or, if there is a commit record, exactly those that it names.
 
-    `roots` are the directories into which the job may write, `stamp` is what set-up gave it. What must
-    be saved of the files before a commit is saved, unless this is to be no more than a look
-    (`changes_nothing`). `statuses` are the listing, if it was made already. `ManifestError` names a bad
-    manifest, `MissingManifestsError` one that is gone, perhaps because they are frozen now;
-    `CoordinatorLostError` means that everything must be loaded again.
+    `roots` are the directories that the job is allowed to write to, and `stamp` is the job's stamp.
+    Identities of files that a commit needs are saved, unless `changes_nothing`. `statuses` are the
+    listing, if it was made already.
+
+    `ManifestError` names a bad manifest. `MissingManifestsError` names one that is gone, perhaps because
+    the manifests are now frozen. After `CoordinatorLostError`, everything must be loaded again.
     """
     listing = Listing()
     wanted: Sequence[Listed | ManifestRef] = record.manifests if record else ()
@@ -170,8 +171,11 @@ def load_manifests(
 
 
 def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:
-    """What `load` returns of an open job; `ManifestsChangedError` if a task has replaced a manifest that
-    was listed, or another committer has frozen them all."""
+    """Return the result of `load` for an open job.
+
+    `ManifestsChangedError` if a task has replaced a listed manifest, or if another committer has frozen
+    the manifests.
+    """
     try:
         return load()
     except ManifestReplacedError:
@@ -183,21 +187,21 @@ def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> 
 
 
 def _is_frozen_meanwhile(context: JobContext) -> bool:
-    """Whether manifests that are gone were frozen by another committer."""
+    """Whether another committer has frozen the manifests that are gone."""
     job, store = context.job, context.store
     return store.get_status(job.manifests) is None and store.get_status(job.frozen) is not None
 
 
 def changed_too_often(context: JobContext) -> IncompleteJobError:
-    """What is said of manifests that have changed during each of `LOADS`."""
+    """The error for manifests that have changed during each of `LOADS` loads."""
     return IncompleteJobError(
-        f"{context.job.manifests}: tasks commit all the time, so what the job is cannot be said; commit "
-        f"it once they have ended"
+        f"{context.job.manifests}: tasks are still committing, so the manifests changed during every "
+        f"load; commit the job after its tasks have ended"
     )
 
 
 def _waits_in_freeze(context: JobContext) -> bool:
-    """Whether the freeze is requests that are waited for, while others can be; copies are made here."""
+    """Whether the freeze waits for a remote store, so that source checks can run at the same time."""
     capabilities = context.store.capabilities
     return capabilities.moves_directories and not capabilities.renames_are_local
 
@@ -205,13 +209,15 @@ def _waits_in_freeze(context: JobContext) -> bool:
 def _list_manifests(
     context: JobContext, statuses: Iterable[FileStatus] | None
 ) -> tuple[Listing, list[Listed]]:
-    """The job's manifests, in the order of their names, where they are by now; `statuses` are all files
-    there, if they were listed already."""
+    """The job's manifests, sorted by path, in the directory where they are now.
+
+    `statuses` are all files of that directory, if it was listed already.
+    """
     try:
         found = list_manifest_files(context.store, context.job) if statuses is None else statuses
     except FileNotFoundError as e:
         raise MissingManifestsError(
-            f"{context.job.manifests}: is gone; another job's clean-up may have deleted all of "
+            f"{context.job.manifests}: is gone, perhaps because another job's clean-up deleted all of "
             f"{context.job.temporary}"
         ) from e
     counted = list(counted_manifests(context, found))
@@ -220,10 +226,10 @@ def _list_manifests(
 
 
 def counted_manifests(context: JobContext, statuses: Iterable[FileStatus]) -> Iterator[FileStatus]:
-    """Those of the files that are manifests which count; each must be a file with content.
+    """Select the manifests that count from `statuses`; each must be a file with content.
 
-    Those of attempts that do not count are left out if the driver has said which do and that others
-    may be there.
+    If the driver has named the attempts that count and allows others to be there, the manifests of the
+    others are left out.
     """
     counted: frozenset[str] | None = None
     if context.options.committed_tasks is not None and context.options.ignore_other_attempts:
@@ -235,7 +241,7 @@ def counted_manifests(context: JobContext, statuses: Iterable[FileStatus]) -> It
 
 
 def listing_of(context: JobContext, counted: Iterable[FileStatus]) -> Listing:
-    """What is kept of manifests that were listed, in any order."""
+    """Summarise listed manifests, which can be in any order."""
     total, is_frozen = 0, True
     for one in counted:
         stamp = (one.name, one.size, one.modified_milliseconds, one.etag, one.file_id, one.version)
@@ -318,7 +324,7 @@ def _load(
 
 
 def _saved(worker: Worker, path: str, ref: ManifestRef, sidecar: bytes) -> ManifestRef:
-    """The manifest at `path` with its sidecar, which is saved."""
+    """Save the sidecar of the manifest at `path`; return the manifest's reference with it."""
     moves = worker.store.capabilities.moves_directories
     directory = parent(path) if moves else worker.job.frozen
     try:
@@ -329,12 +335,12 @@ def _saved(worker: Worker, path: str, ref: ManifestRef, sidecar: bytes) -> Manif
 
 
 def pack(manifests: dict[str, bytes]) -> bytes:
-    """Manifests by digest as one value to be parked."""
+    """Encode manifests, by digest, as one value that is handed over as an object reference."""
     return msgspec.msgpack.encode(manifests)
 
 
 def unpack(parts: Sequence[bytes | None]) -> dict[str, bytes]:
-    """The manifests of parked values; what was lost is left out, and read again by who needs it."""
+    """Decode values of `pack`; manifests in a lost value are left out and read again when needed."""
     found: dict[str, bytes] = {}
     for part in parts:
         if part is not None:
@@ -353,19 +359,19 @@ def _read(
         raise _gone(path) from e
     if manifest.job_id is not None and manifest.job_id != worker.job.job_id:
         raise ManifestError(
-            f"{path}: is of job {manifest.job_id}, not of {worker.job.job_id}; move it away"
+            f"{path}: belongs to job {manifest.job_id}, not to {worker.job.job_id}; move it away"
         )
     if (stamp_of(manifest) or UNSTAMPED) != stamp:
         raise ManifestError(
-            f"{path}: was not written for this job but for another one of its id, which is over, by a "
-            f"task that woke up late; it may have taken the place of one of this job's own: abort the "
-            f"job and run its application again, or, if every task still has its manifest, move it away"
+            f"{path}: was not written for this job, but by a late task of an earlier job with the same "
+            f"id; it may have replaced a manifest of this job: abort the job and run its application "
+            f"again, or, if every task still has its manifest, move this file away"
         )
     return _reference(worker, item, data, manifest), data, manifest
 
 
 def _gone(path: str) -> MissingManifestsError:
-    return MissingManifestsError(f"{path}: was listed and is gone now")
+    return MissingManifestsError(f"{path}: was listed but is now gone")
 
 
 def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest) -> ManifestRef:
@@ -381,7 +387,7 @@ def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest
 
 
 def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
-    """The task attempt's directory, unless its id tells it: the record names many."""
+    """The task attempt's directory; None if it follows from the id, which keeps the record small."""
     if not manifest.task_attempt_dir:
         return None
     directory = store_path(manifest.task_attempt_dir, worker.store.spec)
@@ -409,7 +415,7 @@ def _checked_entries(
 
 
 def _refuse_linked_sources(worker: Worker, loaded: list[Entry]) -> None:
-    """`LinkedPathError` if a file would be moved from behind a link, where it is not the task's."""
+    """`LinkedPathError` if a source is behind a link, where the file does not belong to the task."""
     parents = {parent(entry.source) for entry in loaded}
     above = {path for directory in parents for path in ancestors(directory, worker.job.tasks)}
     refuse_links(worker.store, sorted(above | parents))

@@ -1,5 +1,6 @@
-"""What stands in the way of a commit, told at once: what can be seen before the record must not be found
-later, one kind or one name a run.
+"""Report all obstacles of a commit in one error.
+
+Obstacles that can be seen before the record must not appear later, one kind or one name per run.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from ray_committer.errors import (
 )
 
 SHOWN = 20
-"""So many of a kind are named, and the others counted."""
+"""The number of obstacles of one kind that are named; the others are only counted."""
 
 
 def some_of(named: Sequence[str], count: int | None = None) -> str:
-    """The first of `named`, and how many more there are, of `count` in all."""
+    """The first of `named`, then the number of those left out; `count` is the total, if known."""
     left = (len(named) if count is None else count) - len(named[:SHOWN])
     return " | ".join([*named[:SHOWN], *([f"and {left} more"] if left else [])])
 
 
 @contextmanager
 def noted(errors: list[RayCommitterError]) -> Iterator[None]:
-    """Add to `errors` what the block finds in the way, and go on."""
+    """Catch an obstacle that the block raises, add it to `errors`, and continue."""
     try:
         yield
     except (CommitConflictError, LinkedPathError, PreflightError, StoreRefusedError) as e:
@@ -35,8 +36,10 @@ def noted(errors: list[RayCommitterError]) -> Iterator[None]:
 
 
 def refuse(errors: Sequence[RayCommitterError]) -> None:
-    """Raise one error that says what all of these say, then what they advise, of the kind of the first;
-    nothing if there are none."""
+    """Raise one error, of the type of the first, with the texts of all and then their advice.
+
+    Does nothing if there are no errors.
+    """
     if len(errors) > 1:
         said = [str(error).partition("; ") for error in errors]
         advice = [text or error.advice for error, (_, _, text) in zip(errors, said, strict=True)]

@@ -1,7 +1,7 @@
-"""Keep the attempts of one job apart: of those of one id at most one is ever committed.
+"""Keep the attempts of one job apart: at most one attempt of a job id is ever committed.
 
-An older attempt gives way to any newer one that is not aborted; a newer one aborts the older ones before
-it records itself.
+An older attempt gives way to a newer one that is not aborted. A newer attempt aborts the older ones
+before it is recorded.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def refuse_other_attempts(store: StoreOperations, job: JobAttempt) -> None:
 
 
 def abort_older_attempts(store: StoreOperations, job: JobAttempt) -> None:
-    """Abort the older attempts of this job, so that none is committed beside it; idempotent.
+    """Abort the older attempts of this job, so that none of them is committed as well; idempotent.
 
-    `CommitRecordExistsError` if one is being committed, or a newer one is not aborted.
+    `CommitRecordExistsError` if another attempt is being committed, or if a newer one is not aborted.
     """
     others = list(_others(store, job))
     for other in others:
@@ -36,9 +36,9 @@ def abort_older_attempts(store: StoreOperations, job: JobAttempt) -> None:
 
 
 def abort_other_attempts(store: StoreOperations, job: JobAttempt) -> None:
-    """Abort the other attempts of a committed job, before its own traces go; idempotent.
+    """Abort the other attempts of a committed job before its own files are removed; idempotent.
 
-    A newer one may have been set up after the record's look and before the record.
+    A newer attempt may have been set up after the check for other attempts and before the record.
     """
     for other in _others(store, job):
         _abort(store, job, other)
@@ -75,7 +75,7 @@ def _gives_way(job: JobAttempt, other: JobAttempt, phase: Phase) -> CommitRecord
     if phase in UNDECIDED:
         return CommitRecordExistsError(
             f"{other.directory}: attempt {other.number} of job {job.job_id} is newer than attempt "
-            f"{job.number}, which may no longer be committed; commit or abort the newer one with "
+            f"{job.number}, which can no longer be committed; commit or abort the newer attempt with "
             f"--attempt {other.number}"
         )
     return CommitRecordExistsError(

@@ -1,7 +1,7 @@
-"""Look at the other jobs at a destination, above it and below it: who is in the way, and who warns.
+"""Find the other jobs at a destination, above it and below it, that conflict with a job.
 
-A job is looked at only after the one that looks has declared itself, so of two that are in each other's
-way at least one sees the other.
+A commit looks for other jobs only after it has declared its own job. So if two jobs are in each other's
+way, at least one of them sees the other.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ray_committer.stages.save_commit_record import record_gone
 from ray_committer.stores.base import StoreOperations
 
 _TRIES = 5
-_LOOKS = 3  # a process that takes a job away by mistake, and puts it back, is seen in two at most
+_LOOKS = 3  # a job that is taken away by mistake and put back is missed at most twice
 Unread = Callable[[PermissionError | LinkedPathError], None]
-"""Is told of what may not be read, or is behind a link; if it does not raise that error, the rest is."""
+"""Called with the error of a closed or linked directory; if it does not raise it, the search goes on."""
 
 _BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
 
@@ -37,10 +37,11 @@ def stop_if_unread(error: PermissionError | LinkedPathError) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OtherJob:
-    """A job attempt whose commit has begun, what it declared, and whether its committer is alive.
+    """A job attempt whose commit has begun, its declaration, and whether its committer is alive.
 
-    `owner` is who is at work on it, or who began it if nobody is. `beat` is the last heartbeat: None if
-    there is none, or if nobody looked, since who began it is alive without.
+    `owner` is the process at work on the commit; if there is none, the process that began it. `beat` is
+    the last heartbeat. It is None if there is no heartbeat, or if it was not read because the process
+    that began the commit is known to be alive.
     """
 
     job: JobAttempt
@@ -57,8 +58,8 @@ class OtherJob:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """The `jobs` whose commit has begun, and the symbolic `links` that stand where a job or an attempt
-    should, behind which nobody looked."""
+    """The `jobs` whose commit has begun, and the symbolic `links` in the place of a job or an attempt,
+    which were not followed."""
 
     jobs: tuple[OtherJob, ...]
     links: tuple[str, ...] = ()
@@ -72,8 +73,12 @@ def other_jobs(
     own: JobAttempt | None = None,
     unread: Unread = stop_if_unread,
 ) -> Others:
-    """The attempts of other jobs than `own`, below the ``_temporary`` of `destination`, whose commit has
-    begun; also one that a process that slept has taken away by mistake, or puts back meanwhile."""
+    """Find attempts of other jobs than `own`, below the ``_temporary`` of `destination`, that have begun
+    their commit.
+
+    This includes an attempt that a process which slept has taken away by mistake, also if it is put back
+    during the search.
+    """
     found: dict[tuple[str, int], OtherJob] = {}
     links: set[str] = set()
     for _ in range(_LOOKS):
@@ -92,7 +97,7 @@ def _look(
     own: JobAttempt | None,
     unread: Unread,
 ) -> tuple[Others, bool]:
-    """What is there; and whether all of it stayed in its place until it was read."""
+    """Look once: the jobs found, and whether all of them stayed in place until they were read."""
 
     def opened(read: Callable[[], _Read]) -> _Read:
         try:
@@ -133,10 +138,10 @@ def _look(
 def read_other(
     store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, wants_beat: bool = False
 ) -> OtherJob | None:
-    """What a job attempt has declared; None if its commit has not begun, or has been given up.
+    """Read a job attempt and its declaration; None if its commit has not begun, or was aborted.
 
-    With `wants_beat` the heartbeat is read also where it is not needed to tell who is alive.
-    `RecordGoneError`, or `CommitStateUnknownError`, if what it declared is gone.
+    With `wants_beat` the heartbeat is always read, not only when it is needed to find a live committer.
+    `RecordGoneError` or `CommitStateUnknownError` if the record or the declaration is gone.
     """
     return _read(store, job, now_milliseconds, wants_beat=wants_beat).other
 
@@ -165,7 +170,7 @@ def _read(
             continue  # its state has changed, or it is being removed
         owner, beat = _at_work(store, job, declaration, now_milliseconds, wants_beat=wants_beat)
         if owner is None and read_state(store, job) != seen:
-            continue  # it has gone on, and its committer may have ended since, as it should
+            continue  # the job has moved on, and its committer may have ended normally
         is_alive, owner = owner is not None, owner or declaration.owner
         return _Read(OtherJob(job, seen, declaration, is_alive, owner, beat))
     if seen is not None and seen.phase in IN_THE_WAY and read_state(store, job) == seen:
@@ -177,16 +182,18 @@ def _content_gone(store: StoreOperations, job: JobAttempt, seen: Seen) -> RayCom
     if seen.phase is not Phase.DECLARED:
         return record_gone(job, seen.state)
     return CommitStateUnknownError(
-        f"{job.content(seen.state.nonce)}: what job {job.job_id} has declared is gone, so nobody knows "
-        f"what it writes; give it up with: {abort_command(store, job)}"
+        f"{job.content(seen.state.nonce)}: the declaration of job {job.job_id} is gone, so it is not "
+        f"known what the job writes; abort the job with: {abort_command(store, job)}"
     )
 
 
 def _read_gone(
     store: StoreOperations, gone: JobAttempt, own: JobAttempt | None, now_milliseconds: int
 ) -> _Read:
-    """Another job than `own` that was taken away though it has not ended. One that is only declared, by
-    a process that is dead, does not count: nobody can record it where it is."""
+    """Read a job other than `own` that was taken away although it has not ended.
+
+    A job that is only declared, by a dead process, does not count: it cannot be recorded in that place.
+    """
     state = state_inside(store, gone)
     if state is None:
         return _Read(is_there=store.get_status(gone.directory) is not None)
@@ -208,8 +215,10 @@ def _at_work(
     *,
     wants_beat: bool,
 ) -> tuple[Owner | None, Heartbeat | None]:
-    """Who is at work on the job, whoever declared or recorded it or another that has gone on with its
-    commit, and the last heartbeat, if it was looked for."""
+    """The process at work on the job, and the last heartbeat if it was read.
+
+    The process is the one that declared or recorded the job, or another one that continues its commit.
+    """
     is_begun_by_alive = is_alive(declaration.owner, declaration.created_milliseconds, now_milliseconds)
     beat = _last_beat(store, job) if wants_beat or not is_begun_by_alive else None
     if beat is not None and is_alive(beat.owner, beat.at_milliseconds, now_milliseconds):
@@ -220,23 +229,23 @@ def _at_work(
 def _last_beat(store: StoreOperations, job: JobAttempt) -> Heartbeat | None:
     try:
         return decode_heartbeat(store.read(job.heartbeat), job.heartbeat)
-    except (FileNotFoundError, PermissionError):  # which is no sign of life
+    except (FileNotFoundError, PermissionError):  # not a sign of life
         return None
 
 
 def destinations_above(paths: Iterable[str]) -> set[str]:
-    """The directories above `paths`: jobs that were set up there may write there."""
+    """The directories above `paths`: jobs that were set up there can write to `paths`."""
     return {above for path in paths for above in (*ancestors(path, "/"), "/")}
 
 
 def finish_first(store: StoreOperations, other: OtherJob) -> str:
-    """A sentence that says how to bring a commit, or what gives it up, to its end."""
+    """A sentence with the command that finishes a commit, or the undo of one."""
     job = other.job
     if job.is_gone:
         place = new_job_attempt(job.destination, job.job_id, job.number)
         return (
-            f"{job.directory}: the commit of job {job.job_id} has begun, and a process that was stopped "
-            f"took it away by mistake; move it back to {place.directory}, then finish it with: "
+            f"{job.directory}: the commit of job {job.job_id} has begun, but a process that was paused "
+            f"moved it here by mistake; move it back to {place.directory}, then finish it with: "
             f"{commit_command(store, place)}"
         )
     if other.phase is Phase.UNDOING:

@@ -1,6 +1,6 @@
-"""Who runs a commit, and whether it still does.
+"""Find out which process runs a commit, and whether it is still alive.
 
-Nobody's safety rests on the answer: it only says whether to wait for somebody or to go on.
+Safety never depends on the answer: it only decides whether to wait for that process or to continue.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def owner_of(run: str) -> Owner:
 
 
 def nobody(run: str) -> Owner:
-    """This process as one that has recorded a commit for others to go on with."""
+    """This process as an owner that only records the commit, which other processes continue."""
     return structs.replace(owner_of(run), started=_NEVER)
 
 
 @contextmanager
 def at_work(run: str) -> Iterator[None]:
-    """Note that a thread of this process is at work on a run, while the block runs."""
+    """Mark a run as at work in this process while the block runs."""
     with _lock:
         _at_work.add(run)
     try:
@@ -49,9 +49,11 @@ def at_work(run: str) -> Iterator[None]:
 
 
 def is_alive(owner: Owner, last_sign_milliseconds: int, now_milliseconds: int) -> bool:
-    """Whether who runs a commit is to be waited for.
+    """Whether to wait for the process that runs a commit.
 
-    A process of this machine is asked for, any other believed for `DEAD_SECONDS` after its last sign.
+    An owner of `nobody`, or one without a sign of life for `DEAD_SECONDS`, counts as dead. Otherwise a
+    process on another machine counts as alive. A process on this machine is alive while it runs, and
+    this process while it is at work on the run.
     """
     if owner.started == _NEVER or now_milliseconds - last_sign_milliseconds > DEAD_SECONDS * 1000:
         return False
@@ -72,7 +74,7 @@ def _boot() -> str:
 
 
 def _started(process: int) -> int | None:
-    """When a process of this machine started, in the kernel's ticks; None if there is none."""
+    """The start of a process of this machine, in the kernel's ticks; None if it does not exist."""
     try:
         line = Path(f"/proc/{process}/stat").read_text()
     except OSError:

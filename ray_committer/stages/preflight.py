@@ -1,9 +1,9 @@
-"""Everything that can be wrong with a job's output, found before anything is touched.
+"""Find everything that is wrong with a job's output before anything is changed.
 
-Hadoop's committer advertises a preflight and has none: two tasks with one destination lose a file or
-fail half-way. What workers checked entry by entry while loading is completed here across tasks. What is
-at the destination is looked at once, after the job was declared; the commit record keeps the answer, so
-that a later run is not refused because of the work of an earlier one.
+Hadoop's committer announces a preflight but has none: two tasks with the same destination lose a file or
+fail half-way. Workers check each entry while they load; this module adds the checks across tasks. The
+destination is checked once, after the job was declared. The commit record keeps the result, so that a
+later run is not refused because of the work of an earlier run.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ from ray_committer.stages.setup_job import refuse_data
 from ray_committer.stores.base import StoreOperations, Versions, first_link, list_anew
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
-"""A task attempt's id as Hadoop forms it: that of the task, and the attempt's number."""
+"""A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldFiles:
-    """Old files: `replaced` are removed in the end, `overwritten` give way to one of the same name, and
-    those that are `blocking` go before the directories are made in whose place they are.
+    """The old files that give way to the job.
 
-    `destinations` are directories where the job writes in which other jobs were set up.
+    `replaced` files are removed at the end. `overwritten` files are replaced by new files of the same
+    name. `blocking` files are removed before directories are made in their place. `destinations` are
+    directories in which other jobs were set up, among those where the job writes.
     """
 
     replaced: tuple[ReplacedFile, ...] = ()
@@ -55,7 +56,7 @@ class OldFiles:
 
 
 def preflight(context: JobContext, loaded: LoadedManifests) -> None:
-    """Check the whole job; changes nothing. `PreflightError` or `MissingManifestsError` name what is
+    """Check the whole job; changes nothing. `PreflightError` or `MissingManifestsError` if something is
     wrong."""
     _check_complete(context, loaded)
     _check_attempts_differ(context, loaded.manifests)
@@ -69,11 +70,11 @@ def look_at_data(
     replaced_roots: tuple[str, ...],
     allowed_roots: tuple[str, ...] = (),
 ) -> OldFiles:
-    """Look at what is where the job writes; changes nothing.
+    """Check the places that the job writes to; changes nothing.
 
-    One error names all that stands in its way, also sources that are wrong, which the manifests were
-    loaded with: a `ManifestError`, `PreflightError` or `CommitConflictError`. What is replaced goes only
-    after all that is new is in place, so what stands where a directory must be made does, too.
+    One error names all obstacles: a `ManifestError`, `PreflightError` or `CommitConflictError`. It also
+    names the missing or changed sources in `loaded`. Old data is removed only after all new files are in
+    place, so an old file in the place of a new directory is also an obstacle.
     """
     mode, destination = context.options.mode, context.job.destination
     wrong = loaded.wrong_sources
@@ -99,7 +100,7 @@ def look_at_data(
     deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots))
     left = {path: blocking[path] for path in blocking.keys() - {file.path for file in deleted}}
     taken = _taken_by_old(old, written) | seen.taken | left
-    if data:  # which is why, and need not be named
+    if data:  # the error about existing data covers these paths
         taken = {path: taken[path] for path in taken if not is_inside(path, destination)}
     if taken:
         errors.append(is_taken(taken))
@@ -118,20 +119,21 @@ def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
     expected = context.options.expected_tasks
     if expected is not None and found < expected:
         raise MissingManifestsError(
-            f"{directory}: {expected} tasks succeeded but {found} manifests are here; another job's "
-            f"clean-up may have deleted the others, or tasks are still running"
+            f"{directory}: {expected} tasks succeeded but only {found} manifests are here; nothing was "
+            f"changed: wait if tasks are still running, or, if another job's clean-up may have deleted "
+            f"the others, run the application again"
         )
     if expected is not None and found > expected:
-        raise PreflightError(f"{directory}: {expected} tasks were expected, {found} manifests found")
+        raise PreflightError(f"{directory}: {expected} tasks were expected but {found} manifests found")
     if found == 0:
         raise IncompleteJobError(
-            f"{directory}: holds no task manifest; a job without output still has one a task, so "
-            f"its tasks did not commit through this protocol"
+            f"{directory}: contains no task manifest, but each task saves one, even without output; "
+            f"nothing was changed: no task has committed with this protocol, so check the application"
         )
     if expected is None and not context.options.assume_complete:
         raise IncompleteJobError(
-            f"{directory}: {found} tasks have committed, but nobody can see from the store whether "
-            f"that is all of them; say so with --expect-tasks N or --assume-complete"
+            f"{directory}: {found} tasks have committed, but the store does not show whether these are "
+            f"all tasks; if they are, give --expect-tasks N or --assume-complete"
         )
     if context.options.committed_tasks is not None:
         _check_attempts(context, loaded.manifests, context.options.committed_tasks)
@@ -146,43 +148,43 @@ def _check_attempts(
         return
     if len(loaded) < len(tasks):
         raise MissingManifestsError(
-            f"{context.job.manifests}: {len(tasks)} tasks committed, {len(loaded)} manifests are "
-            f"here; missing or different: {', '.join(wrong[:5])}"
+            f"{context.job.manifests}: {len(tasks)} tasks committed but only {len(loaded)} manifests "
+            f"are here (missing or different: {', '.join(wrong[:5])})"
         )
     raise PreflightError(
         f"{join(context.job.manifests, wrong[0])}: is not what the successful task attempt saved "
-        f"(another attempt replaced it?); run the job again"
+        f"(perhaps another attempt replaced it); run the job again"
     )
 
 
 def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
-    """Refuse two manifests of one task attempt, since each file can be moved only once."""
+    """Refuse two manifests of one task attempt, because each file can be moved only once."""
     seen: dict[str, str] = {}
     for ref in manifests:
         usual = ref.task_attempt_id and context.job.task_attempt(ref.task_attempt_id)
         attempt = ref.task_attempt_directory or usual
         if attempt is not None and seen.setdefault(attempt, ref.name) != ref.name:
             raise PreflightError(
-                f"{join(context.job.manifests, ref.name)}: is of task attempt {attempt}, as is "
+                f"{join(context.job.manifests, ref.name)}: belongs to task attempt {attempt}, as does "
                 f"{seen[attempt]}; remove the one that is a copy"
             )
 
 
 def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
-    """Refuse two attempts of one task, which hold the same rows: only its driver knows which counts."""
+    """Refuse two attempts of one task: both hold its rows, and only its driver knows which counts."""
     seen: dict[str, str] = {}
     for ref in manifests:
         found = _HADOOP_ATTEMPT.fullmatch(ref.task_attempt_id or "")
         if found is not None and seen.setdefault(found[1], ref.name) != ref.name:
             raise PreflightError(
-                f"{join(context.job.manifests, ref.name)}: is of the same task as {seen[found[1]]}, so "
-                f"its rows would be there twice, and only the job's driver knew which counts; abort the "
-                f"job and run it again"
+                f"{join(context.job.manifests, ref.name)}: belongs to the same task as "
+                f"{seen[found[1]]}, so its rows would appear twice, and only the job's driver knew "
+                f"which one counts; abort the job and run it again"
             )
 
 
 def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
-    """Refuse one destination of two files, and a file where another file needs a directory."""
+    """Refuse two files with one destination, and a file in the place of another file's directory."""
     directories = context.executor.directories
     suspects = directories.repeated()
     if not suspects:
@@ -196,12 +198,12 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
         if len(claimants) > 1:
             raise PreflightError(
                 f"{path}: would be written more than once, by {' and '.join(sorted(claimants))}; "
-                f"let tasks use names of their own"
+                f"let each task use its own file names"
             )
 
 
 def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -> frozenset[str]:
-    """The old files whose very names the job writes again, and the directories of old data likewise."""
+    """The old files and directories with the same paths as new files of the job."""
     names = {file.path for file in old.files}
     if context.store.capabilities.has_directories:
         names.update(old.directories)
@@ -213,14 +215,16 @@ def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -
 
 
 def _taken_by_old(old: OldData, written: frozenset[str]) -> dict[str, str]:
-    """What old data stands, by path and in words, where a file of the job must go."""
+    """The old directories in the place of new files, as problems by path."""
     files = {file.path for file in old.files}
     return dict.fromkeys(written - files, "is a directory where the job needs a file")
 
 
 def _blocked_by_old(context: JobContext, old: OldData, needed: set[str]) -> dict[str, str]:
-    """What old data stands, by path and in words, where one of the `needed` directories must go: these
-    are made before it goes."""
+    """The old files in the place of `needed` directories, as problems by path.
+
+    The directories are made before old data is removed.
+    """
     files = {file.path for file in old.files}
     blocking = {path: in_the_way(context.store, path) for path in files & needed}
     for root in needed.intersection(old.no_directories):
@@ -231,8 +235,11 @@ def _blocked_by_old(context: JobContext, old: OldData, needed: set[str]) -> dict
 def _to_be_deleted(
     context: JobContext, blocking: Collection[str], roots: Sequence[str]
 ) -> tuple[ReplacedFile, ...]:
-    """Of what is in the way of directories, that which the job may delete: below its `roots`, and not
-    behind a link, where others may write; on a store that does so in one step."""
+    """The files of `blocking` that the job is allowed to delete.
+
+    They are below its `roots` and not behind a link, where others may write. The store must be able to
+    remove a file in one step.
+    """
     capabilities = context.store.capabilities
     is_safe = capabilities.sets_aside or capabilities.versions is not Versions.NONE
     if not (context.options.delete_blocking_files and is_safe):
@@ -246,7 +253,7 @@ def _to_be_deleted(
 
 
 def _is_own(store: StoreOperations, path: str, roots: Sequence[str]) -> bool:
-    """Whether `path` is below one of the `roots`, with no link between."""
+    """Whether `path` is below one of the `roots`, with no link in between."""
     between = (
         {parent(path), *ancestors(path, root)} - {root} for root in roots if is_inside(path, root)
     )

@@ -1,6 +1,7 @@
-"""Publish a recorded job: its new files go to their places, then old ones go, then it is committed.
+"""Publish a recorded job: move its new files into place, remove old files, then commit the job.
 
-Each step is idempotent and says nothing of who did it, so several committers do it as if they were one.
+Each step is idempotent and does not depend on the process that does it, so several committers have the
+same effect as one.
 Source: Hadoop CreateOutputDirectoriesStage, RenameFilesStage, ValidateRenamedFilesStage.
 """
 
@@ -45,7 +46,7 @@ def move_files(
     *,
     is_sealed: bool = False,
 ) -> None:
-    """Put every new file in place, but for those that are to take an old one's, and validate that."""
+    """Move every new file into place, except those that replace old files; then validate them."""
     with context.stage(names.CREATE_DIRECTORIES):
         context.executor.admit_workers(prove_same_store, record.nonce)
         remove_blocking_files(context, record)
@@ -67,7 +68,7 @@ def move_files(
 
 
 def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
-    """Let the job go from recorded to sealed: from here on nothing old is sure to be there."""
+    """Change the job from recorded to sealed: from now on, old files may be gone."""
     nonce = new_nonce()
     make_places_aside(context, record.replaced, nonce)
     try:
@@ -87,7 +88,7 @@ def replace_old_files(
     loaded: LoadedManifests,
     which: Pass | None,
 ) -> None:
-    """Let old files go, now that nothing new is missing."""
+    """Remove the old files, after all new files are in place."""
     if which is not None and record.overwritten:
         with context.stage(names.RENAME_FILES):
             progress.renamed.held_by_manifest.clear()
@@ -102,8 +103,10 @@ def replace_old_files(
 def decide_committed(
     context: JobContext, progress: CommitProgress, seen: Seen, record: CommitRecord
 ) -> tuple[Seen, WrittenSuccess | None]:
-    """Commit, and at once write what will say so to others, ``_SUCCESS``, under a temporary name: the
-    committed state, and what was written."""
+    """Commit the job and, in parallel, write ``_SUCCESS`` under a temporary name.
+
+    Returns the committed state and the written file.
+    """
     steps: list[Callable[[], Any]] = [
         partial(advance, context.store, context.job, seen, Phase.COMMITTED)
     ]
@@ -115,10 +118,11 @@ def decide_committed(
 
 
 def prove_same_store(worker: Worker, nonce: str) -> None:
-    """Work: on another node, find the commit record to prove that it is the same store: its name never
-    was before, and its content, which may be long, says no more.
+    """Work: find the commit record on another node, which proves that the node sees the same store.
 
-    A worker that replaces another during clean-up finds the record where the job was taken away to.
+    The record's name was never used before, so its content, which can be long, is not read. A worker
+    that replaces another one during clean-up finds the record in the directory to which the job was
+    moved.
     """
     if worker.in_driver:
         return
@@ -130,8 +134,8 @@ def prove_same_store(worker: Worker, nonce: str) -> None:
         cause = e
     raise CommitStateUnknownError(
         f"{worker.job.content(nonce)}: cannot be read on a worker's node ({cause or 'is not there'}); "
-        f"all nodes must see the same file system or store, with the same rights. Nothing was moved "
-        f"from there"
+        f"that worker moved nothing: all nodes must see the same file system or store, with the same "
+        f"permissions"
     ) from cause
 
 

@@ -1,7 +1,7 @@
-"""Decide a job: declare it, look around, list what it replaces, and record it.
+"""Decide a job: declare it, look for other jobs, list the files that it replaces, and record it.
 
-Until the record stands nothing of it binds anybody: whatever is found wrong, the declaration is
-withdrawn and the job is as it was.
+Nothing is binding before the job is recorded: after any error the declaration is withdrawn, and the job
+is open as before.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stores.base import network_file_system, real_path
 
 MOST_WRITES = 100
-"""So many directories a declaration names; of more it says the destination."""
+"""The most directories that a declaration names; if there are more, it names the destination."""
 
 MANY_MANIFESTS = 10_000
-"""A listing of so many takes megabytes, and so does their record."""
+"""From this number of manifests, a listing takes megabytes, and so does the record."""
 
 
 def record_job(
@@ -53,14 +53,15 @@ def record_job(
     patience: Patience,
     goes_on: bool = True,
 ) -> tuple[Seen, CommitRecord]:
-    """Decide an open job: the recorded state, and its record.
+    """Decide an open job; return the recorded state and the record.
 
-    `load` tells a coordinator everything again; this run `goes_on` with the commit, or leaves that to
-    others, who then need not wait for it. The `patience` with other jobs is that of the whole run.
+    `load` loads everything into a new coordinator. This run `goes_on` with the commit, or leaves it to
+    other processes, which then need not wait for this run. `patience` limits the wait for other jobs
+    over the whole run.
 
-    `CommitConflictError` if another job is in the way for too long, or data is; `StateChangedError` if
-    somebody else decides it; `ManifestsChangedError` if a task has committed since the manifests were
-    loaded, and the job is open again.
+    `CommitConflictError` if another job is in the way for too long, or if data is in the way.
+    `StateChangedError` if another process decides the job. `ManifestsChangedError` if a task has
+    committed since the manifests were loaded; the job is then open again.
     """
     owner = owner_of(run) if goes_on else nobody(run)
     decision = _Decision(context, loaded, run, owner, load, replaced_roots, allowed_roots)
@@ -75,7 +76,7 @@ def record_job(
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What a run has to decide: what the job has, where that may go, and who then goes on with it."""
+    """The input of a decision: the job's manifests, its allowed places, and the later owner."""
 
     context: JobContext
     loaded: LoadedManifests
@@ -105,18 +106,18 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
             others = look()
             if not others:
                 old = _or_raise(check())
-        else:  # what is there changes nothing that it records, so both are done at once
+        else:  # data at the destination does not change the record, so do both in parallel
             steps: list[Callable[[], Any]] = [look, check]
             others, checked = context.at_once(lambda step: step(), steps)
             if not others:
                 old = _or_raise(checked)
         if others:
             seen = give_way(context, seen, claim, others, patience)
-            is_written = False  # it says since when its committer is at work
+            is_written = False  # a new record must be written, with the new start time
         elif old.destinations == below:
             break
         else:
-            below = old.destinations  # jobs were set up there: look at them, then look again
+            below = old.destinations  # other jobs were set up there: check them too, then look again
     if not is_written:
         record = _record(decision, seen, claim, old)
         write_commit_record(context, record)
@@ -129,25 +130,25 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
 
 
 def _warn_of_network(context: JobContext, claim: Claim) -> None:
-    """Say of a job that nobody else may write beside that its file system is a network's."""
+    """Give a notice if a job that excludes other writers is on a network file system."""
     kinds = {root: network_file_system(context.store, root) for root in claim.excludes}
     found = [(root, kind) for root, kind in kinds.items() if kind is not None]
     if found:
         root, kind = found[0]
         context.notice_once(
-            f"{root}: is on a network file system ({kind}), where a machine may see late what others "
-            f"do; let no other job write there until this one, which replaces data or wants none there, "
-            f"has ended"
+            f"{root}: is on a network file system ({kind}), where a machine may see the changes of "
+            f"others late; let no other job write there until this one has ended, because it replaces "
+            f"data or requires that there is none"
         )
 
 
 def _claim(decision: _Decision) -> Claim:
-    """What the job writes, and what of that nobody else may write meanwhile."""
+    """The directories that the job writes, and those of them that exclude other writers."""
     context, destination = decision.context, decision.context.job.destination
     excludes = _replaced(decision)
     if context.options.mode is ConflictMode.ERROR:
         excludes = (destination,)
-    if context.options.delete_blocking_files:  # perhaps one that another job has just put there
+    if context.options.delete_blocking_files:  # another job may have just written such a file
         excludes = (*excludes, destination, *decision.allowed_roots)
     writes = set(excludes)
     if context.executor.directories.plan() > MOST_WRITES:
@@ -155,7 +156,7 @@ def _claim(decision: _Decision) -> Claim:
     else:
         writes.update(context.executor.directories.share(0, 1))
         writes.update((destination,) if decision.loaded.fills_destination else ())
-    real = partial(real_path, context.store)  # by which name others reach a directory does not matter
+    real = partial(real_path, context.store)  # other jobs can reach a directory by another name
     writes, excludes = set(map(real, writes)), tuple(set(map(real, excludes)))
     outermost = [path for path in writes if not any(is_inside(path, other) for other in writes)]
     return Claim(sorted(outermost), sorted(excludes))
@@ -169,8 +170,10 @@ def _replaced(decision: _Decision) -> tuple[str, ...]:
 
 
 def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: CommitRecord) -> Seen:
-    """Freeze and declare; perhaps the record, which nobody reads before a state names it, is written
-    meanwhile."""
+    """Freeze the manifests and declare the job; also write the record in parallel if it is known.
+
+    No process reads a record before a state names it.
+    """
     context, loaded = decision.context, decision.loaded
     steps: list[Callable[[], Any]] = [
         partial(_check_and_freeze, decision),
@@ -187,13 +190,16 @@ def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: C
 
 
 def _is_written_meanwhile(decision: _Decision, claim: Claim) -> bool:
-    """Whether the record is written while manifests are frozen: if it is known by then, since the job
-    replaces nothing, and memory has room for it beside the listing that the freeze makes."""
+    """Whether the record is written while the manifests are frozen.
+
+    That is possible if the job replaces nothing, so that the record is known, and if memory has room for
+    the record and the listing of the freeze.
+    """
     return not claim.excludes and len(decision.loaded.manifests) < MANY_MANIFESTS
 
 
 def _check_and_freeze(decision: _Decision) -> bool:
-    """Look at the sources, if the load has not; then freeze. False if what was loaded has changed."""
+    """Check the sources, unless the load did; then freeze. False if the loaded manifests changed."""
     try:
         if not decision.loaded.sources_are_checked:
             _refuse_wrong_sources(decision)
@@ -203,9 +209,10 @@ def _check_and_freeze(decision: _Decision) -> bool:
 
 
 def _refuse_wrong_sources(decision: _Decision) -> None:
-    """If sources are missing or changed, raise what says so, and all else that is in the way.
+    """If sources are missing or changed, raise an error that names them and all other obstacles.
 
-    `ManifestsChangedError` if a task has saved another manifest since, which it may until the freeze.
+    `ManifestsChangedError` if a task has saved another manifest since the load, which is possible until
+    the freeze.
     """
     context, loaded = decision.context, decision.loaded
     try:
@@ -221,8 +228,7 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
 
 
 def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
-    """What is where the job writes; or the error that says what is wrong, to be raised if nobody else is
-    in the way."""
+    """The old files where the job writes, or the error to raise if no other job is in the way."""
     context = decision.context
     steps: list[Callable[[], Any]] = [
         partial(abort_older_attempts, context.store, context.job),
@@ -251,7 +257,7 @@ def _or_raise(checked: OldFiles | Exception) -> OldFiles:
 
 
 def _withdraw_own(context: JobContext, run: str) -> None:
-    """Withdraw what this run has declared, if it still is; the next run takes it for dead otherwise."""
+    """Withdraw this run's declaration if it is still there; otherwise the next run counts it as dead."""
     with suppress(StateChangedError, OSError, RayCommitterError):
         own = read_other(context.store, context.job, context.now_milliseconds())
         if own is not None and own.phase is Phase.DECLARED and own.declaration.owner.run == run:

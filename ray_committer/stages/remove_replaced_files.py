@@ -1,14 +1,15 @@
-"""Replace old data: list it before, remove it only after every new file is in place.
+"""Replace old data: list it first, and remove it only after every new file is in place.
 
-Spark deletes first, so a failed job loses the old data. Only files that the commit record names are
-removed, never a directory, and never one that has changed since it was listed.
+Spark deletes first, so a failed job loses the old data. This module removes only files that the commit
+record names, never a directory, and never a file that has changed since it was listed.
 
-A process may sleep between its look at an old file and the removal, while others end the job and a
-later one puts a file of that name there. Where files have versions a deletion is bound to one. Elsewhere
-an old file is renamed aside, to a place that is gone before the job is committed: who wakes after that
-finds no such place, and moves nothing. Files that stand where directories must go are put aside on
-every store, before any is made, and are deleted nowhere else: their job can be undone, and who wakes
-after that must leave them.
+A process may sleep between its look at an old file and the removal. In the meantime, others may end the
+job, and a later job may write a file of that name. If files have versions, a deletion names the version.
+Otherwise an old file is renamed aside, to a directory that is deleted before the job is committed. A
+process that wakes up after that finds no such directory and moves nothing.
+
+Files in the place of new directories are put aside on every store, before any directory is made, and
+are deleted only there. Their job can be undone, and a process that wakes up after that must leave them.
 """
 
 from __future__ import annotations
@@ -40,24 +41,26 @@ from ray_committer.stores.base import (
 
 SPARK_STAGING = ".spark-staging-"
 _NOT_THERE = (errno.ENOENT, errno.EXDEV)
-"""Why a file could not be put aside, but for the store's failures."""
+"""The errors that show that a file cannot be put aside; all others are failures of the store."""
 FILES_ASIDE = 10_000
-"""So many old files are put into one directory: it is deleted in one request, which must end in time."""
+"""The most old files in one directory aside: one request deletes it, and it must end in time."""
 
 PUT_BACK_ROUNDS = 10
-"""So often a place aside is emptied into which processes that wake up put files again."""
+"""The rounds in which directories aside are emptied, while processes that wake up add files."""
 
 Old = tuple[ReplacedFile, str]
-"""An old file, and its place aside."""
+"""An old file and its path aside."""
 Group = tuple[str, tuple[Old, ...]]
 Remove = Callable[[StoreOperations, Old], bool]
-"""Removes an old file: whether it was there. ``FileExistsError`` if it has changed since."""
+"""Remove an old file; False if it was not there. ``FileExistsError`` if it has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldData:
-    """What is below the roots that a job replaces: `files`, the `destinations` of jobs set up there, and
-    `directories`; in the place of a root, or above it, may be a file: these are `no_directories`.
+    """The data below the roots that a job replaces.
+
+    `files` and `directories` are the old data, and `destinations` those of other jobs set up there.
+    `no_directories` are roots that are not directories, because a file is in their place or above it.
     """
 
     files: tuple[ReplacedFile, ...] = ()
@@ -67,9 +70,9 @@ class OldData:
 
 
 def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
-    """List the files below `roots`, a level at a time; a root that is not there has none.
+    """List the files below `roots`, one level at a time; a root that does not exist has none.
 
-    Left out are ``_SUCCESS`` and what belongs to running jobs (``_temporary``, Spark's staging).
+    ``_SUCCESS`` and the files of running jobs (``_temporary``, Spark's staging) are left out.
     """
     destination = context.job.destination
     for root in roots:
@@ -90,8 +93,8 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
                     continue
                 if status.is_directory and status.is_link:
                     raise PreflightError(
-                        f"{status.path}: is a symbolic link to a directory, behind which old data can "
-                        f"not be told from that of others; replace the link or write elsewhere"
+                        f"{status.path}: is a symbolic link to a directory, and the data behind it may "
+                        f"belong to others; replace the link or write elsewhere"
                     )
                 if status.is_directory:
                     below.append(status.path)
@@ -122,67 +125,72 @@ def _recordable(path: str) -> str:
 
 
 def make_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
-    """Make the directories into which files that are replaced are put, if the store has such, before the
-    state with this `nonce` is there."""
+    """Make the directories aside for replaced files, if the store needs them, before the state with
+    this `nonce` exists."""
     if _sets_aside(context.store):
         _make_places(context, files, nonce)
 
 
 def make_places_of_blocking(context: JobContext, record: CommitRecord) -> None:
-    """Make the directories into which files are put that are in the way, before the job is recorded."""
+    """Make the directories aside for blocking files, before the job is recorded."""
     _make_places(context, record.blocking, record.nonce)
 
 
 def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
-    """Remove the old files that `record` names, once the job is sealed under this `nonce`; idempotent.
-    Returns how many were removed now."""
+    """Remove the old files that `record` names, after the job was sealed under this `nonce`; idempotent.
+
+    Returns the number of files that this call removed.
+    """
     removed, kept = _remove_files(context, _remove, record.replaced, nonce)
     for path in kept:
-        context.notice(f"{path}: was to be replaced but has changed since; it was kept")
+        context.notice(f"{path}: was to be replaced but has changed since then; it was kept")
     return removed
 
 
 def remove_blocking_files(context: JobContext, record: CommitRecord) -> None:
-    """Remove the files that stand where directories must go, before any is made, and say which;
-    idempotent. One that has changed since it was recorded is kept, and no directory can be made there.
+    """Remove the files in the place of new directories, before any directory is made; idempotent.
 
-    `CommitConflictError` if one cannot be put aside.
+    A notice names the removed files. A file that has changed since it was recorded is kept, and no
+    directory can be made there. `CommitConflictError` if a file cannot be put aside.
     """
     removed, kept = _remove_files(context, _remove_blocking, record.blocking, record.nonce)
     groups = context.until_cancelled(batches(context.executor, _groups_of(context, record)))
-    for paths in context.executor.run(_move_strangers_back, groups):  # also those of a run that died
+    for paths in context.executor.run(_move_strangers_back, groups):  # also those of a dead run
         kept += paths
     context.check_cancelled()
     if removed:
         gone = [file.path for file in record.blocking if file.path not in kept]
-        context.notice(f"{some_of(gone)}: removed, since directories had to go there")
+        context.notice(f"{some_of(gone)}: removed, because directories had to go there")
     _remove_places(context, record.blocking, record.nonce)
 
 
 def put_back_blocking_files(context: JobContext, record: CommitRecord) -> None:
-    """Put the files back that were in the way and lie aside, and remove that place; idempotent. A notice
-    names those that are gone, or in whose place something is now.
+    """Move the blocking files back from their places aside, and remove these places; idempotent.
 
-    A process that wakes up may put one aside again until the place is gone, so it is removed empty.
+    A notice names the files that are gone, or whose paths are taken now. Until a directory aside is
+    gone, a process that wakes up may put a file there again, so only empty directories are removed.
     """
     aside = context.job.aside(record.nonce)
     olds = [old for _, group in _groups_of(context, record) for old in group]
     places = _directories_aside(record.blocking, aside)
     for _ in range(PUT_BACK_ROUNDS):
         for path in filter(None, context.at_once(partial(_put_back, context.store), olds)):
-            context.notice_once(f"{path}: was in the way of a directory and removed; it is not put back")
+            context.notice_once(
+                f"{path}: was removed because a directory had to go there; it is not put back, because "
+                f"it is gone or something else is in its place"
+            )
         for place in places:
             context.store.remove_empty_directory(place)
         if not any(context.store.get_status(place) for place in places):
             return
     raise CommitStateUnknownError(
-        f"{aside}: something is put there again and again; the commit is half undone, run the same "
-        f"command again"
+        f"{aside}: another process keeps putting files there; the commit is half undone, so run the "
+        f"same command again"
     )
 
 
 def remove_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
-    """Delete what was put aside, so that whoever comes late finds no place; idempotent."""
+    """Delete the directories aside, so that a late process finds none; idempotent."""
     if _sets_aside(context.store):
         _remove_places(context, files, nonce)
 
@@ -202,7 +210,7 @@ def _remove_places(context: JobContext, files: Sequence[ReplacedFile], nonce: st
 def _remove_files(
     context: JobContext, remove: Remove, files: Sequence[ReplacedFile], nonce: str
 ) -> tuple[int, list[str]]:
-    """Remove files: how many were there, and those that have changed since they were listed."""
+    """Remove files; return how many were there, and those that have changed since they were listed."""
     removed, changed = 0, list[str]()
     groups = _groups(files, context.job.aside(nonce))
     items = context.until_cancelled(batches(context.executor, groups))
@@ -214,7 +222,7 @@ def _remove_files(
 
 
 def _groups(files: Sequence[ReplacedFile], aside: str) -> list[Group]:
-    """The files by directory, each with its place aside."""
+    """The files by directory, each with its path aside."""
     groups: dict[str, list[Old]] = defaultdict(list)
     for number, file in enumerate(files):
         groups[parent(file.path)].append((file, join(_directory_aside(aside, number), str(number))))
@@ -222,7 +230,7 @@ def _groups(files: Sequence[ReplacedFile], aside: str) -> list[Group]:
 
 
 def _groups_of(context: JobContext, record: CommitRecord) -> list[Group]:
-    """The files that are in the way."""
+    """The blocking files by directory, each with its path aside."""
     return _groups(record.blocking, context.job.aside(record.nonce))
 
 
@@ -242,8 +250,8 @@ def _sets_aside(store: StoreOperations) -> bool:
 def _list_directories(
     worker: Worker, directories: tuple[str, ...]
 ) -> tuple[list[FileStatus], list[str]]:
-    """Work: list some directories of old data; also, which of them are none."""
-    no_directories: list[str] = []  # an element each; appending is safe for threads
+    """Work: list some directories of old data; also return those that are not directories."""
+    no_directories: list[str] = []  # appending one element is thread-safe
     listed = worker.map(partial(_list_directory, worker.store, no_directories), directories)
     return [status for statuses in listed for status in statuses], no_directories
 
@@ -266,7 +274,7 @@ def _list_directory(
 
 
 def _delete_directories(worker: Worker, directories: tuple[str, ...]) -> None:
-    """Work: delete some directories, with what was put aside there."""
+    """Work: delete some directories aside and the files in them."""
     for _ in worker.map(worker.store.delete_directory, directories):
         pass
 
@@ -285,7 +293,7 @@ def _remove_from_directories(
 
 
 def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> tuple[bool, str | None]:
-    """Whether an old file was there, and its path if it has changed since it was listed."""
+    """Remove a file: whether it was there, and its path if it has changed since it was listed."""
     try:
         return remove(store, old), None
     except (FileExistsError, IsADirectoryError):
@@ -293,11 +301,11 @@ def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> tuple[bo
 
 
 def _remove(store: StoreOperations, old: Old) -> bool:
-    """Remove a file that is replaced, as the store does that best.
+    """Remove a replaced file in the safest way that the store offers.
 
-    One that cannot be put aside is deleted where it is, if it is there unchanged. That is so on another
-    file system than the job's directory, in another encryption zone, or where somebody has deleted the
-    place.
+    A file that cannot be put aside is deleted where it is, if it is there unchanged. That happens if the
+    file is on another file system than the job's directory, or in another encryption zone, or if the
+    directory aside was deleted.
     """
     file, place = old
     if store.capabilities.versions is not Versions.NONE:
@@ -314,7 +322,7 @@ def _remove(store: StoreOperations, old: Old) -> bool:
 
 
 def _remove_blocking(store: StoreOperations, old: Old) -> bool:
-    """Put a file aside that stands where a directory must go."""
+    """Put aside a file in the place of a new directory."""
     file, place = old
     try:
         _set_aside(store, file, place)
@@ -331,7 +339,7 @@ def _remove_blocking(store: StoreOperations, old: Old) -> bool:
 
 
 def _move_strangers_back(worker: Worker, groups: tuple[Group, ...]) -> list[str]:
-    """Work: move back what lies aside and is not what was recorded; their paths."""
+    """Work: move back the files aside that are not the recorded ones; return their paths."""
     olds = [old for _, group in groups for old in group]
     found = worker.map(partial(_move_stranger_back, worker.store), olds)
     return [path for path in found if path is not None]
@@ -354,7 +362,7 @@ def _move_back(store: StoreOperations, place: str, path: str, aside: FileStatus)
 
 
 def _put_back(store: StoreOperations, old: Old) -> str | None:
-    """Move a file back from its place aside; its path if it is gone, or something is there now."""
+    """Move a file back from its path aside; return its path if it is gone or its path is taken."""
     file, place = old
     aside = store.get_status(place)
     if aside is None:  # it was not put aside, or is gone
@@ -371,7 +379,7 @@ def _put_back(store: StoreOperations, old: Old) -> str | None:
 
 
 def _is_unchanged(store: StoreOperations, file: ReplacedFile) -> bool:
-    """Whether a file is there as it was listed; ``FileExistsError`` if it has changed."""
+    """Whether a file is there unchanged; ``FileExistsError`` if it has changed."""
     status = store.get_status(file.path)
     if status is not None and replaced_file(status) != file:
         raise FileExistsError(errno.EEXIST, "has changed", file.path)
@@ -379,18 +387,18 @@ def _is_unchanged(store: StoreOperations, file: ReplacedFile) -> bool:
 
 
 def _is_same(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
-    """Whether what lies aside is the file that was listed, as far as a rename keeps what tells it."""
-    if store.capabilities.versions is not Versions.NONE:  # to which the rename was bound
+    """Whether the file aside is the one that was listed, by the facts that a rename keeps."""
+    if store.capabilities.versions is not Versions.NONE:  # the rename named the version
         return True
     told = (aside.is_directory, aside.size, aside.modified_milliseconds)
     return told == (False, file.size, file.modified_milliseconds)
 
 
 def _set_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
-    """Rename a file to its place; ``FileNotFoundError`` if one of the two is not there."""
+    """Rename a file aside; ``FileNotFoundError`` if the file or the directory aside is missing."""
     try:
         _rename_aside(store, file, place)
-    except FileExistsError:  # a power cut has brought the file back, beside the one that was renamed
+    except FileExistsError:  # after a power cut, the file can be back beside the renamed one
         if store.get_status(place) is None:
             raise
         store.delete_file(place)
@@ -409,7 +417,7 @@ def _move(store: StoreOperations, source: str, dest: str, version: str | None = 
 
 
 def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[str]]:
-    """The old files that are what was recorded, and those that are not; from one listing."""
+    """The old files that are still as recorded, and those that have changed, from one listing."""
     directory, files = group
     try:
         now = {status.path: replaced_file(status) for status in list_anew(store, directory)}
@@ -421,7 +429,7 @@ def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[st
 
 
 def replaced_file(status: FileStatus) -> ReplacedFile:
-    """What is recorded of a file that was listed."""
+    """The recorded facts of a listed file."""
     return ReplacedFile(
         status.path, status.size, status.modified_milliseconds, status.etag, status.version
     )

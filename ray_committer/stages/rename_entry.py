@@ -1,6 +1,6 @@
-"""Rename one file, and judge from both ends what a rename that failed has done.
+"""Rename one file; after a failed rename, judge from both ends whether the file was moved.
 
-Optimistic: nothing is looked at unless the rename fails. Nothing is ever taken for done without proof.
+Optimistic: both ends are looked at only if the rename fails. A file never counts as moved without proof.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_ren
 from ray_committer.stages.entries import Entry
 from ray_committer.stores.base import FileStatus, StoreOperations
 
-_HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was repeated for long
+_HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long
 
 
 def rename_entry(
@@ -33,11 +33,11 @@ def rename_entry(
     *,
     on_retry: Callable[[], None] = lambda: None,
 ) -> Proof | None:
-    """Rename one file; None if it was moved now, else the proof that it had been moved before.
+    """Rename one file; None if it was moved now, else the proof that it was moved before.
 
-    `old` is the recorded file that may be replaced by this one; `on_retry` is told of each further
-    rename. `CommitConflictError` if another file is at the destination, `CommitStateUnknownError` if the
-    file is lost, cannot be moved, or the store does not tell.
+    `old` is the recorded file that this one replaces. `on_retry` is called before each further rename.
+    `CommitConflictError` if another file is at the destination. `CommitStateUnknownError` if the file is
+    lost or cannot be moved, or if the store does not show whether it was moved.
     """
     for attempt in range(1, attempts + 1):
         try:
@@ -51,7 +51,7 @@ def rename_entry(
                 if refused is None:
                     return None
                 cause, is_hopeless = refused, False
-                judgement, dest = _judge_again(store, entry, refused, old)  # it may be done nevertheless
+                judgement, dest = _judge_again(store, entry, refused, old)  # it may be done by now
             if judgement.verdict is Verdict.DONE:
                 return _finish(store, entry, judgement)
             is_open = judgement.verdict is Verdict.NOT_DONE and not is_hopeless
@@ -65,12 +65,12 @@ def rename_entry(
 
 
 def require_source(store: StoreOperations, entry: Entry) -> None:
-    """`CommitStateUnknownError` unless the file that the task wrote is where it wrote it."""
+    """`CommitStateUnknownError` unless the task's file is where the task wrote it."""
     source = store.get_status(entry.source)
     if source is None or source.is_directory:
         raise CommitStateUnknownError(
-            f"{entry.source}: is gone, and is to take the place of {entry.dest}, which is still there; "
-            f"put the file back, or give the commit up"
+            f"{entry.source}: is gone, but must replace {entry.dest}, which is still there; put the "
+            f"file back and run the same command, or give up the commit with abort --undo"
         )
     _require_unchanged(entry, source)
 
@@ -79,7 +79,7 @@ def _require_unchanged(entry: Entry, source: FileStatus) -> None:
     if prove(entry.expected, source.observation()) is None:
         raise CommitStateUnknownError(
             f"{entry.source}: was changed after its manifest was saved, so it must not replace "
-            f"{entry.dest}; put back what the task wrote and run the same command"
+            f"{entry.dest}; put back the task's file and run the same command"
         )
 
 
@@ -88,15 +88,15 @@ def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgem
         source, dest = store.get_status(entry.source), store.get_status(entry.dest)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{entry.dest}: whether the file arrived is not known: the rename said {cause!r} and "
-            f"the store does not tell more ({e}); mend that and run the same command"
+            f"{entry.dest}: it is not known whether the file arrived: the rename failed with {cause!r} "
+            f"and the store cannot show the files ({e}); fix that and run the same command"
         ) from cause
     if any(status is not None and status.is_directory for status in (source, dest)):
         return Judgement(Verdict.CONFLICT), None
     if dest is None and source is not None and source.version != (entry.version or source.version):
         raise CommitStateUnknownError(
             f"{entry.source}: was written again after its manifest was loaded, so it was not moved; put "
-            f"back what the task wrote and run the same command"
+            f"back the task's file and run the same command"
         ) from cause
     return judge_rename(
         entry.expected,
@@ -108,8 +108,8 @@ def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgem
 def _judge_again(
     store: StoreOperations, entry: Entry, cause: OSError, old: ReplacedFile | None
 ) -> tuple[Judgement, FileStatus | None]:
-    """Judge, and once more before anything bad is said: a lost worker may have moved the file between
-    the looks at its two ends."""
+    """Judge, and judge again before an error: a lost worker may have moved the file between the looks at
+    its two ends."""
     for _ in range(2):
         judgement, dest = _judge(store, entry, cause)
         if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
@@ -141,10 +141,10 @@ def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
 
 
 def _replace(store: StoreOperations, entry: Entry, old: ReplacedFile) -> OSError | None:
-    """Let the new file take the place of the recorded old one, if it is what its manifest says; where
-    the store has versions, of no other than that.
+    """Replace the recorded old file by the new one, if the new file is what its manifest says.
 
-    Else what the store said; or the file has gone meanwhile, since a lost worker may have moved it.
+    On a store with versions, only the recorded version of the old file is replaced. Returns None, or the
+    error: that of the store, or that the new file is gone, because a lost worker may have moved it.
     """
     source = store.get_status(entry.source)
     if source is None:
@@ -161,8 +161,8 @@ def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterEr
     if judgement.verdict is Verdict.CONFLICT and isinstance(cause, FileNotFoundError):
         return CommitConflictError(
             f"{entry.dest}: is not what its manifest says, and the file that the task wrote as "
-            f"{entry.source} is gone: it was changed before or after it was moved. Nothing was "
-            f"deleted; restore the task's file here and run the same command"
+            f"{entry.source} is gone: it was changed before or after it was moved; nothing was deleted: "
+            f"put the task's file here and run the same command"
         )
     if judgement.verdict is Verdict.CONFLICT:
         return CommitConflictError(
@@ -171,10 +171,11 @@ def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterEr
         )
     if judgement.verdict is Verdict.LOST:
         return CommitStateUnknownError(
-            f"{entry.source}: is gone and {entry.dest} is not there either; something else deleted "
-            f"it. Nothing was cleaned up; put the file back at either place"
+            f"{entry.source}: is gone and {entry.dest} is not there either, so another program deleted "
+            f"the file; nothing was cleaned up: put the file back at either path and run the same "
+            f"command"
         )
     return CommitStateUnknownError(
-        f"{entry.source}: could not be renamed to {entry.dest} ({cause.strerror or cause}); mend "
+        f"{entry.source}: could not be renamed to {entry.dest} ({cause.strerror or cause}); fix "
         f"that and run the same command to finish the commit"
     )

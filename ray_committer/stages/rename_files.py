@@ -1,7 +1,7 @@
-"""Move every file of the job to its place, each exactly once, without ever replacing another.
+"""Move every file of the job to its destination exactly once, without ever replacing another file.
 
-Optimistic: rename first, and look at both ends only when that fails, so a commit without faults costs
-one request a file. Workers are given ranges of manifests and parse those themselves.
+Optimistic: rename first, and look at both ends only if that fails, so a commit without faults makes one
+request per file. Workers get ranges of manifests and parse the manifests themselves.
 Source: Hadoop RenameFilesStage.
 """
 
@@ -36,12 +36,12 @@ from ray_committer.stages.throttling import ThrottlingWatch
 from ray_committer.stages.worker import Worker
 
 _CALL_SECONDS = 0.005
-"""Work that takes no longer is not cut further: a call, its event and its statistics take up to 1 ms."""
+"""Work of this length is not split: a call, its event and its statistics take up to 1 ms."""
 
 
 @dataclass(slots=True)
 class Renamed:
-    """What the stage did: files moved now, files proved to have been moved before, by proof."""
+    """The result of the stage: files moved now, and files proved to have been moved before, by proof."""
 
     moved: int = 0
     bytes: int = 0
@@ -57,7 +57,7 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """What one shard did, with the error that ended it early."""
+    """The result of one shard, with the error that ended it early."""
 
     moved: int
     bytes: int
@@ -96,12 +96,12 @@ class _Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pass(StrEnum):
-    """Which entries are renamed: an old file gives way to its namesake only once the job is sealed."""
+    """The entries to rename; an old file is replaced by its namesake only after the job is sealed."""
 
     NEW = "new"
-    """Those that take nobody's place; of the others it is made sure that their sources are there."""
+    """Entries that replace no old file; for the others, only check that their sources are there."""
     NAMESAKES = "namesakes"
-    """Those that `NEW` has held back."""
+    """Entries that `NEW` has held back."""
     ALL = "all"
 
 
@@ -114,12 +114,12 @@ def rename_files(
 ) -> None:
     """Rename entries of the manifests that `record` names, adding up in `renamed`.
 
-    Idempotent: what an earlier run moved is proved and counted. After the first error no shard is
-    started; those in progress end, then that error is raised.
+    Idempotent: files that an earlier run moved are proved and counted. After the first error no shard is
+    started; the shards in progress end, and then the error is raised.
     """
     failures: list[RayCommitterError] = []
     throttling = ThrottlingWatch(context)
-    files, total_bytes = record.files, record.bytes  # sums over all manifests, of which a shard has few
+    files, total_bytes = record.files, record.bytes  # sums over all manifests; a shard knows only a few
     size = _ShardSize(context, files)
     work = partial(
         _rename_shard,
@@ -144,24 +144,27 @@ def rename_files(
 
 
 def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> None:
-    """Compare what was recorded with what was moved, proved or held back, manifest by manifest."""
+    """Check for each manifest that all its files were moved, proved or held back."""
     for index, manifest in enumerate(record.manifests):
         done = renamed.done_by_manifest[index] + renamed.held_by_manifest[index]
         if done != manifest.files:
             raise CommitStateUnknownError(
                 f"{context.job.manifests}/{manifest.name}: names {manifest.files} files, but {done} "
-                f"were moved or proved; nothing was cleaned up, run the same command again"
+                f"were moved or proved; nothing was cleaned up, so run the same command again"
             )
 
 
 class _ShardSize:
-    """How many files the next shard gets: by how long a file took lately, and fewer near the end, so
-    that nobody waits long for who has the last one; but not fewer than make a call worth its while."""
+    """The number of files in the next shard, from the recent time per file.
+
+    Shards get smaller near the end, so that the wait for the last shard is short. A shard is never so
+    small that the call costs too much.
+    """
 
     def __init__(self, context: JobContext, files: int) -> None:
         self._threads = context.executor.threads
         self._width = context.executor.width
-        self._shares = 4 if context.executor.starts_workers else 2  # threads are equally fast
+        self._shares = 4 if context.executor.starts_workers else 2  # all threads have the same speed
         self._fixed = context.options.shard_files
         self._left = files
         self._seconds_a_file = float("inf")
@@ -175,7 +178,7 @@ class _ShardSize:
         return size
 
     def learn(self, seconds_a_file: float) -> None:
-        if not seconds_a_file:  # of a shard that ended before its first file
+        if not seconds_a_file:  # the shard ended before its first file
             return
         if self._seconds_a_file == float("inf"):
             self._seconds_a_file = seconds_a_file
@@ -183,7 +186,7 @@ class _ShardSize:
 
 
 def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
-    """The shard with the small manifests that it needs, which were parked when they were read."""
+    """The shard with the object references of the small manifests that it needs, packed by the load."""
     batches = {
         bisect_right(loaded.starts, part.index) - 1
         for part in shard.ranges
@@ -212,7 +215,7 @@ def _rename_shard(
 ) -> ShardResult:
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
     failed: list[tuple[RayCommitterError, float]] = []
-    again: list[None] = []  # an element a rename that was repeated; appending is safe for threads
+    again: list[None] = []  # one element per repeated rename; appending is thread-safe
     retried = partial(again.append, None)
     place = worker.where()
     worker.busy.begin(place.worker, time.monotonic())

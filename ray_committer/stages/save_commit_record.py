@@ -1,6 +1,4 @@
-"""The commit record: write it, make it the job's by one change of its state, and read it with
-distrust.
-"""
+"""Write the commit record, bind it to the job by one change of state, and check it after a read."""
 
 from __future__ import annotations
 
@@ -22,8 +20,10 @@ from ray_committer.stages.job_state import Seen, advance
 
 
 def load_commit_record(context: JobContext, state: JobState) -> CommitRecord:
-    """Read the record that a state names; `RecordGoneError` if it is not there,
-    `CommitStateUnknownError` if it is another job's, or not what was written."""
+    """Read the record that a state names; `RecordGoneError` if it is not there.
+
+    `CommitStateUnknownError` if it belongs to another job, or is not a valid record.
+    """
     job = context.job
     path = job.content(state.record or "")
     try:
@@ -35,32 +35,32 @@ def load_commit_record(context: JobContext, state: JobState) -> CommitRecord:
     if (record.job_id, record.job_attempt, record.nonce) != (job.job_id, job.number, state.record):
         raise CommitStateUnknownError(
             f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "
-            f"attempt {job.number} of job {job.job_id}; nothing was done. Find out who put it there"
+            f"attempt {job.number} of job {job.job_id}; nothing was done: find out who put it there"
         )
     return record
 
 
 def record_gone(job: JobAttempt, state: JobState) -> RecordGoneError:
-    """The error of a job without the record that its state names."""
+    """The error for a job whose record is gone although its state names it."""
     return RecordGoneError(
         f"{job.content(state.record or '')}: the commit record of job {job.job_id} is gone, and only it "
-        f"tells the job's files; put it back, from soft delete or a snapshot, and run the same command. "
-        f"If it is lost for good, move {job.directory} out of {job.temporary}, so that it is in "
-        f"nobody's way: what was moved is in place, and the rest is in there"
+        f"names the job's files; restore it from soft delete or a snapshot, and run the same command. "
+        f"If it is lost for good, move {job.directory} out of {job.temporary}, so that other jobs can "
+        f"go on: files that were moved are in place, and the rest is in that directory"
     )
 
 
 def write_commit_record(context: JobContext, record: CommitRecord) -> None:
-    """Write `record` beside the state of a declared job, which it does not bind yet."""
+    """Write `record` beside the state of a declared job; it does not bind the job yet."""
     path = context.job.content(record.nonce)
     context.store.write(path, encode(record))
     context.sync(path, context.job.state)
 
 
 def save_commit_record(context: JobContext, declared: Seen, record: CommitRecord) -> Seen:
-    """Make `record`, which was written, the decision of a declared job.
+    """Change a declared job to recorded, with `record`, which must be written already.
 
-    `StateChangedError` if somebody has withdrawn the declaration, or aborted the job, meanwhile.
+    `StateChangedError` if another process has withdrawn the declaration or aborted the job.
     """
     seen = advance(context.store, context.job, declared, Phase.RECORDED, record.nonce)
     sync_state(context)
@@ -68,38 +68,38 @@ def save_commit_record(context: JobContext, declared: Seen, record: CommitRecord
 
 
 def sync_state(context: JobContext) -> None:
-    """Force the job's state, and the names that lead to it, to disk if the commit is to be durable."""
+    """If the commit must be durable, force the job's state and the names that lead to it to disk."""
     context.sync(context.job.state, context.job.directory)
 
 
 def refuse_foreign_paths(
     context: JobContext, record: CommitRecord, allowed_roots: Sequence[str]
 ) -> None:
-    """`CommitStateUnknownError` if a record leads out of what this caller lets the job change.
+    """`CommitStateUnknownError` if a record names paths that this caller does not let the job change.
 
-    It was read from a directory in which others may write, too. `allowed_roots` are those that the
-    caller gives beside the destination.
+    The record was read from a directory in which others can also write. `allowed_roots` are the caller's
+    directories besides the destination.
     """
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
     old = [file.path for file in (*record.replaced, *record.overwritten, *record.blocking)]
     for one in (*old, *record.allowed_roots):
         if not _is_plain(one, context.job):
             raise CommitStateUnknownError(
-                f"{path}: names {one}, which no job may change; nothing was done. Find out who wrote it"
+                f"{path}: names {one}, which no job can change; nothing was done: find out who wrote it"
             )
     outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
     outside += [parent(one) for one in old if not _is_within(one, (*roots, *outside))][:1]
     if outside:
         command = commit_command(context.store, context.job, (*allowed_roots, *outside))
         raise CommitStateUnknownError(
-            f"{path}: says that the job may change {', '.join(outside)}, which is not below the "
-            f"destination; nothing was done, and the commit is as it was. If that is the job's, as a "
-            f"partition with a location of its own is, allow it: {command}"
+            f"{path}: lets the job change {', '.join(outside)}, which is not below the destination; "
+            f"nothing was done, and the commit is unchanged. If that directory belongs to the job, like "
+            f"a partition with its own location, allow it: {command}"
         )
 
 
 def _is_plain(path: str, job: JobAttempt) -> bool:
-    """Whether a path leads nowhere else than it says, and not to what belongs to running jobs."""
+    """Whether a path has no ``..`` or similar elements, and is not among the files of running jobs."""
     is_own = path == job.temporary or is_inside(path, job.temporary)
     return path.startswith("/") and all(map(is_name, path.split("/")[1:])) and not is_own
 
@@ -109,7 +109,7 @@ def _is_within(path: str, roots: Sequence[str]) -> bool:
 
 
 def refuse_aborted(context: JobContext, phase: Phase) -> None:
-    """`CommitAbortedError` if this job was given up, `CommitRecordExistsError` if its files go back."""
+    """`CommitAbortedError` if this job was aborted, `CommitRecordExistsError` if it is being undone."""
     if phase is Phase.UNDOING:
         raise CommitRecordExistsError(
             f"{context.job.directory}: the commit of this job is being undone; finish that with: "

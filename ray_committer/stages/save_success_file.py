@@ -1,4 +1,4 @@
-"""Write ``_SUCCESS`` and summary reports: notices for others, in Hadoop's format.
+"""Write ``_SUCCESS`` and summary reports: notices for other programs, in Hadoop's format.
 
 Source: Hadoop SaveSuccessFileStage and ``ManifestSuccessData``.
 """
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WrittenSuccess:
-    """What ``_SUCCESS`` will be, under a name that no other committer of the job writes to."""
+    """The future ``_SUCCESS``, under a name that no other committer of the job uses."""
 
     path: str
     data: bytes
@@ -36,7 +36,7 @@ class WrittenSuccess:
 def write_success_file(
     context: JobContext, record: CommitRecord, filenames: Sequence[str]
 ) -> WrittenSuccess:
-    """Write what ``_SUCCESS`` will be where only this run finds it."""
+    """Write the content of ``_SUCCESS`` to a temporary name that only this run uses."""
     found = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
     written = WrittenSuccess(
         context.job.content(f"success-{new_nonce()}"), encode_success(found), record.nonce
@@ -46,11 +46,11 @@ def write_success_file(
 
 
 def save_success_file(context: JobContext, written: WrittenSuccess) -> None:
-    """Put ``_SUCCESS``, which was written, in place, atomically; idempotent."""
+    """Move the written ``_SUCCESS`` into place, atomically; idempotent."""
     path = context.job.success
     try:
         put_file(context.store, written.path, path, written.data, is_written=True)
-    except FileNotFoundError:  # another committer has, and has cleaned up
+    except FileNotFoundError:  # another committer did this, and has cleaned up
         success = read_success(context.store, context.job.destination)
         if success is None or (success.diagnostics or {}).get("nonce") != written.nonce:
             raise
@@ -63,7 +63,7 @@ def save_summary_report(
     filenames: Sequence[str],
     failure: Exception | None,
 ) -> None:
-    """Write ``summary-$jobId.json`` if a directory for it was named; a failure to is only logged."""
+    """Write ``summary-$jobId.json`` if its directory was given; a failure is only logged."""
     directory = context.options.summary_directory
     if directory is None:
         return

@@ -1,8 +1,8 @@
-"""Save a task's manifest: under a temporary name, then renamed into place.
+"""Save a task's manifest: write it under a temporary name, then rename it into place.
 
-The last attempt of a task wins, until the manifests are frozen; who has saved one looks again, since it
-may have slept meanwhile. The number of tries is the one that was asked for; Hadoop 3.5 reads that
-setting and ignores it. Source: Hadoop SaveTaskManifestStage.
+The last attempt of a task wins until the manifests are frozen. After it has saved a manifest, a task
+looks at the job's state again, because it may have slept. The number of attempts to save is the given
+one; Hadoop 3.5 reads that setting but ignores it. Source: Hadoop SaveTaskManifestStage.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ray_committer.stores.base import StoreOperations
 
 RETRY_SECONDS = 0.5
 LOOKS, LOOK_SECONDS = 900, 1.0
-"""How often, and after which pause, a task looks what becomes of a job that is declared: for longer than
-a commit waits for others unless it is told to."""
+"""How often, and with which pause, a task reads the state of a declared job: for longer than the default
+time that a commit waits for other jobs."""
 
 
 def save_task_manifest(
@@ -37,11 +37,11 @@ def save_task_manifest(
     attempts: int,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ManifestRef:
-    """Save `manifest` as the one of `task_id`; returns its name, size and digest.
+    """Save `manifest` as the manifest of `task_id`; return its name, size and digest.
 
-    Tries up to `attempts` times on an ``OSError``. `TaskCommitError` when the job is over, was never set
-    up, or is another one of that id than the one with this `stamp`; `CommitRecordExistsError` when its
-    commit has begun without this task attempt.
+    Tries up to `attempts` times after an ``OSError``. `TaskCommitError` if the job is over or was never
+    set up, or if the job of that id has another stamp than `stamp`. `CommitRecordExistsError` if the
+    job's commit has begun without this task attempt.
     """
     data = encode_manifest(manifest)
     path, temporary = job.manifest(task_id), job.manifest_temporary(task_attempt_id)
@@ -50,7 +50,7 @@ def save_task_manifest(
             if attempt == 1:
                 _check_open(read_attempt_state(store, job), job, task_attempt_id, stamp)
             elif _is_counted(store, job, path, data, task_attempt_id, stamp, sleep):
-                break  # only the answer to an earlier try was lost
+                break  # an earlier attempt succeeded, only its answer was lost
             store.write(temporary, data)
             store.replace(temporary, path)
             _is_counted(store, job, path, data, task_attempt_id, stamp, sleep)
@@ -58,8 +58,8 @@ def save_task_manifest(
         except OSError as e:
             if attempt == attempts:
                 raise TaskCommitError(
-                    f"{path}: could not be saved in {attempts} tries ({e}), unless only the answer was "
-                    f"lost; run the task again, whose manifest takes its place"
+                    f"{path}: could not be saved in {attempts} tries ({e}), or only the answer was "
+                    f"lost; run the task again: its new manifest replaces this one"
                 ) from e
             sleep(RETRY_SECONDS * attempt)
     return ManifestRef(
@@ -74,14 +74,14 @@ def save_task_manifest(
 
 
 def _check_open(state: AttemptState, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
-    if state.is_remnant or (state.seen is None and stamp != UNSTAMPED):  # or is a late task's own work
+    if state.is_remnant or (state.seen is None and stamp != UNSTAMPED):  # or a late task made it
         raise TaskCommitError(
             f"{job.directory}: was never set up or is over; {task_attempt_id} cannot be committed"
         )
     if state.seen is not None and state.seen.state.stamp != stamp:
         raise TaskCommitError(
-            f"{job.directory}: is another job of that id than {task_attempt_id} was started for, which "
-            f"is over; it cannot be committed"
+            f"{job.directory}: is another job with the same id; the job that {task_attempt_id} was "
+            f"started for is over, so it cannot be committed"
         )
     if state.phase not in (None, Phase.OPEN):
         raise CommitRecordExistsError(
@@ -98,11 +98,10 @@ def _is_counted(
     stamp: str,
     sleep: Callable[[float], None],
 ) -> bool:
-    """Look again, after a manifest was saved: True if the job's commit has it, False while that has not
-    begun.
+    """Look again after a manifest was saved: True if the job's commit includes it.
 
-    Raises if the commit has begun without it. While the job is declared its committer may still find
-    what was saved; that is waited for.
+    False if the commit has not begun. Raises if the commit has begun without the manifest. While the job
+    is declared, its committer may still find the manifest, so this waits for the decision.
     """
     for look in range(LOOKS):
         if look:
@@ -119,23 +118,23 @@ def _is_counted(
         else:
             return False
     raise TaskCommitError(
-        f"{job.directory}: a commit of this job is declared and has decided nothing for long; it may "
-        f"yet have {task_attempt_id}, so keep what that wrote"
+        f"{job.directory}: a commit of this job is declared and has been undecided for long; it may "
+        f"still include {task_attempt_id}, so keep the files of that task attempt"
     )
 
 
 def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
-    """Refuse to say that a manifest did not count if the clean-up may have removed it meanwhile."""
+    """Refuse to report that a manifest does not count if the clean-up may already have removed it."""
     seen = read_state(store, job)
     if seen is None or seen.state.stamp != stamp or seen.phase is Phase.COMMITTED:
         raise TaskCommitError(
-            f"{job.directory}: is over; its commit may have had {task_attempt_id} or another attempt of "
-            f"that task, and nothing is left to do here"
+            f"{job.directory}: is over; its commit may have included {task_attempt_id} or another "
+            f"attempt of that task, so nothing is left to do here"
         )
 
 
 def _counts(store: StoreOperations, job: JobAttempt, seen: Seen | None, path: str, data: bytes) -> bool:
-    """Whether this very manifest is frozen or, where copies are, in the record."""
+    """Whether exactly this manifest is frozen or, on stores that freeze copies, in the record."""
     try:
         if not freezes_copies(store, path):
             return store.read(join(job.frozen, path.rpartition("/")[2])) == data

@@ -1,6 +1,6 @@
-"""List what a task attempt wrote, several directories at once.
+"""List the files and directories that a task attempt wrote, several directories in parallel.
 
-Hadoop's stage lists one directory after another and asks for the status of every destination; neither
+Hadoop's stage lists one directory after another and requests the status of every destination. Neither
 is needed. Source: Hadoop TaskAttemptScanDirectoryStage.
 """
 
@@ -20,9 +20,9 @@ SCAN_THREADS = 8
 def scan_task_attempt_directory(
     store: StoreOperations, directory: str, destination: str
 ) -> tuple[list[FileEntry], list[DirEntry]]:
-    """Return a file entry for each file below `directory`, and its directories below the root.
+    """Return an entry for each file below `directory`, and an entry for each directory below it.
 
-    The entries carry the modification time, by which a renamed file is recognised after a crash.
+    File entries contain the modification time, which identifies a renamed file after a crash.
     """
     files: list[FileEntry] = []
     directories: list[DirEntry] = []

@@ -1,4 +1,4 @@
-"""Requests that must not be repeated blindly: without an answer, look first whether it was done."""
+"""Requests that must not be repeated blindly: if there is no answer, first check whether it was done."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ATTEMPTS = 8
 
 
 def settle(request: Callable[[], None], is_done: Callable[[], bool] = lambda: False) -> None:
-    """Make `request`, again while the store does not answer and `is_done` does not say that it was done.
+    """Make `request`; repeat it while the store does not answer and `is_done` returns False.
 
-    A request that fails when it was done before, as a rename does, needs no `is_done`: who asks for it
-    looks when it fails.
+    A request that fails if it was already done, such as a rename, needs no `is_done`: its caller checks
+    after the failure.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -36,13 +36,13 @@ def put_file(
 ) -> None:
     """Put one of the job's own files in place, atomically; idempotent.
 
-    `is_written` tells that `temporary` holds the data.
+    With `is_written`, `temporary` already holds the data.
     """
     if not is_written:
         store.write(temporary, data)
     try:
         settle(lambda: store.replace(temporary, path), lambda: _read(store, path) == data)
-    except FileNotFoundError:  # it was done before, by a request whose answer said otherwise
+    except FileNotFoundError:  # an earlier request did this, although it seemed to fail
         if _read(store, path) != data:
             raise
 

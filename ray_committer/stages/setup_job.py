@@ -1,4 +1,4 @@
-"""Set up a job: make its directory and its state, and warn of other jobs whose commit never finished.
+"""Set up a job: make its directory and its state, and warn of other jobs with unfinished commits.
 
 Source: Hadoop SetupJobStage.
 """
@@ -36,12 +36,15 @@ def setup_job(
 ) -> tuple[str, list[str]]:
     """Make the job attempt's directories and its state; `TaskCommitError` if it was set up before.
 
-    Returns the job's stamp, which its tasks put into their manifests, and sentences about unfinished
-    commits at the destination, where running their application again would double rows, and about
-    symbolic links, behind which there may be some. Deletes the ``_SUCCESS`` of an earlier job if this
-    one will write its own. A job that replaces the whole destination (`replaces`: directories) is
-    refused beside a commit that stopped, since finishing that later would bring its rows back. With
-    `must_be_empty` data at the destination refuses the job before its tasks run; its commit looks again.
+    Returns the job's stamp, which its tasks put into their manifests, and a list of warnings. The
+    warnings name unfinished commits at the destination, since running their applications again would
+    double rows, and symbolic links, since unfinished commits may be behind them.
+
+    Deletes the ``_SUCCESS`` of an earlier job if this job will write its own. `replaces` are the
+    directories that the job replaces. If they include the whole destination, the job is refused while a
+    stopped commit is there, because finishing that commit later would bring its rows back. With
+    `must_be_empty`, the job is refused before its tasks run if the destination contains data; its commit
+    checks this again.
     """
     if must_be_empty:
         refuse_data(store, job.destination)
@@ -51,11 +54,11 @@ def setup_job(
     in_the_way = [one for one in stopped if one.phase in IN_THE_WAY]
     if in_the_way and job.destination in replaces:
         raise CommitConflictError(
-            f"{finish_first(store, in_the_way[0])}; only then can the destination be replaced"
+            f"{finish_first(store, in_the_way[0])}; after that, the destination can be replaced"
         )
     if read_attempt_state(store, job).exists:
         raise TaskCommitError(
-            f"{job.directory}: exists already; give every job, and every attempt of one, its own id"
+            f"{job.directory}: exists already; give every job and every job attempt its own id"
         )
     refuse_other_attempts(store, job)
     if store.capabilities.moves_directories:
@@ -65,7 +68,7 @@ def setup_job(
     except (FileExistsError, FileNotFoundError) as e:
         raise TaskCommitError(
             f"{job.directory}: another process set it up, or ended it, at the same time; give every "
-            f"job, and every attempt of one, its own id"
+            f"job and every job attempt its own id"
         ) from e
     store.mkdirs(job.manifests)
     try:
@@ -82,7 +85,10 @@ def setup_job(
 
 
 def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
-    """A first attempt may follow a committed one of its number, whose id is used again; no later one."""
+    """`CommitRecordExistsError` if an attempt of the job is committed.
+
+    A first attempt can follow a committed first attempt: its job reuses the id.
+    """
     success = success_if_told(store, job.destination)
     if success is None or success.job_id != job.job_id:
         return
@@ -94,7 +100,7 @@ def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
 
 
 def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
-    """Abort what was set up and may not be; what this cannot delete, ``vacuum`` does."""
+    """Abort a job that was set up but is refused; ``vacuum`` deletes what remains after an error."""
     with suppress(OSError, RayCommitterError, StateChangedError):
         aborted = advance(store, job, seen, Phase.ABORTED)
         gone = take_away(store, job, aborted)
@@ -103,7 +109,7 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
 
 
 def refuse_data(store: StoreOperations, destination: str) -> None:
-    """`CommitConflictError` if the destination holds anything that readers see."""
+    """`CommitConflictError` if the destination contains anything that readers see."""
     try:
         names = [status.name for status in store.list_status(destination)]
     except FileNotFoundError:
@@ -113,5 +119,5 @@ def refuse_data(store: StoreOperations, destination: str) -> None:
 
 
 def _has_stopped(other: OtherJob) -> bool:
-    """Whether a commit was recorded and nobody is at work on it."""
+    """Whether a commit was recorded and no process is at work on it."""
     return other.seen.state.is_decided and not other.is_alive

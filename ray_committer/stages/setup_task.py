@@ -1,4 +1,4 @@
-"""Set up a task attempt: make the directory that it writes into. Source: Hadoop SetupTaskStage."""
+"""Set up a task attempt: make the directory that it writes to. Source: Hadoop SetupTaskStage."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from ray_committer.stores.base import StoreOperations
 
 
 def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> tuple[str, str]:
-    """Make the task attempt's directory; returns it, and the stamp of the job that the task is of.
+    """Make the task attempt's directory; return it and the stamp of the task's job.
 
-    `TaskCommitError` if the job is not set up (or is over already), is being committed, or the attempt
-    exists.
+    `TaskCommitError` if the job is not set up, is over or is being committed, or if the attempt exists.
     """
     state = read_attempt_state(store, job)
     if state.phase not in (None, Phase.OPEN):
@@ -21,12 +20,12 @@ def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
             f"{job.directory}: the job is being committed or aborted, so no task of it can begin"
         )
     if state.is_remnant:
-        raise TaskCommitError(f"{job.directory}: is no job that was set up; call setup_job first")
+        raise TaskCommitError(f"{job.directory}: is not a job that was set up; call setup_job first")
     directory = job.task_attempt(task_attempt_id)
     if store.get_status(directory) is not None:
         raise TaskCommitError(f"{directory}: exists already; give every task attempt its own number")
     try:
         store.mkdirs(directory)
     except FileNotFoundError as e:
-        raise TaskCommitError(f"{directory}: could not be made, since the job is being removed") from e
+        raise TaskCommitError(f"{directory}: could not be made, because the job is being removed") from e
     return directory, state.seen.state.stamp if state.seen else UNSTAMPED

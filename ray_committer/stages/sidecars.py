@@ -1,9 +1,10 @@
 """Copies of manifests with the versions and checksums of their files, saved before the first rename.
 
-On a file system the modification time in the manifest is enough, and the manifests' directory is renamed
-to freeze them; a store with versions refuses to rename a source that was rewritten, if it is told which
-version is meant, and one without directories freezes nothing that is not copied. Nor does a network file
-system: a machine that remembers the directory can save a manifest there after it was renamed.
+On a file system the modification time in the manifest is enough, and a rename of the manifests'
+directory freezes them. A store with versions refuses to rename a source that was written again, if the
+request names the version. A store without directories needs copies to freeze manifests. A network file
+system also needs them: a machine that has cached the directory can save a manifest there after it was
+renamed.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ def new_sidecar(
     loaded: Sequence[Entry],
     attempt: str,
 ) -> bytes | WrongSources | None:
-    """The sidecar of the manifest at `path`; None if it needs none.
+    """The sidecar of the manifest at `path`; None if it needs no sidecar.
 
-    Lists the files of the task attempt in the directory `attempt` if the manifest does not say enough:
-    there is no sidecar if a file is not there or has another size.
+    If the manifest lacks versions or checksums, lists the task attempt's files in the directory
+    `attempt`. Returns `WrongSources` if a file is missing or has another size.
     """
     capabilities = worker.store.capabilities
     is_said = capabilities.versions is Versions.ETAG and all(file.e for file in manifest.files)
@@ -50,7 +51,7 @@ def new_sidecar(
 
 
 def freezes_copies(store: StoreOperations, path: str) -> bool:
-    """Whether only a copy of the manifest at `path` is one that no task can replace."""
+    """Whether only a copy of the manifest at `path` is safe from replacement by a task."""
     return not store.capabilities.moves_directories or network_file_system(store, path) is not None
 
 
@@ -70,8 +71,8 @@ def recorded_entries(
 ) -> Iterator[Entry]:
     """The entries `low` to `high` of a manifest that the record names, with their identities.
 
-    `packed` may hold what is kept of the manifest by its digest. `ManifestChangedError` if that is
-    another now.
+    `packed` can hold the manifest or its sidecar, by digest. `ManifestChangedError` if the stored file
+    has changed.
     """
     recorded = worker.recorded(ref, packed)
     etag_is_version = worker.store.capabilities.versions is Versions.ETAG

@@ -1,9 +1,9 @@
-"""See how far the jobs below a destination are: by a few requests each, or by every manifest.
+"""Find the progress of the jobs at a destination: with a few requests per job, or from every manifest.
 
-Cheap is up to three listings and a few small reads a job attempt, whatever its size: a commit record
-knows its files and bytes; without one they are estimated from the sizes of all manifests and the content
-of the largest. How many files a commit has moved so far its last heartbeat says, if it takes long; which
-are left no file says: that takes a read and a listing a task.
+The cheap way makes up to three listings and a few small reads per job attempt of any size. A commit
+record contains the number of files and bytes. Without one, they are estimated from the sizes of all
+manifests and the content of the largest. The last heartbeat of a long commit shows how many files it has
+moved. No file shows which files are left: that takes one read and one listing per task.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Survey:
 
     @property
     def state(self) -> str:
-        """What a person is told."""
+        """The state as it is shown to people."""
         return _SHOWN[self.phase]
 
 
 def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
-    """Look at a job attempt by a few listings and reads; a bad file, or a closed one, is a `problem`."""
+    """Survey a job attempt with a few listings and reads; a bad or closed file becomes a `problem`."""
     try:
         return _survey(store, job, now_milliseconds)
     except PermissionError as e:
@@ -84,7 +84,7 @@ def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> S
         else:
             found = replace(_by_largest(store, manifests), phase=phase)
         found = _with_owner(store, job, found, now_milliseconds)
-    except FileNotFoundError:  # the job went on meanwhile
+    except FileNotFoundError:  # the job has moved on
         found = Survey(phase)
     except RayCommitterError as e:
         found = Survey(phase, manifests=len(manifests), problem=str(e))
@@ -94,7 +94,7 @@ def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> S
 def survey_exactly(
     store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, threads: int
 ) -> Survey:
-    """Read every manifest, and of a job whose commit has begun list what is not moved yet."""
+    """Read every manifest; if the job's commit has begun, also list the files that are not moved yet."""
     found = survey_job(store, job, now_milliseconds)
     if found.problem is not None or found.phase not in (*UNDECIDED, *_MOVING):
         return found
@@ -121,7 +121,7 @@ def survey_exactly(
 
 
 def _with_owner(store: StoreOperations, job: JobAttempt, found: Survey, now_milliseconds: int) -> Survey:
-    """With who is, or was, at work on the job's commit, and the last that was heard of it."""
+    """Add the process that is or was at work on the job's commit, and its last heartbeat."""
     if found.phase not in IN_THE_WAY:
         return found
     other = read_other(store, job, now_milliseconds, wants_beat=True)
@@ -182,7 +182,7 @@ def _by_largest(store: StoreOperations, manifests: Sequence[FileStatus]) -> Surv
 
 
 def _names(store: StoreOperations, job: JobAttempt) -> list[str]:
-    """The manifests that count: those of the record once there is one."""
+    """The names of the manifests that count: those in the record, if there is one."""
     seen = read_state(store, job)
     if seen is not None and seen.state.record is not None:
         path = job.content(seen.state.record)

@@ -1,9 +1,9 @@
-"""Force what a commit did to disk, in the order that counts, so that a power cut takes nothing back.
+"""Force a commit to disk in the necessary order, so that a power cut cannot undo it.
 
-A file system acknowledges a rename long before it is on the disk, and need not write two of them in
-order. So manifests are forced before the record that names them, the names of new files before an old
-file is removed, and all of that before the commit point. One request a directory, none a file: the
-content of data files is for who writes them to force.
+A file system acknowledges a rename long before it is on disk, and may write two renames in another
+order. So manifests are forced to disk before the record that names them, names of new files before an
+old file is removed, and all of this before the commit point. This takes one request per directory and
+none per file: the writers of data files are responsible for forcing their content.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def sync_manifests(context: JobContext, manifests: Sequence[ManifestRef]) -> Non
 
 
 def sync_destinations(context: JobContext) -> None:
-    """Force to disk the names in every destination directory; the coordinator must know them."""
+    """Force the names in every destination directory to disk; the coordinator must know them."""
     if context.syncs:
         width = context.executor.width
         shares = (tuple(context.executor.directories.share(number, width)) for number in range(width))
@@ -41,8 +41,7 @@ def sync_destinations(context: JobContext) -> None:
 
 
 def sync_replaced(context: JobContext, record: CommitRecord) -> None:
-    """Force to disk that the old files are gone, or others in their place, lest a power cut brings them
-    back."""
+    """Force the removal or replacement of old files to disk; else a power cut may bring them back."""
     if context.syncs:
         old = (*record.replaced, *record.overwritten)
         directories = list(dict.fromkeys(parent(file.path) for file in old))
@@ -50,7 +49,7 @@ def sync_replaced(context: JobContext, record: CommitRecord) -> None:
 
 
 def sync_taken_back(context: JobContext) -> None:
-    """Force to disk that no file of the job is at its destination any more."""
+    """Force to disk that no file of the job is still at its destination."""
     if context.syncs:
         width = context.executor.width
         shares = (tuple(context.executor.directories.share(number, width)) for number in range(width))
@@ -58,7 +57,7 @@ def sync_taken_back(context: JobContext) -> None:
 
 
 def sync_taken_away(context: JobContext) -> None:
-    """Force to disk that the job's directory has another name, before anything in it is deleted."""
+    """Force the rename of the job's directory to disk, before anything in it is deleted."""
     if context.syncs:
         for path in (context.job.temporary, context.job.job_directory):
             _sync_unless(FileNotFoundError, context.store, path)
@@ -77,16 +76,16 @@ def _sync_files(worker: Worker, paths: Paths) -> None:
 
 
 def _sync_directories(worker: Worker, paths: Paths) -> None:
-    """Work: force the names in some directories to disk, and those that lead there, each once."""
+    """Work: force the names in some directories, and in their ancestors, to disk; each only once."""
     above = {one for path in paths for one in ancestors(path, "/")}.difference(paths)
     for _ in worker.map(partial(sync, worker.store), paths):
         pass
     for _ in worker.map(partial(_sync_unless, PermissionError, worker.store), above):
-        pass  # in a directory that may not be read this job has made none
+        pass  # this job has made no directory where it cannot read
 
 
 def _sync_what_is_there(worker: Worker, paths: Paths) -> None:
-    """Work: force the names in some directories to disk, of which some may be gone."""
+    """Work: force the names in some directories to disk; some directories may be gone."""
     for _ in worker.map(partial(_sync_unless, FileNotFoundError, worker.store), paths):
         pass
 

@@ -1,4 +1,4 @@
-"""What the limit of requests did, told while it does it and at the end."""
+"""Report how the store throttles a commit, during the commit and at its end."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ EVERY_SECONDS = 1.0
 
 
 class ThrottlingWatch:
-    """Asks the limit what it does when a shard was throttled, once a second at most."""
+    """Query the request limit after a throttled shard, at most once per second."""
 
     def __init__(self, context: JobContext) -> None:
         self._context = context
         self._asked = float("-inf")
 
     def look(self, statistics: IOStatistics) -> None:
-        """Tell the listener, if these statistics of a shard say that there is something to tell."""
+        """Send an event if a shard's `statistics` contain throttled requests."""
         now = time.monotonic()
         throttled = statistics.counters.get(names.STORE_IO_THROTTLED, 0)
         if throttled and now - self._asked >= EVERY_SECONDS:
@@ -31,17 +31,17 @@ class ThrottlingWatch:
 
 
 def note_limit(context: JobContext) -> LimitStatistics:
-    """What the store bore, which a person should read if it was not all that was asked of it."""
+    """Report how many requests the store accepted per second, with a notice if it throttled any."""
     limit = _statistics(context)
     counted = context.journal.statistics.counters.get(names.STORE_IO_THROTTLED, 0)
-    if limit.throttled > counted:  # of work that is not a shard, or whose results were lost
+    if limit.throttled > counted:  # other work, or lost results
         context.journal.add(count(names.STORE_IO_THROTTLED, limit.throttled - counted))
     _tell(context, limit, latest_only=False)
-    if limit.throttled and limit.lowest is not None:  # told only: the report finds its own words for it
+    if limit.throttled and limit.lowest is not None:  # only sent: the report has its own text
         context.emit(
             Notice(
                 f"the store throttled {limit.throttled:,} of {limit.requests:,} requests; the commit "
-                f"went down to {limit.lowest:,.0f} a second and ended at {limit.last or 0:,.0f}"
+                f"went down to {limit.lowest:,.0f} per second and ended at {limit.last or 0:,.0f}"
             )
         )
     return limit
@@ -50,7 +50,7 @@ def note_limit(context: JobContext) -> LimitStatistics:
 def _statistics(context: JobContext) -> LimitStatistics:
     try:
         return context.executor.limit_statistics()
-    except RayCommitterError:  # whoever knew has gone, and with it the commit
+    except RayCommitterError:  # the process with the limit is gone, and so is the commit
         return LimitStatistics()
 
 

@@ -1,8 +1,8 @@
-"""Give a recorded commit up: take back what it has moved, and abort it.
+"""Give up a recorded commit: take back the files that it has moved, and abort the job.
 
-Only before it is sealed, so no old file has gone yet. Each file is first taken away from where its task
-wrote it, so that a committer which is thought dead moves it no more; then it is looked for at its
-destination and, if it is proved to be the job's, taken away from there.
+This is possible only before the job is sealed, so no old file is removed yet. Each file is first taken
+away from its source, so that a committer that is thought dead can no longer move it. If it is at its
+destination instead, and is proved to be the job's, it is taken away from there.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ Numbered = tuple[int, ManifestRef]
 
 
 def undo_job(context: JobContext, state: AttemptState, *, allowed_roots: tuple[str, ...] = ()) -> bool:
-    """Take back what a recorded commit has moved, and delete the job; idempotent. An open job is
-    aborted.
+    """Take back the files that a recorded commit has moved, and delete the job; idempotent.
 
-    False if nothing was there. `CommitRecordExistsError` once old files may be gone, or if the job is
-    committed; `CommitterBusyError` while a process that is alive commits it. `CommitStateUnknownError`
-    if the store does not tell whether a file is the job's, or failed on the way.
+    An undecided job is aborted. Returns False if there was nothing. `CommitRecordExistsError` if old
+    files may be gone, or if the job is committed. `CommitterBusyError` while a live process commits the
+    job. `CommitStateUnknownError` if the store does not show whether a file is the job's, or if the
+    store failed during the undo.
     """
     if state.seen is None or state.seen.phase in UNDECIDED:
         return abort_job(context)
@@ -58,7 +58,7 @@ def undo_job(context: JobContext, state: AttemptState, *, allowed_roots: tuple[s
     except OSError as e:
         raise CommitStateUnknownError(
             f"{e.filename or context.job.directory}: {e.strerror or e}; the commit may be half undone, "
-            f"run the same command again"
+            f"so run the same command again"
         ) from e
     return True
 
@@ -89,7 +89,7 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
 
 
 def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> CommitRecord:
-    """The record, once it and its manifests name nothing that is not this job's to move."""
+    """Load the record, and check that it and its manifests name only paths that this job can change."""
     try:
         record = load_commit_record(context, seen.state)
         refuse_foreign_paths(context, record, allowed_roots)
@@ -100,26 +100,26 @@ def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, .
         now = read_state(context.store, context.job)
         if now == seen:
             raise
-        raise StateChangedError(now, seen) from None  # it was committed meanwhile, and removed
+        raise StateChangedError(now, seen) from None  # it was committed and removed in the meantime
     return record
 
 
 def _take_back(context: JobContext, record: CommitRecord) -> None:
-    """Take every file of the job away from both its places, whatever is there."""
+    """Take every file of the job away from its source or its destination, wherever it is."""
     if context.store.capabilities.has_directories:
         context.store.mkdirs(_undone(context.job))
     numbered = context.until_cancelled(enumerate(record.manifests))
     for stays in context.executor.run(_take_back_manifest, numbered):
         for path in stays:
             context.notice(
-                f"{path}: stays, since it is not what the job's manifest says: another program wrote "
-                f"it, or the job's file was changed; look at it, and remove it if it is the job's"
+                f"{path}: is kept, because it is not what the job's manifest says: another program "
+                f"wrote it, or the job's file was changed; look at it, and remove it if it is the job's"
             )
     context.check_cancelled()
 
 
 def _take_back_manifest(worker: Worker, numbered: Numbered) -> list[str]:
-    """Work: take back the files of one manifest; those that may be the job's, and stay."""
+    """Work: take back the files of one manifest; return the paths that are kept but may be the job's."""
     number, ref = numbered
     entries = enumerate(recorded_entries(worker, ref))
     take = partial(_take_back_entry, worker.store, join(_undone(worker.job), str(number)))
@@ -127,7 +127,7 @@ def _take_back_manifest(worker: Worker, numbered: Numbered) -> list[str]:
 
 
 def _take_back_entry(store: StoreOperations, prefix: str, numbered: tuple[int, Entry]) -> str | None:
-    """Take a file back; its destination if what is there may be the job's, and stays."""
+    """Take a file back; return its destination if the file there is kept but may be the job's."""
     number, entry = numbered
     taken = f"{prefix}-{number}"
     try:
@@ -135,7 +135,7 @@ def _take_back_entry(store: StoreOperations, prefix: str, numbered: tuple[int, E
     except FileNotFoundError:
         if store.get_status(taken) is None:
             return _take_from_destination(store, f"{taken}-moved", entry)
-    except FileExistsError:  # taken by an earlier run, and written again by a task that should be dead
+    except FileExistsError:  # an earlier run took it, and a task that should be dead wrote it again
         store.delete_file(entry.source)
     else:
         if _is_second_name(store, taken, entry):
@@ -152,8 +152,8 @@ def _take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> 
         return None if store.get_status(taken) is not None else entry.dest
     if proof is Proof.SIZE_ONLY:
         raise CommitStateUnknownError(
-            f"{entry.dest}: has the size of the file that this job wrote, but the store does not tell "
-            f"whether it is that one; move it away if it is, and run the same command"
+            f"{entry.dest}: has the size of the file that this job wrote, but the store does not show "
+            f"whether it is that file; if it is, move it away, and run the same command"
         )
     _rename(store, lambda: store.rename(entry.dest, taken, found.version), taken)
     return None
@@ -164,7 +164,7 @@ def _rename(store: StoreOperations, rename: Callable[[], None], taken: str) -> N
 
 
 def _is_second_name(store: StoreOperations, taken: str, entry: Entry) -> bool:
-    """Whether a rename that was a link and an unlink was cut off between the two."""
+    """Whether a rename by link and unlink was interrupted between the two steps."""
     if not store.capabilities.renames_are_local:
         return False
     own, other = store.get_status(taken), store.get_status(entry.dest)
@@ -176,7 +176,7 @@ def _undone(job: JobAttempt) -> str:
 
 
 def refuse_sealed(context: JobContext, phase: Phase) -> None:
-    """`CommitRecordExistsError` if old files of a job may be gone, or it is committed."""
+    """`CommitRecordExistsError` if old files may be gone, or if the job is committed."""
     if phase not in (Phase.SEALED, Phase.COMMITTED):
         return
     what = (
@@ -189,7 +189,7 @@ def refuse_sealed(context: JobContext, phase: Phase) -> None:
 
 
 def refuse_alive(context: JobContext) -> None:
-    """`CommitterBusyError` if a process that is alive commits the job."""
+    """`CommitterBusyError` if a live process commits the job."""
     other = read_other(context.store, context.job, context.now_milliseconds())
     if other is not None and other.is_alive:
         raise busy(other)

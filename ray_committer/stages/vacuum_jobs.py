@@ -1,11 +1,13 @@
-"""Find the remains of dead jobs: not decided, and nothing of them has changed for long.
+"""Find the leftovers of dead jobs: undecided jobs in which nothing has changed for a long time.
 
-Nobody can see from the store whether a job's tasks still run; age is the only sign, so a job of which
-any age is unknown is kept. One that is declared is kept while its committer is alive, however old its
-files are. One that is recorded is never touched: what it has moved is visible already, and the same
-commit, or abort, finishes it. Removing is an abort, a change of the state that a commit which begins at
-the same moment consumes, or finds consumed. What was taken away to be deleted, and was not, is swept,
-too.
+The store does not show whether a job's tasks still run. Age is the only sign, so a job is kept if the
+age of any of its files is unknown. A declared job is kept while its committer is alive, however old its
+files are. A recorded job is never touched: the files that it moved are visible already, and the same
+commit, or an undo, finishes it.
+
+Removal is an abort. An abort changes the state, so a commit that begins at the same time either consumes
+that state first or finds it consumed. Directories that were taken away but not yet deleted are also
+removed.
 """
 
 from __future__ import annotations
@@ -28,24 +30,24 @@ from ray_committer.stages.other_jobs import read_other
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 DOCTOR_PREFIX = "doctor-"
-"""Directories of ``ray-committer doctor`` begin with it; one that was killed leaves its own."""
+"""The prefix of the directories of ``ray-committer doctor``; a killed doctor leaves its directory."""
 
 _RECORD = "its commit has begun"
 _OTHER_RECORD = "the commit of another attempt of the job has begun"
 _TAKEN = (
-    "it is of a job that is {phase}, which a process that was stopped took away by mistake; move it "
-    "back to $dest/_temporary/$jobId/$attempt (its manifests name both)"
+    "it belongs to a job that is {phase}, and a process that was paused moved it here by mistake; move "
+    "it back to $dest/_temporary/$jobId/$attempt (its manifests name both)"
 )
 _AT_WORK = "process {process} on {host} is at work on its commit"
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """A directory below ``_temporary``, what is in it, and why it is kept (None: it may go).
+    """A directory below ``_temporary``, its contents, and why it is `kept` (None: it can be removed).
 
-    `attempt` is None if it is no job attempt's; the counts are None where nobody looked. `decided` is an
-    attempt of the same job whose record forbids to touch it. `gone` is an attempt that a process took
-    away to delete it.
+    `attempt` is None if the directory is not that of a job attempt. The counts are None if they were not
+    looked at. `decided` is an attempt of the same job with a record, so this directory must not be
+    touched. `gone` is an attempt that a process took away to delete it.
     """
 
     job_id: str
@@ -60,14 +62,14 @@ class Remains:
 
     @property
     def is_gone(self) -> bool:
-        """A process took it away to delete it."""
+        """Whether a process took it away to delete it."""
         return self.gone is not None
 
 
 def find_remains(
     store: StoreOperations, destination: str, *, older_than_seconds: float, now_milliseconds: int
 ) -> Iterator[Remains]:
-    """Look at each job attempt, one by one; its files are all listed, unless a record forbids it."""
+    """Look at each job attempt in turn, and list all its files unless the job has a record."""
     limit = now_milliseconds - round(older_than_seconds * 1000)
     for gone in list_gone(store, destination):
         yield _gone_remains(store, gone, limit)
@@ -90,7 +92,7 @@ def find_remains(
 
 
 def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remains:
-    """What was taken away: of a job that had ended it goes, of any other it was taken by mistake."""
+    """An attempt that was taken away: removed if its job has ended, otherwise kept as a mistake."""
     remains = Remains(gone.job_id, gone.directory, gone=gone)
     try:
         state = state_inside(store, gone)
@@ -98,7 +100,7 @@ def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remai
         return replace(remains, kept=str(e))
     except PermissionError as e:
         return replace(remains, kept=not_read(e, gone.directory))
-    if state is None:  # deleted already, or not: only its age tells
+    if state is None:  # the state may be deleted already: only its age decides
         return _looked_at(store, remains, limit)
     if state.phase in (Phase.COMMITTED, Phase.ABORTED):
         return remains
@@ -116,13 +118,13 @@ def _attempt_remains(
         reason = _RECORD if decided == attempt else _OTHER_RECORD
         return Remains(attempt.job_id, attempt.directory, attempt, decided, kept=reason)
     remains = Remains(attempt.job_id, attempt.directory, attempt)
-    if phase is Phase.ABORTED:  # by a process that stopped before it had deleted it
+    if phase is Phase.ABORTED:  # by a process that stopped before the deletion
         return remains
     return _looked_at(store, remains, limit)
 
 
 def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) -> str | None:
-    """Why a job that is declared is kept: its committer is alive, or may be; None if it is dead."""
+    """The reason to keep a declared job: its committer is or may be alive; None if it is dead."""
     try:
         other = read_other(store, attempt, now_milliseconds)
     except RayCommitterError as e:
@@ -135,16 +137,18 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
 
 
 def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remains:
-    """A directory without a job attempt: empty, the doctor's, or not of this protocol."""
+    """A directory without a job attempt: empty, from the doctor, or not from this protocol."""
     remains = _looked_at(store, Remains(found.job_id, found.directory), limit)
     is_own = found.job_id.startswith(DOCTOR_PREFIX) or not _list(store, found.directory)
     if remains.kept is None and not is_own:
-        return replace(remains, kept="it is not of this protocol; a classic committer may have left it")
+        return replace(
+            remains, kept="it is not from this protocol; a classic committer may have left it"
+        )
     return remains
 
 
 def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
-    """Count the files, and keep what has changed since `limit`, or may have."""
+    """Count the files; keep the directory if it has, or may have, changed since `limit`."""
     try:
         files, changed = store.list_files(remains.directory), _directory_times(store, remains)
     except PermissionError as e:
@@ -154,14 +158,14 @@ def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
     newest = max((*changed, *(time for time in times if time)), default=None)
     counted = replace(remains, files=len(files), bytes=size, newest_milliseconds=newest)
     if newest is None or None in times:
-        return replace(counted, kept="the store does not tell how old it is")
+        return replace(counted, kept="the store does not show how old it is")
     if newest >= limit:
-        return replace(counted, kept="it has changed since")
+        return replace(counted, kept="it has changed recently")
     return counted
 
 
 def _directory_times(store: StoreOperations, remains: Remains) -> list[int]:
-    """When directories have changed, where a store tells; a task that has just begun has no file yet."""
+    """Change times of directories, if the store has them; a task that just began has no files yet."""
     own = store.get_status(remains.directory)
     inner = _list(store, remains.directory)
     attempts = [

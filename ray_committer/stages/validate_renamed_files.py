@@ -1,8 +1,9 @@
-"""Compare what is at the destination with what the manifests say, before the job counts as committed.
+"""Compare the destination with the manifests before the job counts as committed.
 
-One listing a directory, no request a file. Finds sources that changed after their manifest was saved.
-Tasks pack what each manifest expects; each worker then lists a share of the directories and compares.
-Hadoop's stage of this name runs after ``_SUCCESS`` and clean-up, when there is no way back.
+This takes one listing per directory and no request per file. It finds sources that changed after their
+manifest was saved. Workers first pack the expected files of each manifest; then each worker lists a
+share of the directories and compares. Hadoop's stage of this name runs after ``_SUCCESS`` and the
+clean-up, when nothing can be undone.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
 
 FILES_A_SHARE = 250_000
 FILES_A_THREAD = 32
-"""For so many files one more thread is worth its while: each may be in a directory of its own."""
+"""The files per extra thread that make it worthwhile, because each may be in its own directory."""
 FEW_FILES = 500
-"""So few files each share may look through for those of its directories."""
+"""Up to this number of files, every share can search all of them for those in its directories."""
 FILES_A_PACK = 20_000
 SHOWN = 5
 ROUNDS = 5
@@ -47,7 +48,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What one share found: files compared, differences in words, fingerprints of missing files."""
+    """The result of one share: files compared, differences in words, fingerprints of missing files."""
 
     files: int
     differences: tuple[str, ...]
@@ -57,7 +58,7 @@ class Compared:
 def validate_renamed_files(
     context: JobContext, manifests: Sequence[ManifestRef], held: Collection[str] = ()
 ) -> int:
-    """List every destination directory once; returns the files compared.
+    """List every destination directory once; return the number of files compared.
 
     `held` are destinations to which no file was moved yet. `ValidationError` names the first
     differences. The coordinator must know the directories.
@@ -85,7 +86,7 @@ def validate_renamed_files(
 def _compare(
     context: JobContext, manifests: Sequence[ManifestRef], held: frozenset[str]
 ) -> Iterator[Compared]:
-    """What each share found; a share that lost with a node what it was to compare is compared again."""
+    """The result of each share; a share whose packed data was lost with a node is compared again."""
     pack = partial(_pack_expected, held=held)
     waiting: Iterable[Share] = _shares(context, manifests)
     for _ in range(ROUNDS):
@@ -104,13 +105,13 @@ def _compare(
             return
         waiting = again
     raise CommitStateUnknownError(
-        f"{context.job.destination}: what was to be compared was lost with its node again and again; "
-        f"all files are in place, run the same command to finish"
+        f"{context.job.destination}: the data to compare was repeatedly lost with its node; all files "
+        f"are in place, so run the same command to finish the commit"
     )
 
 
 def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]]:
-    """Groups of manifests with enough files that what they expect is worth moving as one."""
+    """Groups of manifests with enough files that packing their expected files together pays off."""
     iterator = iter(manifests)
     for first in iterator:
         group, files = [first], first.files
@@ -123,7 +124,7 @@ def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]
 def _pack_expected(
     worker: Worker, refs: tuple[ManifestRef, ...], *, held: frozenset[str]
 ) -> tuple[None, bytes]:
-    """Work: what the manifests say must be at the destination."""
+    """Work: pack the files that must be at the destination according to the manifests."""
     return None, b"".join(worker.map(partial(_expected, worker, held=held), refs))
 
 
@@ -136,7 +137,7 @@ def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[S
     files = sum(manifest.files for manifest in manifests)
     worth = -(-files // (FILES_A_THREAD * context.executor.threads))
     if context.executor.threads == 1 and files <= FEW_FILES:
-        worth = context.executor.width  # so that all listings are made at once
+        worth = context.executor.width  # so that all listings are made in parallel
     shares = max(min(context.executor.width, worth), -(-files // FILES_A_SHARE))
     own = context.job.destination
     for number in range(shares):
@@ -147,9 +148,9 @@ def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[S
 
 
 def _compare_share(worker: Worker, share: Share, *packed: bytes | None) -> Compared | Share:
-    """Work: compare one share of the directories; at most a few differences are returned.
+    """Work: compare one share of the directories; returns at most a few differences.
 
-    Returns the share itself if not all that it needs is there.
+    Returns the share itself if some of its packed data is lost.
     """
     parts = [part for part in packed if part is not None]
     if len(parts) < len(packed):

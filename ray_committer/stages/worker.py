@@ -1,4 +1,4 @@
-"""What work has at hand in its process: the store, the job attempt, and manifests already read."""
+"""The resources for work in one process: the store, the job attempt, and manifests already read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """How a process that is not the driver opens its `Worker`; travels instead of one."""
+    """Opens a `Worker` in a process other than the driver; this is sent there instead of a `Worker`."""
 
     store: StoreSpec
     job: JobAttempt
@@ -87,12 +87,12 @@ class Worker:
         self._readers = Crew(max(2, concurrency // 4)) if concurrency > 1 else None
 
     def guard(self, permits: Permits) -> None:
-        """Make no more request without a permit."""
+        """From now on, make no request without a permit."""
         self._permits = permits
         self.store = self._guarded = GuardedStore(self.store, permits, retry_seconds=self._retry_seconds)
 
     def where(self) -> Place:
-        """Where this work runs: the worker that an executor calls it, or this thread of the driver."""
+        """The place of this work: a worker, by the executor's name for it, or a thread of the driver."""
         return self.place or Place(_thread_name(), platform.node(), os.getpid())
 
     def take_statistics(self) -> IOStatistics:
@@ -100,25 +100,27 @@ class Worker:
         return self._guarded.take_statistics() if self._guarded else IOStatistics()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply `function` with this worker's own concurrency; results in no order.
+        """Apply `function` with this worker's own concurrency; results come in any order.
 
-        After an exception no further item is begun; it is raised when those in progress have ended.
+        After an exception no further item is started. The exception is raised when the items in progress
+        have ended.
         """
         return self._crew.map(function, items) if self._crew else map(function, items)
 
     def map_reads(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """`map` for what must be read before work can begin, beside the work of other calls.
+        """`map` for reads that must be done before work can begin, beside the work of other calls.
 
-        Behind that in one queue, it left the threads idle for a request a shard: a quarter of the time.
+        In one queue with that work, the reads left the threads idle for one request per shard: a quarter
+        of the time.
         """
         return self._readers.map(function, items) if self._readers else map(function, items)
 
     def cancel(self) -> None:
-        """Let running work stop before its next file."""
+        """Stop running work before its next file."""
         self.cancelled.set()
 
     def close(self) -> None:
-        """End its threads and stop asking for permits; idempotent."""
+        """End the threads and stop asking for permits; idempotent."""
         for crew in (self._crew, self._readers):
             if crew is not None:
                 crew.close()
@@ -126,8 +128,8 @@ class Worker:
             self._permits.close()
 
     def read_manifest(self, path: str, size: int) -> tuple[bytes, TaskManifest]:
-        """Read a manifest that was just listed with `size` bytes; `ManifestReplacedError` if it is
-        another now."""
+        """Read a manifest that was just listed with `size` bytes; `ManifestReplacedError` if it has
+        changed."""
         data = self.store.read(path)
         if len(data) != size:
             raise ManifestReplacedError(
@@ -139,9 +141,9 @@ class Worker:
         return data, manifest
 
     def recorded(self, ref: ManifestRef, packed: Mapping[str, bytes] = MappingProxyType({})) -> Recorded:
-        """The manifest that the commit record names; `ManifestChangedError` if it is another now.
+        """The manifest that the commit record names; `ManifestChangedError` if it has changed.
 
-        `packed` holds what is kept of manifests that were read already, by digest. One that several
+        `packed` holds manifests or sidecars that were read already, by digest. A manifest that several
         shards share is parsed once.
         """
         key = ref.sidecar or ref.digest
@@ -152,7 +154,7 @@ class Worker:
         return recorded
 
     def kept(self, ref: ManifestRef) -> bytes:
-        """What is kept of a manifest, byte for byte: its sidecar if it has one, else itself."""
+        """The kept bytes of a manifest: those of its sidecar if it has one, else its own."""
         wanted = ref.sidecar or ref.digest
         data = self._read.get(wanted)
         if data is None:
@@ -161,33 +163,37 @@ class Worker:
             if digest(data) != wanted:
                 raise ManifestChangedError(
                     f"{join(self.job.frozen, name)}: was replaced after the commit record was written "
-                    f"(a task attempt that should be dead?); put back the file with SHA-256 {wanted}"
+                    f"(perhaps by a task attempt that was taken for dead); put back the file with "
+                    f"SHA-256 {wanted}"
                 )
             self._read.put(wanted, data, len(data))
         return data
 
     def keep(self, data: bytes) -> str:
-        """Know a file that was just read or written, so that this process does not read it; its
-        SHA-256.
+        """Cache a file that was just read or written, so that this process need not read it; return
+        its SHA-256.
         """
         own = digest(data)
         self._read.put(own, data, len(data))
         return own
 
     def _read_frozen(self, name: str) -> bytes:
-        """A manifest or sidecar where it is once it is frozen or, before that, where tasks put it; it
-        may be frozen between the two looks."""
+        """Read a manifest or sidecar among the frozen ones or, before the freeze, where tasks save them.
+
+        It may be frozen between the two looks.
+        """
         for directory in (self.job.frozen, self.job.manifests, self.job.frozen):
             with suppress(FileNotFoundError, NotADirectoryError):
                 return self.store.read(join(directory, name))
         raise ManifestChangedError(
-            f"{join(self.job.frozen, name)}: is named by the commit record but gone; another job's "
-            f"clean-up may have deleted it, and what it names cannot be moved without it"
+            f"{join(self.job.frozen, name)}: is named by the commit record but is gone, perhaps because "
+            f"another job's clean-up deleted it; put it back and run the same command, since the files "
+            f"that it names cannot be moved without it"
         )
 
 
 def kept_name(ref: ManifestRef) -> str:
-    """The name of what is kept of a manifest, in the directory of those that are frozen."""
+    """The file name of a manifest, or of its sidecar if it has one, among the frozen manifests."""
     return sidecar_name(ref.name, ref.sidecar) if ref.sidecar else ref.name
 
 
@@ -198,7 +204,7 @@ def _parse(ref: ManifestRef, kept: bytes, path: str) -> Recorded:
     manifest = decode_manifest(data, path)
     if identities is not None and len(identities) != len(manifest.files):
         raise ManifestError(
-            f"{path}: tells of {len(identities)} files, its manifest names {len(manifest.files)}"
+            f"{path}: describes {len(identities)} files, its manifest names {len(manifest.files)}"
         )
     return Recorded(manifest, identities)
 
@@ -209,7 +215,7 @@ def _thread_name() -> str:
 
 
 class _Cache(Generic[T]):
-    """The values used last, as many as weigh no more than `limit` together, and always one."""
+    """The most recently used values, up to a total weight of `limit`, and at least one."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,1 +1,1 @@
-"""Stores: the operations that a commit needs, each with what it guarantees."""
+"""Stores: the operations that a commit needs, and what each operation guarantees."""

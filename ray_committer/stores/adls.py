@@ -1,7 +1,8 @@
-"""Azure Data Lake Storage Gen2: accounts with a hierarchical namespace, by the DFS calls.
+"""Azure Data Lake Storage Gen2: accounts with a hierarchical namespace, through the DFS API.
 
-A rename is one atomic request, bound to the source's etag, which it keeps: so the etag in a manifest is
-both the condition of the rename and its proof. Source: Hadoop's ABFS, which recovers in this way.
+A rename is one atomic request. It is bound to the source's etag and keeps that etag, so the etag in a
+manifest is both the condition of the rename and its proof. Source: Hadoop's ABFS, which recovers in the
+same way.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from ray_committer.stores.http import HttpAnswer
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
-"""The documented limit, of characters; no other is documented for one element of a path."""
+"""The documented limit, in characters; no other limit is documented for one element of a path."""
 
 
 class AdlsStore(NamedStates):
-    """`StoreOperations` on ``abfs://``, each made of single requests, none of them repeated."""
+    """`StoreOperations` on ``abfs://``; each makes single requests and repeats none of them."""
 
     capabilities = StoreCapabilities(
         listing_is_cheap=False,
@@ -96,7 +97,7 @@ class AdlsStore(NamedStates):
         kind = answer.headers.get("x-ms-existing-resource-type")
         status = None if kind else self.get_status(path)
         if kind != "directory" and not (status and status.is_directory):
-            raise FileExistsError(errno.EEXIST, "a file stands in the way", path)
+            raise FileExistsError(errno.EEXIST, "a file is in the way", path)
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
         self._rename(source, dest, version, {"If-None-Match": "*"})
@@ -164,7 +165,7 @@ class AdlsStore(NamedStates):
 
 
 class _Path(msgspec.Struct, gc=False, rename="camel"):
-    """A line of a listing; numbers and flags are text."""
+    """One path of a listing; numbers and flags are text."""
 
     name: str
     etag: str | None = None
@@ -193,7 +194,7 @@ def _listed(found: _Path) -> FileStatus:
 def file_status(
     path: str, *, is_directory: bool, size: int, modified_milliseconds: int | None, etag: str | None
 ) -> FileStatus:
-    """A status in which the etag is the version too."""
+    """Make a status whose etag is also its version."""
     return FileStatus(
         path=path,
         is_directory=is_directory,
@@ -210,7 +211,7 @@ def _milliseconds(date: str | None) -> int | None:
 
 
 def _is_nothing(answer: HttpAnswer) -> bool:
-    """Whether there is nothing at a path, or cannot be since a file is above it."""
+    """Return whether nothing is at a path, or nothing can be because a file is above it."""
     if answer.status == 404:
         return error_code(answer) != "FilesystemNotFound"
     return error_code(answer) == "PathConflict"

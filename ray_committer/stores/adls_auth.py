@@ -1,7 +1,7 @@
-"""Who we are on Azure: adlfs finds the credential, we sign the requests.
+"""Credentials for Azure: adlfs finds the credential, this module signs the requests.
 
-adlfs knows all ways to name one (key, connection string, SAS, service principal, environment, managed
-identity); its client is never asked for a request, since that costs ten times as much as the request.
+adlfs supports all ways to specify one (key, connection string, SAS, service principal, environment,
+managed identity). Its client makes no requests, because that costs ten times as much as the request.
 Source of the signature: Azure's "Authorize with Shared Key".
 """
 
@@ -27,26 +27,26 @@ from ray_committer.stores.adls_names import blob_host, dfs_host
 
 SCOPE = "https://storage.azure.com/.default"
 REFRESH_SECONDS = 300.0
-"""A token is replaced so long before it expires."""
+"""A token is replaced this long before it expires."""
 
 OWN_OPTIONS = ("transport", "endpoint")
-"""Storage options that are ours and not adlfs'."""
+"""Storage options of this package, which adlfs does not get."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SIGNED_HEADERS = ("Content-Length", "Content-Type", "If-Match", "If-None-Match", "Range")
 
 
 class Authorization(Protocol):
-    """Makes requests ours; used by many threads. `query` is a SAS, to be added to URLs, or empty."""
+    """Authorizes requests; used by many threads. `query` is a SAS to add to URLs, or empty."""
 
     query: str
 
     def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
-        """`headers` and what authorizes a request of them to `url`, which is quoted as it is sent."""
+        """Return `headers` with what authorizes a request to `url`, which is quoted as it is sent."""
 
 
 class Anonymous:
-    """No credential, or one that is in the query."""
+    """No credential, or a credential in the query."""
 
     def __init__(self, query: str = "") -> None:
         self.query = query
@@ -56,7 +56,7 @@ class Anonymous:
 
 
 class SharedKey:
-    """The account's key signs each request."""
+    """Signs each request with the account's key."""
 
     query = ""
 
@@ -78,7 +78,7 @@ class SharedKey:
 
 
 def string_to_sign(account: str, method: str, url: str, headers: Mapping[str, str]) -> str:
-    """What a SharedKey signature signs; a length of 0 counts as none since version 2015-02-21."""
+    """Return the text to sign with SharedKey; since version 2015-02-21 a length of 0 is left empty."""
     length, kind, match, none_match, interval = (headers.get(name, "") for name in _SIGNED_HEADERS)
     length = "" if length == "0" else length
     own = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-"))
@@ -110,9 +110,9 @@ class Bearer:
         return headers
 
     def token(self) -> str:
-        """A token that is valid for a while; the old one while it lasts if no new one is to be had.
+        """Return a token that is valid for a while; the old one until it expires if there is no new one.
 
-        `PermissionError` if we are nobody, `StoreUnavailableError` if nobody answers.
+        `PermissionError` if the credential is refused, `StoreUnavailableError` if there is no answer.
         """
         if self._clock() < self._expires - REFRESH_SECONDS:
             return self._token
@@ -124,23 +124,21 @@ class Bearer:
             except ClientAuthenticationError as e:
                 if self._clock() < self._expires:
                     return self._token
-                raise PermissionError(
-                    errno.EACCES, f"no token is given to us: {e.message}", SCOPE
-                ) from e
+                raise PermissionError(errno.EACCES, f"no token was issued: {e.message}", SCOPE) from e
             except AzureError as e:
                 if self._clock() < self._expires:
                     return self._token
-                raise StoreUnavailableError(SCOPE, f"no token: {type(e).__name__}") from e
+                raise StoreUnavailableError(SCOPE, f"no token was issued: {type(e).__name__}") from e
             self._token, self._expires = found.token, float(found.expires_on)
             return self._token
 
     def get_token(self, *scopes: str, **_: Any) -> Any:
-        """A new token, as ``azure.core.credentials.TokenCredential`` gives it."""
+        """Return a new token, as ``azure.core.credentials.TokenCredential`` does."""
         return self._get_token(*scopes)
 
 
 class Connection(NamedTuple):
-    """An account: its DFS and blob endpoints without a trailing slash, and who we are there."""
+    """An account: its DFS and blob endpoints without a trailing slash, and how to authorize requests."""
 
     account: str | None
     dfs: str
@@ -160,14 +158,16 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     try:
         system = AzureBlobFileSystem(**given, skip_instance_cache=True)
     except ValueError as e:
-        raise StoreRefusedError(f"abfs://{host}: adlfs knows no way to connect; see its options") from e
+        raise StoreRefusedError(
+            f"abfs://{host}: adlfs cannot connect with these storage options; see its documentation"
+        ) from e
     client = system.service_client
     url = urlsplit(client.url)
     found = client.account_name
     if found is not None and found != account:
         raise StoreRefusedError(
-            f"abfs://{host}: is on the account {account}, but the storage options or the environment "
-            f"lead to {found}; give those of {account}"
+            f"abfs://{host}: the URL names the account {account}, but the storage options or the "
+            f"environment name {found}; set them for {account}"
         )
     blob = f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
     dfs = str(options.get("endpoint") or blob.replace(url.netloc, dfs_host(url.netloc), 1)).rstrip("/")
@@ -176,12 +176,12 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     authorization = _authorization(system, url.query)
     is_open = urlsplit(dfs).scheme != "https" and urlsplit(dfs).hostname not in _LOOPBACK
     if is_open and not isinstance(authorization, SharedKey):
-        raise StoreRefusedError(f"{dfs}: would be sent a token or a SAS unencrypted; use https")
+        raise StoreRefusedError(f"{dfs}: a token or a SAS would be sent unencrypted; use https")
     return Connection(found or account, dfs, blob, authorization)
 
 
 def _authorization(system: Any, query: str) -> Authorization:
-    """How adlfs' client authorizes; `query` is that of its URL, a SAS or nothing."""
+    """Return how adlfs' client authorizes; `query` is the query of its URL, a SAS or empty."""
     credential = system.service_client.credential
     if credential is None:
         return Anonymous(query)
@@ -191,14 +191,17 @@ def _authorization(system: Any, query: str) -> Authorization:
         return Anonymous(credential.signature.lstrip("?"))
     if not hasattr(credential, "get_token"):
         raise StoreRefusedError(
-            f"a credential of type {type(credential).__name__} cannot be used; give a key, a SAS, or an "
-            f"object of azure.identity"
+            f"a credential of type {type(credential).__name__} is not supported; use a key, a SAS, or "
+            f"an object of azure.identity"
         )
     return Bearer(_Tokens(system, system.sync_credential or credential).get)
 
 
 class _Tokens:
-    """Tokens of a credential of either kind; keeps adlfs' object, which closes what it has made."""
+    """Tokens of a synchronous or asynchronous credential.
+
+    Keeps adlfs' object, which closes what it has made when it ends.
+    """
 
     def __init__(self, system: Any, credential: Any) -> None:
         self._system = system

@@ -1,4 +1,7 @@
-"""Settings of an Azure account that make a commit dearer; with a namespace it has no versioning."""
+"""Settings of an Azure account that make a commit more expensive.
+
+An account with a hierarchical namespace has no versioning.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ _DAYS = re.compile(rb"<Days>(\d+)</Days>")
 
 
 def cost_warnings(http: AdlsHttp) -> list[str]:
-    """What `WarnsOfCosts` tells of the account; ``PermissionError`` if its settings may not be read."""
+    """Return the warnings of `WarnsOfCosts`; ``PermissionError`` if the settings are not readable."""
     query = {"restype": "service", "comp": "properties"}
     path = http.connection.account or http.container
     answer = http.url("GET", f"{http.connection.blob}/", query, path=path)
@@ -23,6 +26,6 @@ def cost_warnings(http: AdlsHttp) -> list[str]:
     days = _DAYS.search(policy[1])
     kept = f"for {int(days[1])} days" if days else "for a time"
     return [
-        f"soft delete keeps {kept}, and bills, what a commit deletes (manifests, replaced data; not "
-        f"what it renames): switch it off if that is much"
+        f"soft delete keeps and bills {kept} what a commit deletes (manifests and replaced data, not "
+        f"renamed files): switch it off if that is much data"
     ]

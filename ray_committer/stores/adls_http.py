@@ -1,4 +1,4 @@
-"""One signed request to Azure Data Lake Storage, and what its answers mean in Python's own errors.
+"""One signed request to Azure Data Lake Storage, with its failures as Python's own errors.
 
 Source: the service's REST reference ("Path", "Filesystem", error codes) and Hadoop's ABFS client.
 """
@@ -35,7 +35,7 @@ class AdlsHttp:
         self._sas = connection.authorization.query
 
     def source(self, path: str) -> str:
-        """The ``x-ms-rename-source`` of `path`; it is authorized on its own."""
+        """Return the ``x-ms-rename-source`` header of `path`, which is authorized separately."""
         name = f"/{self.container}{quote_name(path)}"
         return f"{name}?{self._sas}" if self._sas else name
 
@@ -47,7 +47,7 @@ class AdlsHttp:
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
     ) -> HttpAnswer:
-        """Make a request to `path`, which is decoded; "" is the container itself."""
+        """Make a request to the decoded `path`; "" is the container itself."""
         url = f"{self.connection.dfs}/{self.container}{quote_name(path)}"
         return self.url(method, url, query, headers, data, path=path or self.container)
 
@@ -61,7 +61,7 @@ class AdlsHttp:
         *,
         path: str,
     ) -> HttpAnswer:
-        """Make a request to a quoted URL; `path` is what errors name, since a URL may hold a SAS."""
+        """Make a request to a quoted URL; errors name `path`, because the URL may contain a SAS."""
         if query:
             url = f"{url}?{urlencode(query, quote_via=quote, safe='')}"
         sent = {"x-ms-version": VERSION, "x-ms-date": _date(int(time.time())), **(headers or {})}
@@ -79,7 +79,7 @@ class AdlsHttp:
 
 
 def quote_name(path: str) -> str:
-    """`path` as it is sent; ``urllib.parse.quote``, which is slow, only where there is more to quote."""
+    """Quote `path`; calls ``urllib.parse.quote``, which is slow, only where it is needed."""
     return path.replace("=", "%3D") if _PLAIN.fullmatch(path) else quote(path)
 
 
@@ -89,12 +89,12 @@ def _date(seconds: int) -> str:
 
 
 def error_code(answer: HttpAnswer) -> str:
-    """The service's own word for what is wrong, empty if it gives none."""
+    """Return the service's error code, empty if it gives none."""
     return answer.headers.get("x-ms-error-code", "")
 
 
 def error_of(status: int, code: str, path: str, other: str | None = None) -> OSError:
-    """The error that an answer stands for: `OSError` chooses its class by the number."""
+    """Make the error for an answer; `OSError` chooses its subclass by the number."""
     match status, code:
         case 404, _:
             number = errno.ENOENT
@@ -112,10 +112,10 @@ def error_of(status: int, code: str, path: str, other: str | None = None) -> OSE
 
 
 def bare_etag(etag: str | None) -> str | None:
-    """An etag as listings and manifests have it; headers quote it."""
+    """Return an etag without quotes, as in listings and manifests."""
     return etag.removeprefix("W/").strip('"') if etag else None
 
 
 def quoted_etag(etag: str) -> str:
-    """An etag as a condition needs it."""
+    """Return an etag with quotes, as in conditions."""
     return f'"{bare_etag(etag)}"'

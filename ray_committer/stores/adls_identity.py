@@ -1,4 +1,4 @@
-"""Identities of Azure that are made where they are used: what crosses to a worker are their names.
+"""Azure identities that each process creates for itself, from a class name and arguments.
 
 An object of ``azure.identity`` holds locks and connections and cannot be sent to another process.
 """
@@ -16,16 +16,17 @@ from typing import Any
 class AzureIdentity:
     """A credential of ``azure.identity`` by its class and arguments, which may be secret; pickles.
 
-    It is made anew for each token, which who asks keeps until it expires.
+    The credential is created anew for each token; the caller keeps the token until it expires.
     """
 
     kind: str
     arguments: Mapping[str, Any] = field(repr=False)
 
     def get_token(self, *scopes: str, **kwargs: Any) -> Any:
-        """A token, as ``azure.core.credentials.TokenCredential`` gives it.
+        """Return a token, as ``azure.core.credentials.TokenCredential`` does.
 
-        `PermissionError` if a file of it is missing, which must not read as a missing file of the store.
+        `PermissionError` if a file of the credential is missing, because ``FileNotFoundError`` would
+        mean a missing file of the store.
         """
         import azure.identity
 
@@ -33,8 +34,8 @@ class AzureIdentity:
             with getattr(azure.identity, self.kind)(**self.arguments) as credential:
                 return credential.get_token(*scopes, **kwargs)
         except OSError as e:
-            text = f"a file of {self.kind} cannot be read on {platform.node()} ({e.strerror})"
+            text = f"a file that {self.kind} needs cannot be read on {platform.node()} ({e.strerror})"
             raise PermissionError(errno.EACCES, text, e.filename) from e
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: nothing is kept open."""

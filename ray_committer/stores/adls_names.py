@@ -1,7 +1,7 @@
-"""How a container of Azure Data Lake Storage is named: by Hadoop with its account, by fsspec without.
+"""Names of a container of Azure Data Lake Storage: Hadoop's with the account, fsspec's without it.
 
 ``abfss://container@account.dfs.core.windows.net/path`` and ``abfs://container/path`` with an
-``account_name`` are one place. Hadoop's form is the normal one, since it says all. Pure.
+``account_name`` are the same place. Hadoop's form is the normal one, because it is complete. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ DEFAULT_SUFFIX = "core.windows.net"
 
 
 class Container(NamedTuple):
-    """A container; `account` and `host` (of the DFS endpoint) are empty if the URL does not tell."""
+    """A container; `account` and `host` (of the DFS endpoint) are empty if the URL has none."""
 
     name: str
     account: str
@@ -21,7 +21,7 @@ class Container(NamedTuple):
 
 
 def parse_authority(authority: str) -> Container:
-    """The container that a URL's authority names, in either form."""
+    """Return the container that a URL's authority names, in either form."""
     name, _, host = authority.lower().rpartition("@")
     if not name:
         return Container(host, "", "")
@@ -30,7 +30,7 @@ def parse_authority(authority: str) -> Container:
 
 
 def normal_authority(authority: str, options: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """`authority` in Hadoop's form, if the storage options or the environment name the account."""
+    """Return `authority` in Hadoop's form if it, the options or the environment name the account."""
     container = parse_authority(authority)
     if container.host:
         return f"{container.name}@{container.host}"
@@ -39,7 +39,7 @@ def normal_authority(authority: str, options: Mapping[str, Any], environment: Ma
 
 
 def is_same_container(authority: str, normal: str) -> bool:
-    """Whether a manifest's `authority` is the container `normal`; one without an account is its own."""
+    """Return whether a manifest's `authority` is the container `normal`; it can lack the account."""
     found = parse_authority(authority)
     if not found.host:
         return found.name == parse_authority(normal).name
@@ -47,17 +47,17 @@ def is_same_container(authority: str, normal: str) -> bool:
 
 
 def dfs_host(host: str) -> str:
-    """The host of the DFS endpoint beside a blob endpoint; any other host is taken as it is."""
+    """Return the DFS host that belongs to a blob host; any other host is returned unchanged."""
     return host.replace(".blob.", ".dfs.", 1)
 
 
 def blob_host(host: str) -> str:
-    """The host of the blob endpoint beside a DFS endpoint; any other host is taken as it is."""
+    """Return the blob host that belongs to a DFS host; any other host is returned unchanged."""
     return host.replace(".dfs.", ".blob.", 1)
 
 
 def _host(options: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """The DFS host of the account that adlfs would connect to, empty if nothing names one."""
+    """Return the DFS host of the account that adlfs would connect to; empty if nothing names one."""
     connection = _connection(
         options.get("connection_string") or environment.get("AZURE_STORAGE_CONNECTION_STRING", "")
     )
@@ -75,6 +75,6 @@ def _host(options: Mapping[str, Any], environment: Mapping[str, str]) -> str:
 
 
 def _connection(text: str) -> dict[str, str]:
-    """The settings of a connection string, by name in lower case."""
+    """Return the settings of a connection string, by name in lower case."""
     pairs = (part.partition("=") for part in text.split(";") if "=" in part)
     return {name.strip().lower(): value for name, _, value in pairs}

@@ -1,8 +1,8 @@
-"""Refuse an account whose namespace is flat: there a rename is a copy and a delete, whatever the call.
+"""Refuse an account with a flat namespace, where every rename is a copy and a delete.
 
-Nothing is assumed. Three requests can tell, and each needs another permission: the container's
-properties, those of the account, and the root's access control list, which only a hierarchical namespace
-has and which Hadoop's ABFS asks for. The first that answers decides.
+Nothing is assumed. Three requests can show the kind of namespace, and each needs another permission: for
+the container's properties, for the account's properties, and for the root's access control list. Only a
+hierarchical namespace has that list, and Hadoop's ABFS also asks for it. The first answer decides.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ ATTEMPTS = 6
 
 
 def require_hierarchical_namespace(http: AdlsHttp) -> None:
-    """Return if the account has one; `StoreRefusedError` if it has none or nothing tells.
+    """Return if the account has a hierarchical namespace.
 
-    `FileNotFoundError` if there is no such container.
+    `StoreRefusedError` if it has none or no request shows it, `FileNotFoundError` if there is no such
+    container.
     """
     denied = []
     for question in (_by_container, _by_account, _by_root):
@@ -32,13 +33,13 @@ def require_hierarchical_namespace(http: AdlsHttp) -> None:
             raise StoreRefusedError(
                 f"abfs://{http.container}@{http.connection.account}: the account has no hierarchical "
                 f"namespace, so a rename there is a copy and a delete; upgrade it to Data Lake Storage "
-                f"Gen2, or write to an account that is one"
+                f"Gen2, or write to an account that has such a namespace"
             )
         denied.append(f"{answer.status} {error_code(answer)}".strip())
     raise StoreRefusedError(
-        f"abfs://{http.container}@{http.connection.account}: nothing tells whether the account has a "
-        f"hierarchical namespace ({', '.join(denied)}), without which a rename is a copy; grant reading "
-        f"the container's properties (Storage Blob Data Contributor)"
+        f"abfs://{http.container}@{http.connection.account}: cannot find out whether the account has a "
+        f"hierarchical namespace ({', '.join(denied)}), without which a rename is a copy; grant the "
+        f"permission to read the container's properties (Storage Blob Data Contributor)"
     )
 
 
@@ -72,7 +73,7 @@ def _flag(answer: HttpAnswer, name: str) -> bool | None:
 
 
 def _ask(request: Callable[[], HttpAnswer]) -> HttpAnswer:
-    """Make a request, again while the store has no time for it: nothing guards a store being opened."""
+    """Make a request with retries, because a store that is being opened has no retry layer around it."""
     for attempt in range(1, ATTEMPTS):
         try:
             return request()

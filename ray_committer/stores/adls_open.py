@@ -1,4 +1,4 @@
-"""Open a container of Azure Data Lake Storage: find its account, refuse a flat one, take a transport."""
+"""Open a container of Azure Data Lake Storage: find its account, refuse flat ones, choose a client."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def open_adls(spec: StoreSpec) -> StoreOperations:
     container = parse_authority(spec.authority)
     if not container.account:
         raise StoreRefusedError(
-            f"abfs://{spec.authority}: names no account; write "
-            f"abfss://{container.name}@ACCOUNT.dfs.core.windows.net/, or give account_name as a "
-            f"storage option"
+            f"abfs://{spec.authority}: the URL names no account; write "
+            f"abfss://{container.name}@ACCOUNT.dfs.core.windows.net/, or set the storage option "
+            f"account_name"
         )
     connection = connect(spec.storage_options, container.account, container.host)
     http = AdlsHttp(connection, container.name)
@@ -32,4 +32,4 @@ def open_adls(spec: StoreSpec) -> StoreOperations:
             http.close()
             return SdkAdlsStore(spec, connection, container.name)
         case other:
-            raise StoreRefusedError(f"transport={other!r}: is none; leave it out, or give 'sdk'")
+            raise StoreRefusedError(f"transport={other!r}: is not supported; leave it out, or use 'sdk'")

@@ -1,7 +1,7 @@
-"""`AdlsStore` by the vendor's client, for whoever must use that: ten times the CPU of a request.
+"""`AdlsStore` through the vendor's client, if you must use that: a request takes ten times the CPU.
 
-Its retries are off, since it takes its own repetition of a rename for a missing source, and it decodes
-the source of a rename once too often, so that a literal ``%3A`` must be given as ``%253A``.
+The client's retries are off, because it takes its own repetition of a rename for a missing source. It
+also decodes the source of a rename once too often, so a literal ``%3A`` must be passed as ``%253A``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONNECTIONS = 128
 
 
 class SdkAdlsStore(NamedStates):
-    """`StoreOperations` as `AdlsStore` has them."""
+    """`StoreOperations` that behave like those of `AdlsStore`."""
 
     capabilities: StoreCapabilities = AdlsStore.capabilities
 
@@ -206,7 +206,7 @@ def _status(path: str, found: Any, *, is_directory: bool) -> FileStatus:
 
 @contextmanager
 def _errors(path: str, other: str | None = None) -> Iterator[None]:
-    """Turn the client's errors into Python's own; their texts may hold a SAS, so they are left out."""
+    """Turn the client's errors into Python's own, without their texts, which may contain a SAS."""
     try:
         yield
     except HttpResponseError as e:

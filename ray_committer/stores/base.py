@@ -1,4 +1,4 @@
-"""What a commit needs of a store, and what a store must promise for it.
+"""The operations that a commit needs from a store, and what a store must guarantee.
 
 Paths are decoded and absolute (``/bucket-relative/or/file-system/path``). Errors are Python's own:
 ``FileNotFoundError``, ``FileExistsError``, ``NotADirectoryError``, ``PermissionError``; `ThrottledError`
@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from ray_committer.protocol.recovery import Observation
 
 STATE_SUFFIX = ".state"
-"""How the name of a state ends, on a store that keeps it as a name."""
+"""The suffix of a state's name, on a store that keeps a state as a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class StoreSpec:
 class FileStatus:
     """One file or directory as the store lists it.
 
-    A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. `etag`
-    and `file_id` stay what they are when the file is renamed; `version` tells this content at this place
-    from any other, and a rename, a replacement and a deletion can be bound to it.
+    A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. A
+    rename keeps `etag` and `file_id`. `version` identifies this content at this place: a rename, a
+    replacement and a deletion can be bound to it.
     """
 
     path: str
@@ -50,68 +50,68 @@ class FileStatus:
         return self.path.rpartition("/")[2]
 
     def observation(self) -> Observation:
-        """What this status tells about the identity of the file."""
+        """Return the parts of this status that identify the file."""
         return Observation(self.size, self.etag, self.modified_milliseconds, self.file_id)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """A state as it was read: its text, and on a store of objects the version that holds it."""
+    """A state as it was read: its text and, on an object store, the version of its object."""
 
     text: str
     version: str | None = None
 
 
 class Versions(StrEnum):
-    """Whether a rename can be bound to the version of its source, and who knows that version."""
+    """Whether a rename can be bound to the version of its source, and where that version is found."""
 
     NONE = "none"
     ETAG = "etag"
-    """It is the etag that a manifest may give."""
+    """The version is the etag, which a manifest can contain."""
     LISTED = "listed"
-    """Only a listing tells it, and what proves after a crash that the rename took place."""
+    """Only a listing shows the version, and what proves after a crash that the rename took place."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCapabilities:
-    """What differs between stores; all lengths in bytes of UTF-8."""
+    """The properties in which stores differ; all lengths are in bytes of UTF-8."""
 
     listing_is_cheap: bool
     max_path_length: int
     max_name_length: int
     max_directory_items: int | None = None
-    """How many files and directories one directory may hold; None if any number."""
+    """The most files and directories that one directory can hold; None if there is no limit."""
     renames_are_local: bool = False
-    """The kernel of one machine renames, so that more processes gain nothing."""
+    """The kernel of one machine renames, so more processes gain nothing."""
     has_links: bool = False
-    """A name may be a symbolic link, which leads out of the directory that it is in: it `SeesLinks`."""
+    """A name can be a symbolic link, which leads out of its directory: the store `SeesLinks`."""
     spans_file_systems: bool = False
-    """A directory may be on another file system than the one above it, and nothing is renamed from one
-    to the other: it `SeesFileSystems`."""
+    """A directory can be on another file system than its parent, and nothing can be renamed from one to
+    the other: the store `SeesFileSystems`."""
     may_be_network: bool = False
-    """A directory may be on a network file system, whose listings a machine keeps for a while: it
-    `Revalidates`."""
+    """A directory can be on a network file system, whose listings a machine caches for a while: the
+    store `Revalidates`."""
     has_directories: bool = True
-    """A file needs its parent directory. Without, `mkdirs` leaves a mark, and only a job's own
+    """A file needs its parent directory. If False, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
     moves_directories: bool = True
-    """A directory with all it holds is renamed in one step: it `MovesDirectories`. A store without puts
-    an object in place only if none is there, or only if it is a certain version."""
+    """A directory is renamed with its content in one step: the store `MovesDirectories`. If False, the
+    store can put an object in place only if none is there, or only if a certain version is there."""
     deletes_trees: bool = False
-    """A directory goes with all it holds by one request, or by few that each end in time, unless it is
-    on a network file system; elsewhere each name below it is a request."""
+    """A directory is deleted with its content by one request, or by a few that each end in time, unless
+    it is on a network file system. If False, each name below it needs a request."""
     rename_makes_parents: bool = False
-    """A rename makes the directories above its destination; elsewhere it is refused, as it should be."""
+    """A rename makes missing parents of its destination. If False, it is refused, as it should be."""
     versions: Versions = Versions.NONE
     may_link_files: bool = False
-    """Where no rename leaves alone what is there, a file is linked and unlinked, which not everybody may
-    do: it `LinksFiles`."""
+    """If no rename can keep an existing file, a file is linked and unlinked instead, for which not every
+    user has permission: the store `LinksFiles`."""
     sets_aside: bool = False
-    """A file can be renamed into a directory, and never is if that is gone: it `SetsAside`."""
+    """A file can be renamed into a directory, which fails if that is gone: the store `SetsAside`."""
     needs_sync: bool = False
-    """What it has acknowledged is lost with the power until it is forced to disk: it `Syncs`."""
+    """A power cut loses acknowledged changes that were not forced to disk: the store `Syncs`."""
     risk: str | None = None
-    """What may go wrong on it, in words that every commit's report repeats; None for a safe store."""
+    """The risk of the store, in words that every commit's report repeats; None for a safe store."""
 
 
 class StoreOperations(Protocol):
@@ -121,52 +121,53 @@ class StoreOperations(Protocol):
     capabilities: StoreCapabilities
 
     def get_status(self, path: str) -> FileStatus | None:
-        """Describe `path`, or None if nothing is there."""
+        """Describe `path`; None if nothing is there."""
 
     def list_status(self, path: str) -> list[FileStatus]:
         """List a directory in no order; ``FileNotFoundError`` if there is none."""
 
     def list_files(self, path: str) -> list[FileStatus]:
-        """List all files below a directory, however deep, in no order; none if there is no directory."""
+        """List all files below a directory, however deep, in no order; empty if it is not there."""
 
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or truncate a file in an existing directory; not atomic, so for temporary names."""
+        """Create or truncate a file in an existing directory; not atomic: for temporary names only."""
 
     def mkdirs(self, path: str) -> None:
         """Make a directory and its parents; idempotent. ``FileExistsError`` names a file in the way."""
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        """Rename a file atomically; never replaces, never copies, and never creates parents, unless its
-        capabilities say so.
+        """Rename a file atomically; never replaces, never copies, and never creates parents, unless the
+        store's capabilities say so.
 
         ``FileExistsError`` if `dest` exists, ``FileNotFoundError`` if `source` or the parent of
-        `dest` does not. Where the store has versions, any other than `version` of `source` stays where
+        `dest` does not. If the store has versions and `source` is another than `version`, it stays where
         it is: ``FileExistsError``.
         """
 
     def replace(
         self, source: str, dest: str, version: str | None = None, *, old: str | None = None
     ) -> None:
-        """`rename` atomically over the file `dest`, which may exist.
+        """Rename a file atomically, like `rename`, but replace the file at `dest` if there is one.
 
-        `old` is the version of `dest` that may be replaced. Where the store has versions, any other
-        stays, and so does `source`: ``FileExistsError``; that or ``FileNotFoundError`` if nothing is at
-        `dest`. A store without versions ignores `old`.
+        With `old`, only that version of `dest` is replaced. If the store has versions and another one is
+        there, both files stay: ``FileExistsError``. If nothing is at `dest`, it is that error or
+        ``FileNotFoundError``. A store without versions ignores `old`.
         """
 
     def read_state(self, path: str) -> StoredState | None:
-        """The state that is kept at `path`; None if none is."""
+        """Return the state that is kept at `path`; None if there is none."""
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        """Put the state `text`, which never was before, in the place of `seen`, in one step.
+        """Replace the state `seen` by the state `text`, which was never used before, in one step.
 
-        Of several that ask with one `seen` only one succeeds; the others get ``FileNotFoundError`` or
-        ``FileExistsError``. Without `seen`, on a store that does not move directories, nothing may be
-        there yet. Where directories are moved, a state is the one name with `STATE_SUFFIX` in the
-        directory `path`, and this a plain rename that consumes it; elsewhere it is an object.
+        If several callers pass the same `seen`, only one succeeds; the others get ``FileNotFoundError``
+        or ``FileExistsError``. Without `seen`, which needs a store that does not move directories,
+        there must be no state yet. If the store moves directories, a state is the only name with
+        `STATE_SUFFIX` in the directory `path`, and this is a plain rename that consumes it. On other
+        stores a state is an object.
         """
 
     def delete_file(self, path: str) -> bool:
@@ -180,14 +181,14 @@ class StoreOperations(Protocol):
 
 
 class Syncs(Protocol):
-    """A store that acknowledges what is not on the disk yet; its capabilities say `needs_sync`."""
+    """A store that acknowledges changes that are not on disk yet; its capabilities say `needs_sync`."""
 
     def sync(self, path: str) -> None:
         """Force the content of a file, or the names in a directory, to disk."""
 
 
 def sync(store: StoreOperations, path: str) -> None:
-    """Force a file or the names in a directory to disk; nothing to do where an answer means that."""
+    """Force a file, or the names in a directory, to disk; do nothing on a store without `needs_sync`."""
     if store.capabilities.needs_sync:
         cast("Syncs", store).sync(path)
 
@@ -208,10 +209,10 @@ class SetsAside(Protocol):
     """A store that renames a file out of the way in one step; its capabilities say `sets_aside`."""
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file, with what the store keeps for it, to `place`, a name for it alone.
+        """Rename a file, with what the store keeps for it, to `place`, a name that nothing else uses.
 
-        ``FileNotFoundError``, with nothing done, if the file or the directory of `place` is not there;
-        what is at `place` is replaced, or refused: ``FileExistsError``.
+        ``FileNotFoundError``, with nothing done, if the file or the directory of `place` is missing. A
+        file at `place` is replaced, or the call is refused: ``FileExistsError``.
         """
 
 
@@ -221,12 +222,12 @@ def set_aside(store: StoreOperations, path: str, place: str) -> None:
 
 
 class DeletesVersions(Protocol):
-    """A store with `versions`, or one that does not move directories: it deletes a file only if it is a
-    certain version."""
+    """A store with `versions`, or one that does not move directories: it can delete a file only if it is
+    a certain version."""
 
     def delete_version(self, path: str, version: str | None) -> bool:
-        """Delete a version of a file; ``FileExistsError`` if it is another, False or that if there is
-        none."""
+        """Delete a version of a file; ``FileExistsError`` if another version is there, that or False if
+        nothing is there."""
 
 
 def delete_version(store: StoreOperations, path: str, version: str | None) -> bool:
@@ -235,17 +236,17 @@ def delete_version(store: StoreOperations, path: str, version: str | None) -> bo
 
 
 class DeletesListed(Protocol):
-    """A store that does not move directories: it deletes those of a job that is still the one meant."""
+    """A store that does not move directories: it deletes a job's directories if a condition holds."""
 
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-        """List all that is below some directories and, if `holds` says so then, delete it with them.
+        """List everything below some directories; then, if `holds` returns True, delete it and them.
 
-        What is written below them after it was listed stays. Returns what `holds` did; idempotent.
+        Files that are written there after the listing stay. Returns the answer of `holds`; idempotent.
         """
 
 
 def delete_listed(store: StoreOperations, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-    """Delete what is below some directories, if `holds` once it is listed, on a store that can."""
+    """Delete directories and their content if `holds` is true after a listing, on a store that can."""
     return cast("DeletesListed", store).delete_listed(directories, holds)
 
 
@@ -253,19 +254,19 @@ class SeesLinks(Protocol):
     """A store with symbolic links; its capabilities say `has_links`."""
 
     def first_link(self, paths: Iterable[str]) -> str | None:
-        """The first of `paths` that is a link itself; the kernel answers, so it counts as no request."""
+        """Return the first of `paths` that is a link; the kernel answers, so it is not a request."""
 
     def real_path(self, path: str) -> str:
-        """`path` with every link in it resolved, also if nothing is there yet; likewise."""
+        """Return `path` with every link in it resolved, also if nothing is there yet; not a request."""
 
 
 def first_link(store: StoreOperations, paths: Iterable[str]) -> str | None:
-    """The first of `paths` that is a symbolic link; None where a store has none."""
+    """Return the first of `paths` that is a symbolic link; None on a store without links."""
     return cast("SeesLinks", store).first_link(paths) if store.capabilities.has_links else None
 
 
 def real_path(store: StoreOperations, path: str) -> str:
-    """`path` with every symbolic link in it resolved: two names of one directory give one."""
+    """Return `path` with every symbolic link resolved: two names of one directory give one path."""
     return cast("SeesLinks", store).real_path(path) if store.capabilities.has_links else path
 
 
@@ -273,12 +274,12 @@ class SeesFileSystems(Protocol):
     """A store of several file systems; its capabilities say `spans_file_systems`."""
 
     def file_system(self, path: str) -> str:
-        """Which one `path` is on or, if it is not there, would be; the kernel answers, so it counts as
-        no request."""
+        """Return the file system that `path` is on or, if it is not there, would be on; the kernel
+        answers, so it is not a request."""
 
 
 def file_system(store: StoreOperations, path: str) -> str:
-    """Which file system `path` is on, or would be, on a store of several."""
+    """Return the file system that `path` is on, or would be on, on a store of several."""
     return cast("SeesFileSystems", store).file_system(path)
 
 
@@ -286,52 +287,52 @@ class LinksFiles(Protocol):
     """A store that may have to rename by a link and an unlink; its capabilities say `may_link_files`."""
 
     def links_files(self, directory: str) -> bool:
-        """Whether it does, as far as a change of a state has told this process.
+        """Return whether it does, as far as this process has learned it from a change of a state.
 
-        `StoreRefusedError` if files cannot be linked either, which is tried in `directory`.
+        `StoreRefusedError` if files cannot be linked either, which is tested in `directory`.
         """
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:
-        """Those of some files that this process may not link; the kernel answers, so it counts as no
-        request."""
+        """Return those of some files that this process has no permission to link; the kernel answers, so
+        it is not a request."""
 
 
 def links_files(store: StoreOperations, directory: str) -> bool:
-    """Whether files are renamed by a link and an unlink, as far as that is known."""
+    """Return whether files are renamed by a link and an unlink, as far as that is known."""
     return store.capabilities.may_link_files and cast("LinksFiles", store).links_files(directory)
 
 
 def denied_links(store: StoreOperations, paths: Sequence[str]) -> list[str]:
-    """Those of some files that this process may not link, on a store that links."""
+    """Return those of some files that this process has no permission to link, on a store that links."""
     return cast("LinksFiles", store).denied_links(paths)
 
 
 class Revalidates(Protocol):
-    """A store of file systems of which some are a network's; its capabilities say `may_be_network`."""
+    """A store whose file systems can be network file systems; its capabilities say `may_be_network`."""
 
     def network_file_system(self, path: str) -> str | None:
-        """The type of the network file system that `path` is on, or would be; None if it is on another
-        one. The kernel answers, so it counts as no request."""
+        """Return the type of the network file system that `path` is on, or would be on; None if that is
+        not a network file system. The kernel answers, so it is not a request."""
 
     def revalidate(self, path: str) -> None:
-        """Let the next listing of the directory `path` show what other machines have done; nothing if
-        that is not allowed."""
+        """Make the next listing of the directory `path` show the changes of other machines; do nothing
+        if that is not permitted."""
 
 
 def network_file_system(store: StoreOperations, path: str) -> str | None:
-    """The type of the network file system that `path` is on, or would be; None if it is on no such."""
+    """Return the type of the network file system that `path` is on, or would be on; None if none."""
     if not store.capabilities.may_be_network:
         return None
     return cast("Revalidates", store).network_file_system(path)
 
 
 def revalidate(store: StoreOperations, path: str) -> None:
-    """Let the next listing of `path` show what other machines have done, on a network file system."""
+    """Make the next listing of `path` show the changes of other machines, on a network file system."""
     cast("Revalidates", store).revalidate(path)
 
 
 def list_anew(store: StoreOperations, path: str) -> list[FileStatus]:
-    """`list_status`, but never what this machine remembers of a network file system."""
+    """`list_status`, but never from this machine's cache of a network file system."""
     if network_file_system(store, path) is not None:
         revalidate(store, path)
     return store.list_status(path)
@@ -339,13 +340,13 @@ def list_anew(store: StoreOperations, path: str) -> list[FileStatus]:
 
 @runtime_checkable
 class WarnsOfCosts(Protocol):
-    """A store whose own settings may make a commit dearer: soft delete, versioning, a storage class.
+    """A store whose settings can make commits more expensive: soft delete, versioning, storage class.
 
-    Optional. ``ray-committer doctor`` asks for it, a commit never does, so it may make some requests.
+    Optional. Only ``ray-committer doctor`` calls it, never a commit, so it can make some requests.
     """
 
     def cost_warnings(self) -> list[str]:
-        """What costs more than it must and how to change that, a sentence each; empty if nothing does.
+        """Return a sentence for each setting that costs more than it must, with a remedy; empty if none.
 
-        ``PermissionError`` if the settings may not be read, which is no failure.
+        ``PermissionError`` if the settings are not readable, which is not a failure.
         """

@@ -1,7 +1,7 @@
-"""A deadline for calls that have none: they are made by threads that can be left behind.
+"""A deadline for calls that have none: threads that can be abandoned make them.
 
-For clients in native code that wait as long as a server keeps a connection open. Handing a rename over
-was measured to add 3 to 16 % to its CPU time.
+For clients in native code that wait as long as a server keeps a connection open. To hand a rename to
+another thread was measured to add 3 to 16 % to its CPU time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class DeadlineThreads:
-    """Makes calls for any number of threads, each by a daemon thread that is idle, else by a new one.
+    """Makes calls for any number of threads, each call in an idle daemon thread or a new one.
 
-    They end when this object does.
+    The daemon threads end with this object.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -28,7 +28,7 @@ class DeadlineThreads:
         weakref.finalize(self, _end, self._idle).atexit = False
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call `function`; ``TimeoutError`` if it takes too long, and it may still end one day."""
+        """Call `function`; ``TimeoutError`` if it takes too long, although it may still end later."""
         try:
             helper = self._idle.pop()
         except IndexError:
@@ -65,7 +65,7 @@ class _Helper:
             raise TimeoutError(f"no answer within {seconds:g} s") from None
 
     def end(self) -> None:
-        """Let the thread end once its call has."""
+        """Let the thread end after its call."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -73,7 +73,7 @@ class _Helper:
             answer: tuple[Any, BaseException | None]
             try:
                 answer = function(), None
-            except BaseException as e:  # noqa: BLE001 - whatever it is, it is raised where it was asked
+            except BaseException as e:  # noqa: BLE001 - any error is raised in the calling thread
                 answer = None, e
             self._answers.put(answer)
             del function, answer  # no result is kept while the thread waits

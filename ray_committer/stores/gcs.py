@@ -1,9 +1,9 @@
-"""Google Cloud Storage: an object is moved by one atomic request that is bound to its generation.
+"""Google Cloud Storage: one atomic request moves an object and is bound to the object's generation.
 
-``moveTo`` gives the object at its new place a new generation and the same content, so what proves a
-move is size and CRC32C, which are listed and saved before the first one. Most buckets are flat: a
-directory is there while an object is below it, or its mark is, an empty object ``dir/`` as Hadoop's
-connector leaves it. In a bucket with a hierarchical namespace, directories are folders.
+``moveTo`` gives the object at its new place a new generation and the same content, so size and CRC32C
+prove a move. They are listed and saved before the first move. Most buckets are flat: a directory exists
+while an object is below it, or while its mark exists, an empty object ``dir/`` as Hadoop's connector
+leaves it. In a bucket with a hierarchical namespace, directories are folders.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _log = logging.getLogger(__name__)
 
 DELETES_AT_ONCE = 16
 BATCHES_AT_ONCE = 4
-"""Each call of a batch counts as a request, and Google bears 1,000 a second of a bucket at first."""
+"""Each call of a batch counts as a request, and a bucket accepts 1,000 per second at first."""
 OPEN_ATTEMPTS = 8
 
 T = TypeVar("T")
 
 FLAT = StoreCapabilities(
     listing_is_cheap=False,
-    max_path_length=1 + 1024,  # of the object's name, and the slash before it
+    max_path_length=1 + 1024,  # the object's name, and the slash before it
     max_name_length=1024,
     has_directories=False,
     moves_directories=False,
@@ -61,13 +61,13 @@ HIERARCHICAL = StoreCapabilities(
 class GcsStore:
     """`StoreOperations` on ``gs://``; the storage options are those of gcsfs.
 
-    Opening it asks the bucket once whether it has folders. Where that is denied it counts as flat, which
-    works with either kind: what is written makes the folders above it.
+    Opening it asks once whether the bucket has folders. If the answer is denied, the bucket counts as
+    flat, which works with either kind: a write creates the folders above it.
     """
 
     def __init__(self, spec: StoreSpec) -> None:
         if not spec.authority:
-            raise StoreRefusedError("gs://: names no bucket; write gs://bucket/path")
+            raise StoreRefusedError("gs://: the URL names no bucket; write gs://bucket/path")
         self.spec = spec
         self._bucket = GcsBucket(spec.authority, spec.storage_options)
         self._has_folders = _has_folders(self._bucket, spec.authority)
@@ -107,7 +107,7 @@ class GcsStore:
     def mkdirs(self, path: str) -> None:
         if path == "/":
             return
-        with suppress(FileExistsError):  # of its own kind: a file's name has no slash at the end
+        with suppress(FileExistsError):  # only a mark or folder: a file's name has no slash at the end
             if self._has_folders:
                 self._bucket.create_folder(_prefix(path))
             else:
@@ -129,7 +129,7 @@ class GcsStore:
         return StoredState(text.decode(), generation)
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        """A conditional upload; Google takes one a second of an object, and throttles others."""
+        """Upload on a condition; Google accepts one upload per second and object, and throttles more."""
         generation = (seen.version if seen else None) or "0"
         return StoredState(text, self._bucket.upload(path[1:], text.encode(), generation=generation))
 
@@ -141,8 +141,8 @@ class GcsStore:
         return self._bucket.delete(path[1:], version)
 
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-        """Delete the very generations that were listed below some directories before `holds` was
-        asked."""
+        """Delete exactly the generations that were listed below some directories before `holds` was
+        called."""
         pages = (page for path in directories for page in self._bucket.pages(_prefix(path)))
         listed = {item.name: item.generation for page in pages for item in page.items}
         folders = [one for path in directories for one in self._folders(path)]
@@ -187,7 +187,7 @@ class GcsStore:
         return warnings
 
     def _delete_objects(self, generations: Mapping[str, str | None]) -> bool:
-        """Delete objects, but none that has another generation than is given; whether any was there."""
+        """Delete objects, but no other generation than the given one; return whether any was there."""
         named = list(generations.items())
         if len(named) <= DELETES_AT_ONCE or not self._bucket.has_batches:
             return _all_at_once(lambda one: self._bucket.delete_unless_new(*one), named)
@@ -195,7 +195,7 @@ class GcsStore:
         batches = [dict(named[low : low + size]) for low in range(0, len(named), size)]
         with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
             calls = [pool.submit(self._bucket.delete_all, batch) for batch in batches]
-            try:  # that one object may not be deleted is no reason to leave the others
+            try:  # delete the others even if there is no permission to delete one
                 for call in as_completed(calls):
                     if isinstance(call.exception(), ThrottledError | StoreUnavailableError):
                         break
@@ -222,7 +222,7 @@ class GcsStore:
 
 
 def _has_folders(bucket: GcsBucket, name: str) -> bool:
-    """Ask what kind the bucket is; a store that is just opened has no retry layer around it."""
+    """Return whether the bucket has folders; retries, as an opening store has no retry layer."""
     for attempt in itertools.count(1):
         try:
             return bucket.is_hierarchical()
@@ -232,13 +232,13 @@ def _has_folders(bucket: GcsBucket, name: str) -> bool:
             asked = e.retry_after_seconds if isinstance(e, ThrottledError) else None
             time.sleep(max(asked or 0.0, backoff_seconds(attempt)))
         except OSError as e:
-            _log.warning("gs://%s: is taken for a flat bucket, since it does not say (%s)", name, e)
+            _log.warning("gs://%s: is used as a flat bucket: its layout is not readable (%s)", name, e)
             return False
     raise AssertionError("unreachable")
 
 
 def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Leave what has been written since it was listed."""
+    """Make `delete` leave what was written after the listing."""
 
     def delete_old(name: str) -> bool:
         try:
@@ -250,7 +250,7 @@ def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
 
 
 def _all_at_once(delete: Callable[[T], bool], named: list[T]) -> bool:
-    """Delete all of them, some at a time; whether any was there. After an error none is begun."""
+    """Delete all, several at once; return whether any was there. After an error no other begins."""
     if not named:
         return False
     with ThreadPoolExecutor(min(DELETES_AT_ONCE, len(named))) as pool:
@@ -273,7 +273,7 @@ def _milliseconds(moment: str) -> int:
 
 
 def _prefix(path: str) -> str:
-    """What the names of all objects below a directory begin with."""
+    """Return the prefix of the names of all objects below a directory."""
     return "" if path == "/" else f"{path[1:]}/"
 
 

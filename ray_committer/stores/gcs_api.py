@@ -1,7 +1,7 @@
 """The JSON API of Google Cloud Storage for one bucket: each request is made once, with a deadline.
 
 gcsfs repeats a request six times, ignores ``Retry-After``, waits without end, and copies and deletes
-where a move is refused; so only its credentials are used. Source: the API's reference.
+if a move is refused, so only its credentials are used. Source: the API's reference.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NUMBERS = {
     412: errno.EEXIST,
 }
 _ANOTHER = (409, 412)
-"""What is answered where another generation is there than was asked for."""
+"""The answers if another generation is there than the requested one."""
 _NO_BATCHES = (404, 405, 501)
-"""What a server answers that knows no batches, as some in front of Google's may not."""
+"""The answers of a server without batches, such as some proxies in front of Google's."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]*")
 
 
 class GcsObject(msgspec.Struct, frozen=True, gc=False):
-    """One object as the API describes it: numbers are strings there."""
+    """One object as the API describes it; numbers are strings."""
 
     name: str
     generation: str
@@ -82,7 +82,7 @@ class _Layout(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GcsSettings(msgspec.Struct, frozen=True, rename="camel"):
-    """What of a bucket's settings costs: for how long deleted objects are kept, and whether all are."""
+    """A bucket's settings that cost money: how long deleted objects stay, and if versions do."""
 
     soft_delete_policy: _Retention = _Retention()
     versioning: _Enabled = _Enabled()
@@ -97,7 +97,7 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 class GcsBucket:
-    """One bucket, used by many threads; objects and folders by their decoded names.
+    """One bucket, used by many threads; objects and folders are given by their decoded names.
 
     Errors are Python's own, as stores raise them; they name the object with a slash before it.
     """
@@ -118,8 +118,8 @@ class GcsBucket:
     def move(self, source: str, dest: str, generation: str | None, *, old: str | None) -> None:
         """Rename an object atomically; ``FileExistsError`` if a condition does not hold.
 
-        These are: `source` has this `generation`, and what is at `dest` the generation `old`, of which
-        0 means nothing. Without one, any is taken.
+        The conditions: `source` has this `generation`, and the object at `dest` has the generation
+        `old`, where 0 means that there is no object. None allows any generation.
         """
         url = f"{self._objects}/{quoted(source)}/moveTo/o/{quoted(dest)}{self._move_query}"
         if generation is not None:
@@ -151,7 +151,7 @@ class GcsBucket:
     def upload(self, name: str, data: bytes, *, generation: str | None = None) -> str:
         """Put an object in place, and return its generation.
 
-        ``FileExistsError`` if what is there has not this `generation`, of which 0 means nothing.
+        ``FileExistsError`` unless the object has this `generation`; 0 means that there is no object.
         """
         conditions = {"ifGenerationMatch": generation} if generation is not None else {}
         query = self._query(uploadType="media", name=name, fields="generation", **conditions)
@@ -159,12 +159,12 @@ class GcsBucket:
         return msgspec.json.decode(answer.body, type=_Uploaded).generation
 
     def delete(self, name: str, generation: str | None = None) -> bool:
-        """Delete an object, False if there is none; ``FileExistsError`` of another `generation`."""
+        """Delete an object; False if there is none, ``FileExistsError`` if its `generation` differs."""
         answer = self._ask("DELETE", self._deletion(name, generation), name)
         return answer.status != 404 and bool(_checked(answer, name))
 
     def delete_unless_new(self, name: str, generation: str | None) -> bool:
-        """`delete`, but an object of another generation, if one is given, is left: it is False, too."""
+        """`delete`, but leave an object of another generation, if one is given, and return False."""
         try:
             return self.delete(name, generation)
         except FileExistsError:
@@ -173,10 +173,10 @@ class GcsBucket:
             return False
 
     def delete_all(self, generations: Mapping[str, str | None]) -> bool:
-        """`delete_unless_new` of at most 100 objects, in one request; whether any was there.
+        """`delete_unless_new` for at most 100 objects in one request; return whether any was there.
 
-        An error is that of one of them, raised when all were tried. Of a server that knows no batches
-        they are asked for one by one.
+        An error of one of them is raised after all were tried. On a server without batches, each object
+        needs a request.
         """
         first = next(iter(generations))
         paths = [
@@ -195,8 +195,8 @@ class GcsBucket:
     ) -> Iterator[GcsPage]:
         """List the objects whose names begin with `prefix`, a page of `limit` at a time.
 
-        With a `delimiter` those that hold it further on are replaced by their beginnings up to it;
-        `folders` adds those of folders. A page may be empty although another follows.
+        With a `delimiter`, names that contain it after the prefix are replaced by their part up to it;
+        `folders` adds the names of folders. A page can be empty although another one follows.
         """
         wanted = {"prefix": prefix, "maxResults": str(limit)}
         wanted["fields"] = f"nextPageToken,items({_FIELDS})" + (",prefixes" if delimiter else "")
@@ -216,12 +216,12 @@ class GcsBucket:
                 return
 
     def is_hierarchical(self) -> bool:
-        """Whether the bucket has folders; ``OSError`` if it does not say."""
+        """Return whether the bucket has folders; ``OSError`` if that is not readable."""
         answer = self._request("GET", f"{self._bucket}/storageLayout{self._query()}", "")
         return msgspec.json.decode(answer.body, type=_Layout).hierarchical_namespace.enabled
 
     def settings(self) -> GcsSettings:
-        """What of the bucket's settings costs; ``PermissionError`` if they may not be read."""
+        """Return the settings that cost money; ``PermissionError`` if they are not readable."""
         query = self._query(fields="softDeletePolicy,versioning")
         return msgspec.json.decode(self._request("GET", self._bucket + query, "").body, type=GcsSettings)
 
@@ -241,7 +241,7 @@ class GcsBucket:
         return answer.status != 404 and bool(_checked(answer, name))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """The names of all folders that begin with `prefix`, however deep."""
+        """Return the names of all folders that begin with `prefix`, however deep."""
         token = ""
         while True:
             query = self._query(prefix=prefix, **({"pageToken": token} if token else {}))
@@ -284,7 +284,7 @@ class GcsBucket:
 
 
 def _is_deleted(named: tuple[str, str | None], answer: HttpAnswer) -> bool:
-    """What `delete_unless_new` returns or raises for this answer."""
+    """Return or raise what `delete_unless_new` does for this answer."""
     name, generation = named
     _raise_if_throttled(answer, f"/{name}")
     raise_if_unanswered(f"/{name}", "DELETE", answer.status, answer.headers)
@@ -294,7 +294,7 @@ def _is_deleted(named: tuple[str, str | None], answer: HttpAnswer) -> bool:
 
 
 def _raise_if_throttled(answer: HttpAnswer, path: str) -> None:
-    """`ThrottledError` of the one kind of it that is told by a text."""
+    """Raise `ThrottledError` for throttling that only the text of an answer shows."""
     if answer.status == 403 and b"ateLimitExceeded" in answer.body:
         raise ThrottledError(path)
 
@@ -305,7 +305,7 @@ def _quoted_directory(directory: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as one element of a URL's path."""
+    """Quote a name as one element of a URL's path."""
     directory, slash, last = name.rpartition("/")
     if not _PLAIN.fullmatch(last):
         last = quote(last, safe="")
@@ -313,13 +313,13 @@ def quoted(name: str) -> str:
 
 
 def _checked(answer: HttpAnswer, name: str, dest: str | None = None) -> HttpAnswer:
-    """The answer, if it is of success; else the error that says what the bucket said."""
+    """Return a successful answer; raise an error with the bucket's message for any other."""
     if 200 <= answer.status < 300:
         return answer
     try:
         said = msgspec.json.decode(answer.body, type=_Failure).error.message
     except msgspec.MsgspecError:
         said = ""
-    text = f"{said or 'the store refused'} (HTTP {answer.status})"
+    text = f"{said or 'the store refused the request'} (HTTP {answer.status})"
     other = None if dest is None else f"/{dest}"
     raise OSError(_NUMBERS.get(answer.status, errno.EIO), text, f"/{name}", None, other)

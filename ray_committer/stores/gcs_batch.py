@@ -1,4 +1,4 @@
-"""Many calls of Google's JSON API in one request: a part for each, which is a request of its own.
+"""Many calls of Google's JSON API in one request: each part of its body is itself a request.
 
 The parts of the answer are in the order of the calls, each with its own status. Source: the guide of
 Cloud Storage on batch requests.
@@ -24,8 +24,8 @@ BATCH_HEADERS = {"Content-Type": f"multipart/mixed; boundary={_BOUNDARY}"}
 
 
 def encode_batch(method: str, paths: Sequence[str]) -> bytes:
-    """The body of a request for calls without bodies; `paths` are quoted, and begin at the server's
-    root, whatever is before them in the URL of the batch."""
+    """Return the body of a request for calls without bodies; `paths` are quoted, and begin at the
+    server's root, whatever the URL of the batch is."""
     parts = (
         f"--{_BOUNDARY}\r\nContent-Type: application/http\r\nContent-ID: <call+{number}>\r\n\r\n"
         f"{method} {path} HTTP/1.1\r\n\r\n\r\n"
@@ -35,10 +35,10 @@ def encode_batch(method: str, paths: Sequence[str]) -> bytes:
 
 
 def decode_batch(answer: HttpAnswer, path: str, calls: int) -> list[HttpAnswer]:
-    """The answer to each of so many calls; `StoreUnavailableError`, which names `path`, of any less."""
+    """Return the answers to `calls` calls; `StoreUnavailableError` with `path` if some are missing."""
     try:
         found = [one for part in _parts(answer) if (one := _decode(part)) is not None]
-    except (ValueError, LookupError):  # of a content type that is none
+    except (ValueError, LookupError):  # the content type is invalid
         found = []
     if len(found) != calls:
         raise StoreUnavailableError(path, f"the store answered {len(found)} of {calls} calls of a batch")
@@ -46,7 +46,7 @@ def decode_batch(answer: HttpAnswer, path: str, calls: int) -> list[HttpAnswer]:
 
 
 def _parts(answer: HttpAnswer) -> list[Message]:
-    if not answer.body.rstrip().endswith(b"--"):  # it was cut off
+    if not answer.body.rstrip().endswith(b"--"):  # the body was cut off
         return []
     kind = f"Content-Type: {answer.headers.get('content-type', '')}\r\n\r\n"
     message = message_from_bytes(kind.encode() + answer.body)
@@ -54,7 +54,7 @@ def _parts(answer: HttpAnswer) -> list[Message]:
 
 
 def _decode(part: Message) -> HttpAnswer | None:
-    """The answer that a part holds, if it does."""
+    """Return the answer in a part; None if there is none."""
     content = part.get_payload(decode=True)
     if not isinstance(content, bytes) or (status := _STATUS.match(content)) is None:
         return None

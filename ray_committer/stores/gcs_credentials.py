@@ -1,6 +1,6 @@
-"""Signed headers for Google Cloud Storage, by whatever credentials gcsfs finds.
+"""Signed headers for Google Cloud Storage, with the credentials that gcsfs finds.
 
-gcsfs knows service accounts, user logins, metadata servers and anonymous access; its storage options
+gcsfs supports service accounts, user logins, metadata servers and anonymous access; its storage options
 work here unchanged. Only its credentials are used.
 """
 
@@ -22,7 +22,7 @@ from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.version import __version__
 
 FRESH_SECONDS = 60.0
-"""How long signed headers are used again; gcsfs renews a token five minutes before it ends."""
+"""How long signed headers are reused; gcsfs renews a token five minutes before it expires."""
 
 _UNANSWERED = (google.auth.exceptions.TransportError, requests.RequestException)
 _REFUSED = (google.auth.exceptions.GoogleAuthError, HttpError, NonRetryableError, ValueError)
@@ -34,7 +34,7 @@ _HEADERS = {
 
 
 class GcsCredentials:
-    """Where requests go, who pays for them, and the headers that sign them; used by many threads."""
+    """The address and the payer of requests, and the headers that sign them; used by many threads."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class GcsCredentials:
         except (*_UNANSWERED, *_REFUSED, OSError, LookupError, TypeError) as e:
             raise StoreRefusedError(
                 f"gs://{bucket}: gcsfs finds no credentials with these storage options "
-                f"({type(e).__name__}); see its documentation of `token`"
+                f"({type(e).__name__}); see `token` in its documentation"
             ) from None  # its text may hold the token
         self.base = filesystem.base.removesuffix("/storage/v1/")
         self.user_project = _user_project(filesystem)
@@ -59,7 +59,7 @@ class GcsCredentials:
         self._signed: tuple[float, Mapping[str, str]] = (float("-inf"), {})
 
     def headers(self, path: str) -> Mapping[str, str]:
-        """Headers of a request, not to be changed; `path` is what errors name."""
+        """Return the headers of a request, which must not be changed; errors name `path`."""
         fresh_until, headers = self._signed
         now = self._clock()
         if now < fresh_until:
@@ -68,17 +68,17 @@ class GcsCredentials:
         try:
             self._credentials.apply(fresh)
         except _UNANSWERED as e:
-            raise StoreUnavailableError(path, "Google's servers gave no token") from e
+            raise StoreUnavailableError(path, "Google's servers issued no token") from e
         except _REFUSED as e:
             raise PermissionError(
-                errno.EACCES, f"Google gives no token for these credentials ({e}); renew them", path
+                errno.EACCES, f"Google issues no token for these credentials ({e}); renew them", path
             ) from e
         self._signed = now + FRESH_SECONDS, fresh
         return fresh
 
 
 def _refuse_missing_key_file(bucket: str, token: Any) -> None:
-    """gcsfs would send the path of a file that is not there as a token."""
+    """Refuse a key file that is not there, because gcsfs would send its path as a token."""
     if isinstance(token, str) and token.startswith("/") and not os.path.exists(token):
         raise StoreRefusedError(
             f"gs://{bucket}: the key file {token} is not on {platform.node()}; copy it to all nodes"
@@ -86,7 +86,7 @@ def _refuse_missing_key_file(bucket: str, token: Any) -> None:
 
 
 def _user_project(filesystem: GCSFileSystem) -> str | None:
-    """The project that pays for requests to a bucket whose owner does not."""
+    """Return the project that pays for requests to a bucket whose owner does not."""
     if not filesystem.requester_pays:
         return None
     own = filesystem.requester_pays

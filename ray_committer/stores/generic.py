@@ -1,8 +1,8 @@
-"""Any fsspec file system, for an owner who insists: not atomic, so a file may be replaced or doubled.
+"""Any fsspec file system, at its owner's risk: not atomic, so a file may be replaced or duplicated.
 
-fsspec says neither that a rename is atomic nor that it keeps an existing file, and for many stores it
-copies and deletes. Here both ends are looked at first and renames to one name take turns, which helps
-against this process only. Whatever is found twice stops the commit; nothing is ever guessed.
+fsspec guarantees neither that a rename is atomic nor that it keeps an existing file, and for many stores
+it copies and deletes. Here both ends are checked first and renames to one name take turns, which helps
+only against this process. A file that is found twice stops the commit; nothing is ever guessed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCKS = 64
 class GenericStore:
     """`StoreOperations` on an fsspec file system that has directories; proves renames by size alone.
 
-    `options` are fsspec's own, a part of those in `spec`.
+    `options` are those of `spec` that fsspec gets.
     """
 
     def __init__(self, spec: StoreSpec, options: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ class GenericStore:
         return StoredState(text)
 
     def move_directory(self, source: str, dest: str) -> None:
-        """Rename a directory file by file, since fsspec promises nothing of directories."""
+        """Rename a directory file by file, because fsspec guarantees nothing about directories."""
         with self._errors(source):
             if self._fs.exists(self._own(dest)):
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
@@ -150,11 +150,11 @@ class GenericStore:
 
     def _risk(self) -> str:
         shown = f"{self.spec.scheme}://{self.spec.authority}"
-        how = "each rename copies the file and deletes it" if self._copies else "renames are its own"
+        how = "renames copy and delete each file" if self._copies else "renames are the store's own"
         return (
-            f"{shown}: is used because its owner insists, and is not known to be safe: {how}, and is "
-            f"neither atomic nor conditional. A file that another process writes meanwhile may be "
-            f"replaced, a crash may leave one file at both places, which stops the commit, and only a "
+            f"{shown}: is used at its owner's risk and is not known to be safe: {how}, and are "
+            f"neither atomic nor conditional. A file that another process writes at the same time can "
+            f"be replaced. A crash can leave one file at both places, which stops the commit. Only a "
             f"file's size proves after a crash that it was moved"
         )
 
@@ -165,7 +165,7 @@ class GenericStore:
                 raise _error(FileNotFoundError, errno.ENOENT, path)
 
     def _move(self, source: str, dest: str) -> None:
-        """Move a file; not by fsspec's own copy and delete, which take names for patterns."""
+        """Move a file; not by fsspec's own copy and delete, which treat names as patterns."""
         if self._copies:
             self._fs.cp_file(self._own(source), self._own(dest))
             self._fs.rm_file(self._own(source))
@@ -173,7 +173,7 @@ class GenericStore:
             self._fs.mv(self._own(source), self._own(dest))
 
     def _status(self, path: str, info: Mapping[str, Any]) -> FileStatus:
-        """Without a time or an etag, since a copy keeps neither."""
+        """Make a status without time and etag, because a copy keeps neither."""
         if info["type"] == "directory":
             return FileStatus(path, is_directory=True)
         return FileStatus(path, is_directory=False, size=info["size"] or 0)
@@ -189,7 +189,7 @@ class GenericStore:
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
-        """Forget what fsspec remembers of listings; what is no OSError becomes one."""
+        """Drop fsspec's cached listings, and turn any other exception into an ``OSError``."""
         self._fs.invalidate_cache()
         try:
             yield

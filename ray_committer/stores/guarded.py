@@ -1,8 +1,8 @@
 """A store as a commit uses it: each request needs a permit, is timed, and waits when throttled.
 
-The one retry layer. A store that throttles did nothing, so the same request is made again once a permit
-is to be had; one that does not answer is asked again after a pause, if doing it twice is harmless.
-Whether a rename without an answer took place is decided by who asked for it.
+The only retry layer. A store that throttles did nothing, so the same request is made again with the next
+permit. A request without an answer is repeated after a pause if doing it twice is harmless. If a rename
+got no answer, the caller decides whether it took place.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from ray_committer.stores.base import (
 P = ParamSpec("P")
 T = TypeVar("T")
 OnThrottled = Callable[[int, float | None], None]
-"""Waits after so many refusals of one request, and is told how long the store asks to wait."""
+"""Waits after a number of refusals of one request; also gets the wait that the store asks for."""
 
 STATE_SECONDS = 1.0
-"""How often Google's store writes one object, by its documentation."""
+"""The time between two writes of one object on Google's store, by its documentation."""
 
 
 class GuardedStore:
     """`StoreOperations` that take a permit for each request to `store`.
 
-    `ThrottledError` or `StoreUnavailableError` once one request was made in vain for `retry_seconds`;
-    `LeaseLostError`, with nothing requested, when no permit may be had any more.
+    `ThrottledError` or `StoreUnavailableError` after one request has failed for `retry_seconds`;
+    `LeaseLostError`, with nothing requested, if there are no more permits.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class GuardedStore:
         self._again: deque[str] = deque()  # why requests were made again; likewise
 
     def take_statistics(self) -> IOStatistics:
-        """The requests since the last call, under Hadoop's names; they are forgotten then."""
+        """Return the requests since the last call, under Hadoop's names, and forget them."""
         durations = Durations()
-        with suppress(IndexError):  # several threads may take: each request goes to one of them
+        with suppress(IndexError):  # several threads can call this: each request goes to one of them
             while True:
                 name, seconds, failed = self._noted.popleft()
                 durations.add(name, seconds, failed=failed)
@@ -114,7 +114,7 @@ class GuardedStore:
         return self._call("op_open", self._store.read_state, path)
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        """Make the change once; a store that throttles it throttles this one name, and nobody else
+        """Make the change once; a store that throttles it throttles only this name, so no other request
         waits.
         """
         request = partial(self._store.advance, path, seen, text)
@@ -151,31 +151,31 @@ class GuardedStore:
         self._call("op_hsync", sync, self._store, path)
 
     def first_link(self, paths: Iterable[str]) -> str | None:
-        """The first of `paths` that is a symbolic link; no request."""
+        """Return the first of `paths` that is a symbolic link; not a request."""
         return first_link(self._store, paths)
 
     def real_path(self, path: str) -> str:
-        """`path` with every symbolic link in it resolved; no request."""
+        """Return `path` with every symbolic link in it resolved; not a request."""
         return real_path(self._store, path)
 
     def file_system(self, path: str) -> str:
-        """Which file system `path` is on; no request."""
+        """Return the file system that `path` is on; not a request."""
         return file_system(self._store, path)
 
     def links_files(self, directory: str) -> bool:
-        """Whether files are renamed by a link and an unlink; no request."""
+        """Return whether files are renamed by a link and an unlink; not a request."""
         return links_files(self._store, directory)
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:
-        """Those of some files that this process may not link; no request."""
+        """Return those of some files that this process has no permission to link; not a request."""
         return denied_links(self._store, paths)
 
     def network_file_system(self, path: str) -> str | None:
-        """The type of the network file system that `path` is on; no request."""
+        """Return the type of the network file system that `path` is on; not a request."""
         return network_file_system(self._store, path)
 
     def revalidate(self, path: str) -> None:
-        """Let the next listing of a directory show what other machines have done."""
+        """Make the next listing of a directory show the changes of other machines."""
         self._call("op_create", revalidate, self._store, path)
 
     def _call(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -217,8 +217,8 @@ class GuardedStore:
                 return result
 
     def _wait_with_others(self, refusals: int, retry_after_seconds: float | None) -> None:
-        """If the store refuses few others, only this request waits: once a moment, then for as long as
-        the store asks."""
+        """Wait after a refusal. If the store refuses few others, only this request waits: first a
+        moment, then as long as the store asks."""
         if not self._permits.throttled(retry_after_seconds):
             asked = retry_after_seconds if refusals > 1 else None
             self._sleep(max(backoff_seconds(refusals - 1), asked or 0.0))

@@ -1,4 +1,4 @@
-"""Which files this process may link, where the kernel protects links (``fs.protected_hardlinks``).
+"""The files that this process can link if the kernel protects links (``fs.protected_hardlinks``).
 
 Source: ``may_linkat`` and ``safe_hardlink_source`` in Linux's ``fs/namei.c``.
 """
@@ -17,14 +17,14 @@ _SET_GROUP = stat.S_ISGID | stat.S_IXGRP
 
 
 def denied_links(paths: Sequence[str]) -> list[str]:
-    """Those of some files that the kernel does not let this process link; one that is gone is none."""
+    """Return the files that the kernel does not let this process link; a missing file is not one."""
     if not _is_protected() or _acts_as_owner():
         return []
     return [path for path in paths if not _may_link(path)]
 
 
 def _may_link(path: str) -> bool:
-    """Whether a file is this user's, or a plain one that this user may read and write."""
+    """Return whether a file is this user's, or a plain one that this user can read and write."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -43,7 +43,7 @@ def _is_protected() -> bool:
 
 
 def _acts_as_owner() -> bool:
-    """Whether this process may do with any file what its owner may."""
+    """Return whether this process has the rights of the owner of any file."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("CapEff:"):

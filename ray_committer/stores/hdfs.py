@@ -1,6 +1,6 @@
-"""HDFS over its own RPC, by hdfs-native: no Java, one connection to the NameNode for all threads.
+"""HDFS over its own RPC, through hdfs-native: no Java, one connection to the NameNode for all threads.
 
-The rename is Hadoop's ``rename2``: atomic, never replacing, never making a parent, never moving into a
+The rename is Hadoop's ``rename2``. It is atomic, and never replaces, makes a parent, or moves into a
 directory. It keeps the modification time, which proves after a lost answer that it took place.
 """
 
@@ -32,7 +32,7 @@ DEFAULT_PORT = 8020
 LISTED_AT_ONCE = 1000
 
 _SETTINGS = {
-    # The client goes to each NameNode once and says what came of it: waiting is done elsewhere.
+    # The client tries each NameNode once and reports the result: `GuardedStore` waits.
     "dfs.client.failover.max.attempts": "2",
     "dfs.client.failover.sleep.base.millis": "100",
     "dfs.client.failover.sleep.max.millis": "200",
@@ -49,9 +49,9 @@ T = TypeVar("T")
 
 
 class HdfsStore(NamedStates):
-    """`StoreOperations` on ``hdfs://``; 0.06 to 0.1 milliseconds of CPU a rename.
+    """`StoreOperations` on ``hdfs://``; 0.06 to 0.1 milliseconds of CPU per rename.
 
-    `storage_options` are Hadoop's own settings; those of ``HADOOP_CONF_DIR`` are read too.
+    `storage_options` are Hadoop's own settings; those of ``HADOOP_CONF_DIR`` are also read.
     """
 
     def __init__(self, spec: StoreSpec, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
@@ -90,7 +90,7 @@ class HdfsStore(NamedStates):
         try:
             self._call(path, self._client.mkdirs, path, self._directory_mode, create_parent=True)
         except NotADirectoryError as e:
-            raise FileExistsError(errno.EEXIST, "a file stands in the way", path) from e
+            raise FileExistsError(errno.EEXIST, "a file is in the way", path) from e
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         self._call(source, self._client.rename, source, dest)
@@ -146,7 +146,7 @@ class HdfsStore(NamedStates):
 
 
 def _open(spec: StoreSpec) -> hdfs_native.Client:
-    """A client; what has no port is a name service if one is configured, else a host."""
+    """Open a client; an authority without a port is a configured name service, otherwise a host."""
     if not spec.authority:
         raise StoreRefusedError("hdfs: the URL names no NameNode; write hdfs://host:port/path")
     given = {name: str(value) for name, value in spec.storage_options.items()}
@@ -155,12 +155,14 @@ def _open(spec: StoreSpec) -> hdfs_native.Client:
         return hdfs_native.Client(f"hdfs://{spec.authority}", settings)
     except RuntimeError as e:
         if "No NameNode hosts" not in str(e):
-            raise StoreRefusedError(f"hdfs://{spec.authority}: cannot be opened: {e}") from e
+            raise StoreRefusedError(
+                f"hdfs://{spec.authority}: cannot be opened: {e}; check the URL and Hadoop's settings"
+            ) from e
     return hdfs_native.Client(f"hdfs://{spec.authority}:{DEFAULT_PORT}", settings)
 
 
 def _error(error: OSError | RuntimeError, path: str) -> OSError:
-    """What an exception of the client means; it wraps the NameNode's own in several ways."""
+    """Make the error for an exception of the client, which wraps the NameNode's own in several ways."""
     text = str(error).partition("\n")[0]
     if type(error) in _NAMED:
         return remote_error(_NAMED[type(error)], text, path)
@@ -168,7 +170,7 @@ def _error(error: OSError | RuntimeError, path: str) -> OSError:
         exception, message = match.groups()
         return remote_error(exception, message.partition(r"\n")[0], path)
     if isinstance(error, NotImplementedError):
-        return OSError(errno.ENOTSUP, f"hdfs-native cannot do this: {text}", path)
+        return OSError(errno.ENOTSUP, f"hdfs-native does not support this: {text}", path)
     if text.startswith(_NO_ACCESS):
         return PermissionError(errno.EACCES, text, path)
     return StoreUnavailableError(path, text)

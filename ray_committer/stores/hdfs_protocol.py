@@ -1,5 +1,5 @@
-"""What both ways to HDFS, its RPC and WebHDFS, share: limits, permissions, listings, and errors by the
-names of the Java exceptions.
+"""The common parts of HDFS over RPC and WebHDFS: limits, permissions, listings, and errors by the names
+of the Java exceptions.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _NOT_SERVING = ("StandbyException", "ObserverRetryOnActiveException", "SafeModeE
 
 
 def remote_error(exception: str, message: str, path: str, dest: str | None = None) -> OSError:
-    """The error that stands for a Java `exception`, which may be named with its package.
+    """Make the error for a Java `exception`, whose name can include its package.
 
     `ThrottledError` if the NameNode is too busy, `StoreUnavailableError` if it is not the active one or
-    in safe mode: it did nothing either way.
+    in safe mode. In both cases it did nothing.
     """
     name = exception.rpartition(".")[2].rpartition("$")[2]
     text = message.partition("\n")[0]
@@ -69,25 +69,25 @@ def remote_error(exception: str, message: str, path: str, dest: str | None = Non
 
 
 def permissions(storage_options: Mapping[str, Any]) -> tuple[int, int]:
-    """The permission bits of new files and of new directories: clients apply the umask, not HDFS."""
+    """Return the permission bits of new files and directories: clients apply the umask, not HDFS."""
     umask = str(storage_options.get(UMASK, "022"))
     try:
         bits = int(umask, 8)
     except ValueError as e:
-        raise StoreRefusedError(f"{UMASK}: {umask!r} is no octal number; write it like 027") from e
+        raise StoreRefusedError(f"{UMASK}: {umask!r} is not an octal number; write it like 027") from e
     return 0o666 & ~bits, 0o777 & ~bits
 
 
 def capabilities(storage_options: Mapping[str, Any]) -> StoreCapabilities:
-    """What HDFS can do, with the NameNode's limit of names in a directory if that is given."""
+    """Return HDFS's capabilities, with the NameNode's limit of names per directory if it is given."""
     limit = str(storage_options.get(MAX_ITEMS, CAPABILITIES.max_directory_items))
     if not (limit.isascii() and limit.isdigit()):
-        raise StoreRefusedError(f"{MAX_ITEMS}: {limit!r} is no number; write it like 1048576")
+        raise StoreRefusedError(f"{MAX_ITEMS}: {limit!r} is not a number; write it like 1048576")
     return replace(CAPABILITIES, max_directory_items=int(limit))
 
 
 def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> list[FileStatus]:
-    """All files below a directory; one that goes away meanwhile has none."""
+    """List all files below a directory; a directory that disappears meanwhile has none."""
     found, level = [], [path]
     while level:
         below: list[str] = []
@@ -103,20 +103,20 @@ def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> li
 
 
 def not_a_directory(path: str) -> NotADirectoryError:
-    """The error for a file where a directory is meant, which HDFS itself would list or delete."""
+    """Make the error for a file in place of a directory, which HDFS itself would list or delete."""
     return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
 def unknown_replace(error: FileNotFoundError) -> StoreUnavailableError:
-    """The error of a replacement whose source is not there: it may have been made, and asked for again.
+    """Make the error for a replacement whose source is missing: it may have been made, then repeated.
 
-    Clients of both ways, and gateways, do so when a connection breaks.
+    Clients of RPC and WebHDFS, and gateways, repeat a request when a connection breaks.
     """
     return StoreUnavailableError(error.filename, f"replace: {error.strerror}")
 
 
 def _number(name: str, text: str) -> int | None:
-    if "Path is not a file" in text:  # reading a directory, called a file that is not found
+    if "Path is not a file" in text:  # a directory was read; the exception says that no file was found
         return errno.EISDIR
     if name in _BY_EXCEPTION:
         return _BY_EXCEPTION[name]

@@ -1,7 +1,7 @@
-"""Lean HTTP for stores whose own client costs more than the request: libcurl, a connection a thread.
+"""Lean HTTP for stores whose own client costs more than the request: libcurl, one connection per thread.
 
-Vendors' clients retry by themselves, wait without end, or copy when a rename fails; here each request is
-made once, has a deadline, and says what happened. `GuardedStore` is the retry layer. An event loop
+Vendors' clients retry by themselves, wait without end, or copy when a rename fails. Here each request is
+made once, has a deadline, and reports what happened. `GuardedStore` is the retry layer. An event loop
 shared by the threads was measured to cost 2.5 times the CPU: a rename would cross threads twice.
 """
 
@@ -25,18 +25,18 @@ from ray_committer.version import __version__
 
 DEADLINE_SECONDS = 60.0
 MAX_RETRY_AFTER_SECONDS = 60.0
-"""A server may ask for more, or a clock that is wrong may; then it is asked again after this."""
+"""A server, or a wrong clock, may ask for more; then the request is repeated after this time."""
 
 _THROTTLED = (429, 503)
 _UNANSWERED = (408, 500, 502, 504)
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _NOT_ADDED = ("Content-Type:", "Expect:")
-"""Headers that libcurl adds unless told not to: what is signed is what is sent."""
+"""Headers that libcurl would add by itself: only the signed headers must be sent."""
 
 
 _WRONG = {
     pycurl.E_URL_MALFORMAT: "the address of the store, or of a proxy, is malformed",
-    pycurl.E_UNSUPPORTED_PROTOCOL: "the address of the store, or of a proxy, is not one of HTTP",
+    pycurl.E_UNSUPPORTED_PROTOCOL: "the address of the store, or of a proxy, is not an HTTP address",
 }
 
 
@@ -51,9 +51,8 @@ class HttpAnswer(NamedTuple):
 class HttpClient:
     """Makes requests for any number of threads, and keeps as many connections as were needed at once.
 
-    A forked child has connections of its own: on one that is shared, answers would be swapped. Proxies
-    are those of the environment (``https_proxy``, ``no_proxy``), trusted certificates those of the
-    system.
+    A forked child has its own connections: on a shared one, answers would be swapped. Proxies come from
+    the environment (``https_proxy``, ``no_proxy``), trusted certificates from the system.
     """
 
     def __init__(self, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
@@ -71,11 +70,11 @@ class HttpClient:
         headers: Mapping[str, str],
         data: bytes | None = None,
     ) -> HttpAnswer:
-        """Make one request to `url`, which is quoted already; `path` is what errors name.
+        """Make one request to `url`, which is already quoted; errors name `path`.
 
-        Any answer that tells what was done is returned, whatever its status: a redirection too, which
-        is not followed. `ThrottledError` for 429 and 503, `StoreUnavailableError` for other answers of
-        a server in trouble, and for none.
+        Returns any answer that shows what was done, whatever its status; a redirection is also returned,
+        and not followed. `ThrottledError` for 429 and 503; `StoreUnavailableError` for other answers of
+        a server in trouble, and for no answer.
         """
         if self._process != os.getpid():
             self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
@@ -105,8 +104,8 @@ class HttpClient:
             text = f"no answer within {self._deadline_seconds:g} s"
         elif number == pycurl.E_ABORTED_BY_CALLBACK:
             text = "the connection was closed without an answer"
-        elif "proxy" in text.lower():  # it may be quoted with its password
-            text = f"the proxy of the environment cannot be used (curl error {number})"
+        elif "proxy" in text.lower():  # the text may contain its password
+            text = f"the proxy from the environment cannot be used (curl error {number})"
         return StoreUnavailableError(path, f"{method}: {text}")
 
 
@@ -123,7 +122,7 @@ class _Connection:
             pycurl.TIMEOUT_MS: round(deadline_seconds * 1000),
             pycurl.NOSIGNAL: 1,
             pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
-            pycurl.PATH_AS_IS: 1,  # a name may be ".." once it is unquoted
+            pycurl.PATH_AS_IS: 1,  # a name may be ".." after unquoting
             pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
             pycurl.USERAGENT: f"ray-committer/{__version__}",
             pycurl.CAINFO: trusted.cafile or certifi.where(),
@@ -150,7 +149,7 @@ class _Connection:
         curl.setopt(pycurl.NOBODY, method == "HEAD")
         curl.setopt(pycurl.CUSTOMREQUEST, method)
         curl.setopt(pycurl.HTTPHEADER, [*_NOT_ADDED, *map(": ".join, headers.items())])
-        # Ctrl-C reaches the main thread alone, and there only while Python code runs.
+        # Ctrl-C reaches only the main thread, and there only while Python code runs.
         curl.setopt(pycurl.NOPROGRESS, threading.current_thread() is not threading.main_thread())
         self._sent = False
         try:
@@ -162,13 +161,13 @@ class _Connection:
             self._head.clear()
             self._body.clear()
             if data:
-                curl.setopt(pycurl.POSTFIELDS, b"")  # of which it keeps a copy
+                curl.setopt(pycurl.POSTFIELDS, b"")  # libcurl keeps a copy of the data
 
     def close(self) -> None:
         self._curl.close()
 
     def _may_send(self, *_: object) -> int:
-        """Refuse to send a request again, as libcurl does where a connection that was kept is closed."""
+        """Refuse to send a request again, as libcurl does if a kept connection has been closed."""
         sent_before, self._sent = self._sent, True
         return int(pycurl.PREREQFUNC_ABORT if sent_before else pycurl.PREREQFUNC_OK)
 
@@ -178,7 +177,7 @@ def _proceed(*_: object) -> int:
 
 
 def headers_of(lines: list[bytes]) -> dict[str, str]:
-    """The headers of the last response, without trailers: before it, others may have told to go on."""
+    """Return the headers of the last response, without trailers; interim ones may come before it."""
     found: dict[str, str] = {}
     is_head = False
     for line in lines:
@@ -193,7 +192,7 @@ def headers_of(lines: list[bytes]) -> dict[str, str]:
 
 
 def raise_if_unanswered(path: str, what: str, status: int, headers: Mapping[str, str]) -> None:
-    """Raise what `HttpClient.request` raises for a status that does not tell what was done."""
+    """Raise what `HttpClient.request` raises for a status that does not show what was done."""
     if status in _THROTTLED:
         raise ThrottledError(path, _retry_after_seconds(headers.get("retry-after")))
     if status in _UNANSWERED:
@@ -201,7 +200,7 @@ def raise_if_unanswered(path: str, what: str, status: int, headers: Mapping[str,
 
 
 def _retry_after_seconds(value: str | None) -> float | None:
-    """Seconds of a ``Retry-After`` header, which gives a number or a date."""
+    """Return the seconds of a ``Retry-After`` header, which holds a number or a date."""
     if value is None:
         return None
     try:

@@ -1,8 +1,9 @@
 """The local file system, or one that all nodes mount.
 
-Renames never replace: ``renameat2(RENAME_NOREPLACE)``, else a hard link and an unlink, which a crash
-in the middle leaves recognisable (both names, one inode); a check followed by a rename would not be
-atomic. Hadoop's checksum files (``.name.crc``) are neither listed beside their files nor left stale.
+Renames never replace. They use ``renameat2(RENAME_NOREPLACE)``, otherwise a hard link and an unlink. A
+crash between these two can be recognised: both names have one inode. A check followed by a rename would
+not be atomic. Hadoop's checksum files (``.name.crc``) are neither listed beside their files nor left
+stale.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ Rename = Callable[[str, str], None]
 
 
 class LocalStore:
-    """`StoreOperations` on ``file://``; about 10 microseconds a rename.
+    """`StoreOperations` on ``file://``; about 10 microseconds per rename.
 
-    With the storage option ``fs.permissions.umask-mode`` files and directories that it makes get the
-    modes that Hadoop would give them; without it the umask of the process counts, as everywhere.
+    With the storage option ``fs.permissions.umask-mode``, new files and directories get the modes that
+    Hadoop would give them. Without it, the umask of the process applies.
     """
 
     capabilities = StoreCapabilities(
@@ -67,7 +68,7 @@ class LocalStore:
             return None
 
     def list_status(self, path: str) -> list[FileStatus]:
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # whatever it is renamed to meanwhile
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # stays the same if it is renamed
         try:
             names = [name for name in os.listdir(directory) if not name.startswith(LOOK_PREFIX)]
             checksums = {_checksum_of(name) for name in names}
@@ -102,14 +103,14 @@ class LocalStore:
                 _make_directories(path, self._modes[1])
         except (FileExistsError, NotADirectoryError) as e:
             if e.errno == errno.EEXIST and not os.path.lexists(e.filename):
-                raise FileNotFoundError(errno.ENOENT, "was removed meanwhile", e.filename) from e
-            raise FileExistsError(errno.EEXIST, "a file stands in the way", e.filename) from e
+                raise FileNotFoundError(errno.ENOENT, "was removed at the same time", e.filename) from e
+            raise FileExistsError(errno.EEXIST, "a file is in the way", e.filename) from e
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
-        _remove_stale_checksum(dest)  # before: after a crash nobody would come back for it
+        _remove_stale_checksum(dest)  # before the rename: a crash would leave it
         try:
             self._rename(source, dest)
-        except FileNotFoundError:  # this machine may remember that the directory was not there
+        except FileNotFoundError:  # this machine may have cached that the directory was missing
             above = os.path.dirname(dest)
             if os.path.isdir(above) or self.network_file_system(above) is None:
                 raise
@@ -131,8 +132,10 @@ class LocalStore:
         return read_state_name(partial(list_anew, self), path)
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        """A rename: of a link and an unlink two processes could each do the first. Nothing is there, so
-        the rename that files get does the same, if there is one."""
+        """Rename the state; with a link and an unlink, two processes could each succeed with the link.
+
+        Nothing has the new name, so a rename without replacing does the same, if there is one.
+        """
         source, dest = state_rename(path, seen, text)
         if self._links or not _renamed_by_flag(source, dest):
             self._links = True
@@ -149,11 +152,11 @@ class LocalStore:
             raise
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is meant for it; its checksum goes first, as everywhere."""
+        """Rename a file to a name that is reserved for it, after its checksum."""
         if os.path.isfile(checksum := _checksum_path(path)):
             with suppress(FileNotFoundError):
                 os.rename(checksum, f"{place}.crc")
-        _unlink(place)  # of two names of one file the kernel would keep both
+        _unlink(place)  # if both names were of one file, the kernel would keep both
         os.rename(path, place)
 
     def delete_file(self, path: str) -> bool:
@@ -167,7 +170,7 @@ class LocalStore:
             try:
                 shutil.rmtree(path, onerror=_unless_gone)
                 break
-            except OSError as e:  # another process has made a name there, to look anew
+            except OSError as e:  # another process has made a name there, for a fresh listing
                 if e.errno != errno.ENOTEMPTY or not tries_left or not self.network_file_system(path):
                     raise
         return True
@@ -198,11 +201,11 @@ class LocalStore:
         return next(filter(os.path.islink, paths), None)
 
     def real_path(self, path: str) -> str:
-        """Where `path` is, or would be, with no symbolic link in it."""
+        """Return where `path` is, or would be, without symbolic links."""
         return os.path.realpath(path)
 
     def file_system(self, path: str) -> str:
-        """Device and mount (a bind mount keeps the device) of the nearest directory that is there."""
+        """Return device and mount (a bind mount keeps the device) of the nearest existing directory."""
         while not os.path.isdir(path):
             path = os.path.dirname(path)
         opened = os.open(path, os.O_PATH | os.O_DIRECTORY)
@@ -212,7 +215,7 @@ class LocalStore:
             os.close(opened)
 
     def links_files(self, directory: str) -> bool:
-        """Whether files are renamed by a link and an unlink, as far as a change of a state has told."""
+        """Return whether files are renamed by a link and an unlink, as a change of a state has shown."""
         if self._links:
             probe = f"{directory}/.link-{uuid.uuid4().hex}"
             try:
@@ -224,19 +227,19 @@ class LocalStore:
         return self._links
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:
-        """Those of some files that this process may not link."""
+        """Return those of some files that this process has no permission to link."""
         return denied_links(paths)
 
     def network_file_system(self, path: str) -> str | None:
-        """The type of the network file system that the nearest directory that is there is on."""
+        """Return the type of the network file system of the nearest existing directory; None if none."""
         return self._mounts.kind(path)
 
     def revalidate(self, path: str) -> None:
-        """Let the next listing of a directory on a network file system show what others have done."""
+        """Make the next listing of a directory on a network file system show the changes of others."""
         look_anew(path)
 
     def _remove_but_for_names(self, path: str) -> bool:
-        """Remove a directory on a network file system that holds nothing but names made to look anew."""
+        """Remove a directory on a network file system if it holds only names made for fresh listings."""
         try:
             if not self.network_file_system(path) or not remove_names(path):
                 return False
@@ -255,7 +258,7 @@ class LocalStore:
 
 
 def _make_directories(path: str, mode: int) -> None:
-    """Make a directory and those above it, each with `mode`, and with the group bit that it inherits."""
+    """Make a directory and its parents, each with `mode` and with the group bit that it inherits."""
     try:
         os.mkdir(path)
     except FileExistsError:
@@ -271,7 +274,7 @@ def _make_directories(path: str, mode: int) -> None:
 
 
 def rename_without_replacing(source: str, dest: str) -> None:
-    """Rename atomically, failing if `dest` exists; `StoreRefusedError` where nothing can do that."""
+    """Rename atomically, failing if `dest` exists; `StoreRefusedError` if that is not possible."""
     if not _renamed_by_flag(source, dest):
         link_and_unlink(source, dest)
 
@@ -309,7 +312,7 @@ def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | 
     if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
         return StoreRefusedError(
             f"{dest}: the file system can neither rename without replacing nor link files "
-            f"({os.strerror(number or 0)}), so a commit could overwrite data; use another one"
+            f"({os.strerror(number or 0)}), so a commit could overwrite data; use another file system"
         )
     return None
 
@@ -317,7 +320,7 @@ def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | 
 def _another_file_system(source: str, dest: str) -> StoreRefusedError:
     return StoreRefusedError(
         f"{dest}: is on another file system than {source}, so a rename would be a copy; "
-        f"let the tasks write below the destination's own file system"
+        f"let the tasks write to the destination's own file system"
     )
 
 
@@ -340,13 +343,13 @@ _renameat2 = _load_renameat2()
 
 
 def _listed(path: str, name: str, directory: int) -> FileStatus | None:
-    """The status of a name in the open `directory`, which is listed as `path`; None if it has gone
-    since."""
+    """Return the status of a name in the open `directory`, which is at `path`; None if the name is
+    gone."""
     try:
         return _status(os.path.join(path, name), os.stat(name, dir_fd=directory, follow_symlinks=False))
     except FileNotFoundError:
         return None
-    except PermissionError as e:  # the error knows the name alone
+    except PermissionError as e:  # the error has only the name
         raise PermissionError(e.errno, e.strerror, os.path.join(path, name)) from e
 
 
@@ -363,7 +366,7 @@ def _status(path: str, found: os.stat_result) -> FileStatus:
 
 
 def _checksum_of(name: str) -> str:
-    """How Hadoop names the checksum of a file; one whose file is not beside it is a file itself."""
+    """Return Hadoop's name of a file's checksum; a checksum without its file counts as a file."""
     return f".{name}.crc"
 
 
@@ -373,7 +376,7 @@ def _checksum_path(path: str) -> str:
 
 
 def _remove_checksum(path: str) -> None:
-    """Remove Hadoop's checksum of a file; a name that has no room for one has none."""
+    """Remove Hadoop's checksum of a file; a file whose name is too long for one has none."""
     try:
         _unlink(_checksum_path(path))
     except OSError as e:
@@ -382,7 +385,7 @@ def _remove_checksum(path: str) -> None:
 
 
 def _remove_stale_checksum(dest: str) -> None:
-    """Remove the checksum of a file that was deleted without it; one that is there keeps its own."""
+    """Remove the checksum of a file that was deleted without it; an existing file keeps its own."""
     checksum = _checksum_path(dest)
     if not os.path.isfile(checksum) or os.path.lexists(dest):
         return
@@ -395,7 +398,7 @@ def _remove_stale_checksum(dest: str) -> None:
 
 
 def _unless_gone(_: object, __: str, error: tuple[object, BaseException, object]) -> None:
-    """Go on where another process, which deletes the same, was quicker."""
+    """Continue if another process, which deletes the same, was faster."""
     if not isinstance(error[1], FileNotFoundError):
         raise error[1]
 

@@ -1,8 +1,8 @@
-"""File systems that other machines use as well, and how to list a directory there as it is.
+"""Network file systems, and how to get a fresh listing of a directory there.
 
-A machine may keep listings and names of such a file system for a minute. A change of its own in a
-directory makes it ask for that directory again: a name is made there, and removed. The name begins with
-a dot, so readers leave it out; so do our own listings.
+A machine can cache listings and names of such a file system for a minute. After its own change in a
+directory it reads that directory again, so a name is made there and removed. The name begins with a dot,
+so readers ignore it; this package's own listings also leave it out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 LOOK_PREFIX = ".ray-committer-look-"
-"""How the names begin that are made to be removed."""
+"""The prefix of the names that are made only to be removed."""
 
 _KINDS = frozenset(
     (
@@ -24,19 +24,19 @@ _KINDS = frozenset(
     )
 )
 _OF_CONTAINERS = "fuse.fuse-overlayfs"
-"""Where containers without root keep their files: on a disk of this machine."""
+"""The file system of containers without root, which is on a disk of this machine."""
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.ENOSPC)
 
 
 class Mounts:
-    """Which paths are on a network file system; a mount is looked up once."""
+    """Finds the network file system that a path is on; looks up each mount once."""
 
     def __init__(self) -> None:
         self._kinds: dict[int, str | None] = {}
 
     def kind(self, path: str) -> str | None:
-        """The type of the network file system that the nearest directory that is there is on, as the
-        kernel calls it; None if it is on another one."""
+        """Return the kernel's name of the type of the network file system of the nearest existing
+        directory; None if that is not a network file system."""
         device = _device(path)
         if device not in self._kinds:
             self._kinds[device] = network_kind(_type_of(path))
@@ -44,16 +44,16 @@ class Mounts:
 
 
 def network_kind(kind: str) -> str | None:
-    """`kind`, a type of file systems, if it is one of a network or, since nobody can tell what is behind
-    it, one of a process; else None."""
+    """Return the file system type `kind` if it is a network's, or a process's (FUSE), because a network
+    may be behind that; otherwise None."""
     if kind == _OF_CONTAINERS:
         return None
     return kind if kind in _KINDS or kind == "fuse" or kind.startswith("fuse.") else None
 
 
 def type_in(mount_table: str, mount: str) -> str:
-    """The type of the file system of a `mount`, by its number in what ``/proc/self/mountinfo`` holds;
-    empty if it is not there."""
+    """Return the file system type of a `mount`, given by its number in the text of
+    ``/proc/self/mountinfo``; empty if it is not there."""
     for line in mount_table.splitlines():
         fields, _, source = line.partition(" - ")
         if fields.split(" ", 1)[0] == mount:
@@ -62,7 +62,7 @@ def type_in(mount_table: str, mount: str) -> str:
 
 
 def mount_of(opened: int) -> str:
-    """The kernel's number of the mount that an open directory is on; empty where it does not tell."""
+    """Return the kernel's number of the mount of an open directory; empty if it is not shown."""
     with suppress(OSError):
         lines = Path(f"/proc/self/fdinfo/{opened}").read_text().splitlines()
         return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), "")
@@ -70,20 +70,20 @@ def mount_of(opened: int) -> str:
 
 
 def look_anew(path: str) -> None:
-    """Make a name in the directory `path` and remove it or, if the directory is not there, in the one
-    above it first. Where no name may be made, nothing is done."""
+    """Make a name in the directory `path` and remove it; if the directory is not there, first in its
+    parent. Does nothing where no name can be made."""
     try:
         _make_and_remove_a_name(path)
     except FileNotFoundError:
         above = os.path.dirname(path)
         if above != path:
-            look_anew(above)  # this machine may remember that nothing was there
+            look_anew(above)  # this machine may have cached that nothing was there
             with suppress(FileNotFoundError):
                 _make_and_remove_a_name(path)
 
 
 def remove_names(path: str) -> bool:
-    """Remove the names that were made in the directory `path` and are left; False if it has others."""
+    """Remove leftover names of `look_anew` from the directory `path`; False if it has others."""
     names = os.listdir(path)
     if any(not name.startswith(LOOK_PREFIX) for name in names):
         return False
@@ -103,7 +103,7 @@ def _make_and_remove_a_name(directory: str) -> None:
         if e.errno in _NOT_ALLOWED:
             return
         raise
-    with suppress(FileNotFoundError):  # who removes the directory removes it, too
+    with suppress(FileNotFoundError):  # removed by a process that removes the directory
         os.unlink(path)
 
 

@@ -1,7 +1,7 @@
-"""Open the files that tasks write; all else of a store is small requests.
+"""Open the files that tasks write; all other work on a store is small requests.
 
-A commit never writes data, so a store has no operation for it: local files are Python's own, any other
-is fsspec's. An fsspec client is shared by the tasks of a process, as fsspec does.
+A commit never writes data, so a store has no operation for it. Python opens local files, fsspec any
+other. The tasks of a process share an fsspec client, as fsspec does it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def open_output(spec: StoreSpec, path: str) -> BinaryIO:
     """
     if spec.scheme == "file":
         return open(path, "xb")
-    from fsspec.core import url_to_fs  # takes long to import, and local files need none of it
+    from fsspec.core import url_to_fs  # slow to import, and not needed for local files
 
     try:
         fs, _ = url_to_fs(f"{spec.scheme}://{spec.authority}/", **fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:
         raise StoreRefusedError(
-            f"{spec.scheme}://{spec.authority}: cannot be written to by fsspec on this node: {e}; "
+            f"{spec.scheme}://{spec.authority}: fsspec cannot write there from this node: {e}; "
             f"install what it needs on all nodes, or let the tasks write in another way"
         ) from e
     opened: Any = fs.open(fsspec_url(spec, path), "wb")

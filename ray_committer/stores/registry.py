@@ -1,4 +1,4 @@
-"""Which URL gets which store, and which is refused and why: the only place that knows schemes."""
+"""The store for each URL, and why others are refused: the only module that knows schemes."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 
 ALLOW_GENERIC = "allow_generic"
-"""The storage option with which an owner insists on a store that is not known; fsspec never sees it."""
+"""The storage option that allows an unknown store at its owner's risk; fsspec never gets it."""
 
 _REFUSED = {
     "s3": "S3 has no rename, so moving a file is a copy; use Hadoop's S3A committers there "
-    "(fs.s3a.committer.name=magic), which need none",
+    "(fs.s3a.committer.name=magic), which need no rename",
     "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
     "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
-    "adl": "this service was ended; use abfss:// with a hierarchical namespace",
-    "oss": "this store renames by copying; use the committer that its Hadoop client brings",
-    "cosn": "this store renames by copying; use the committer that its Hadoop client brings",
-    "obs": "this store renames by copying; use the committer that its Hadoop client brings",
+    "adl": "this service was shut down; use abfss:// with a hierarchical namespace",
+    "oss": "this store renames by copying; use the committer of its Hadoop client",
+    "cosn": "this store renames by copying; use the committer of its Hadoop client",
+    "obs": "this store renames by copying; use the committer of its Hadoop client",
     "http": "nothing can be renamed there; write to a file system that all nodes mount",
     "ftp": "a rename may replace a file there; mount it and use a path, if the mount renames safely",
     "sftp": "a rename may replace a file there; mount it and use a path, if the mount renames safely",
     "smb": "a rename may replace a file there; mount it and use a path",
-    "viewfs": "it is a view of others; name the file system behind it",
-    "zip": "nothing can be renamed in an archive; write to a directory, and pack that after the commit",
+    "viewfs": "it is a view of other file systems; name the file system behind it",
+    "zip": "nothing can be renamed in an archive; write to a directory, and pack it after the commit",
     "memory": "other processes cannot see it; use a path of a file system",
 }
 _NEVER_GENERIC = ("s3", "wasb", "az", "adl", "http", "zip")
-"""Refused even to an owner who insists: a copy of every byte where there is a better way, or no way."""
+"""Refused even with `ALLOW_GENERIC`: every byte would be copied although there is a better way, or
+there is no way."""
 _OWN_OPTIONS = (ALLOW_GENERIC, "transport")
 """Storage options that are for this package, not for fsspec."""
 _EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls"}
@@ -68,8 +69,8 @@ def resolve_destination(
     """
     if _CHAIN.match(destination):
         raise StoreRefusedError(
-            f"{destination}: cannot be committed to: it goes through other file systems; name the one "
-            f"behind them"
+            f"{destination}: cannot be committed to: it goes through other file systems; name the file "
+            f"system behind them"
         )
     if _URL.match(destination):
         location = parse_uri(destination)
@@ -83,14 +84,14 @@ def resolve_destination(
 
 
 def is_on_store(location: Location, scheme: str, authority: str) -> bool:
-    """Whether `location` is on the store that `resolve_destination` calls `scheme` and `authority`."""
+    """Return whether `location` is on the store that has this normal `scheme` and `authority`."""
     if location.scheme == scheme == "abfs":
         return is_same_container(location.authority, authority)
     return (location.scheme, location.authority) == (scheme, authority)
 
 
 def renames_are_local(destination: str) -> bool:
-    """Whether renames at a destination are those of one machine's kernel."""
+    """Return whether one machine's kernel makes the renames at a destination."""
     spec, _ = resolve_destination(destination)
     return spec.scheme == "file" and LocalStore.capabilities.renames_are_local
 
@@ -98,7 +99,7 @@ def renames_are_local(destination: str) -> bool:
 def open_store(spec: StoreSpec) -> StoreOperations:
     """Open the store that `spec` describes, in any process.
 
-    `StoreRefusedError` if it cannot rename safely, or what it needs is not installed.
+    `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed.
     """
     shown = f"{spec.scheme}://{spec.authority}"
     _check_supported(spec, shown)
@@ -117,17 +118,17 @@ def open_store(spec: StoreSpec) -> StoreOperations:
 
 
 def fsspec_url(spec: StoreSpec, path: str) -> str:
-    """How fsspec names `path`: a local path as it is, any other as a URL, which fsspec never quotes."""
+    """Return fsspec's name of `path`: a local path as it is, any other as an unquoted URL."""
     return path if spec.scheme == "file" else f"{spec.scheme}://{spec.authority}{path}"
 
 
 def destination_url(spec: StoreSpec, path: str) -> str:
-    """How a person names `path` to `resolve_destination`: a local path as it is, else a quoted URL."""
+    """Return `path` as given to `resolve_destination`: a local path as it is, else a quoted URL."""
     return path if spec.scheme == "file" else format_uri(Location(spec.scheme, spec.authority, path))
 
 
 def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
-    """What fsspec is given of the storage options."""
+    """Return the storage options that fsspec gets."""
     return {key: value for key, value in spec.storage_options.items() if key not in _OWN_OPTIONS}
 
 
@@ -155,19 +156,20 @@ def _open_remote(spec: StoreSpec) -> StoreOperations:
 
 
 def _normal_authority(scheme: str, authority: str, options: Mapping[str, Any]) -> str:
-    """One name for one place, however the URL and the options spell it."""
+    """Return one name for one place, however the URL and the options spell it."""
     return normal_authority(authority, options, os.environ) if scheme == "abfs" else authority
 
 
 def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
-    """Open a store whose owner insists; its client is fsspec's."""
+    """Open a store at its owner's risk, with fsspec's client."""
     from ray_committer.stores.generic import GenericStore
 
     try:
         return GenericStore(spec, fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:
         raise StoreRefusedError(
-            f"{shown}: cannot be opened by fsspec on {platform.node()}: {e}; install it on all nodes"
+            f"{shown}: fsspec cannot open it on {platform.node()}: {e}; install what it needs on all "
+            f"nodes"
         ) from e
 
 
@@ -182,6 +184,6 @@ def _check_supported(spec: StoreSpec, shown: str) -> None:
 
 
 def _is_generic(spec: StoreSpec) -> bool:
-    """Whether the owner insists on a store that is not known to be safe."""
+    """Return whether the options allow a store that is not known to be safe."""
     insists = str(spec.storage_options.get(ALLOW_GENERIC, "")).lower() in ("true", "1", "yes")
     return insists and spec.scheme not in ("file", *_EXTRAS, *_NEVER_GENERIC)

@@ -1,7 +1,7 @@
-"""A job's state as the one name in a directory, for stores that rename within one in one step.
+"""A job's state as the only name in a directory, for stores with atomic renames in a directory.
 
-A listing made while the name changes may show neither of the two names or both, on large directories of
-some file systems; it is made again then, and never taken for "no state".
+On large directories of some file systems, a listing made while the name changes can show neither of the
+two names, or both. Such a listing is repeated, and never taken for "no state".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Renames(_Lists, Protocol):
 
 
 class NamedStates:
-    """What a store does with states and directories whose `rename` replaces neither files nor
+    """The operations on states and directories of a store whose `rename` replaces neither files nor
     directories.
     """
 
@@ -42,23 +42,25 @@ class NamedStates:
         self.rename(source, dest)
 
     def set_aside(self: _Renames, path: str, place: str) -> None:
-        """Rename a file to a name that is meant for it."""
+        """Rename a file to a name that is reserved for it."""
         self.rename(path, place)
 
 
 def state_rename(path: str, seen: StoredState | None, text: str) -> tuple[str, str]:
-    """The two ends of the rename that puts the state `text` in the place of `seen`."""
+    """Return source and destination of the rename that replaces the state `seen` by `text`."""
     if seen is None:
-        raise ValueError(f"{path}: where a state is a name, its directory is moved into place with one")
+        raise ValueError(f"{path}: has no state to replace; move a directory with a state there")
     return f"{path}/{seen.text}", f"{path}/{text}"
 
 
 def read_state_name(
     list_status: Callable[[str], list[FileStatus]], path: str, *, looks: int = LOOKS
 ) -> StoredState | None:
-    """The state in the directory `path`, None if there is no such directory; ``OSError`` if it stays
-    unclear which it is, ``ENODATA`` if it never shows one. One of `looks` is enough where a listing
-    never shows half of a rename."""
+    """Return the state in the directory `path`; None if there is no such directory.
+
+    ``OSError`` if no listing shows exactly one state; its number is ``ENODATA`` if the last one shows
+    none. One look (`looks`) is enough on a store whose listings never show half of a rename.
+    """
     for look in range(looks):
         time.sleep(PAUSE_SECONDS * (2**look - 1))
         try:
@@ -69,4 +71,4 @@ def read_state_name(
         if len(names) == 1:
             return StoredState(names[0])
     number = errno.EIO if names else errno.ENODATA
-    raise OSError(number, f"holds {len(names)} states of its job, where one should be", path)
+    raise OSError(number, f"holds {len(names)} states of its job instead of one", path)

@@ -1,9 +1,9 @@
-"""HDFS over HTTP (WebHDFS, HttpFS), for where its RPC cannot be reached.
+"""HDFS over HTTP (WebHDFS, HttpFS), if its RPC cannot be reached.
 
-Renames are Hadoop's ``rename2`` here too: without ``renameoptions``, as most clients ask, the old rename
-answers false to everything that went wrong, and moves a file into a directory. The NameNode takes any
-name, but DataNodes of several versions decode one twice and refuse a long one: they are told of files by
-number where a name is not plain.
+Renames are also Hadoop's ``rename2``. Without ``renameoptions``, as most clients ask, the old rename
+answers false to every failure, and moves a file into a directory. The NameNode accepts any name, but
+DataNodes of several versions decode a name twice and refuse a long one. They get the number of a file
+if its name is not plain.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Exception(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct, rename="pascal"):
-    """What any answer may hold."""
+    """The parts that an answer can have."""
 
     file_status: _Status | None = None
     file_statuses: _Statuses | None = None
@@ -63,7 +63,7 @@ class _Answer(msgspec.Struct, rename="pascal"):
 class WebHdfsStore(NamedStates):
     """`StoreOperations` on ``webhdfs://``, or on ``hdfs://`` with the option `webhdfs_url`.
 
-    Other options: `user` (that of this process), or `delegation_token` instead.
+    Other options: `user` (default: this process's user), or `delegation_token` instead.
     """
 
     def __init__(self, spec: StoreSpec, *, client: HttpClient | None = None) -> None:
@@ -115,7 +115,7 @@ class WebHdfsStore(NamedStates):
         try:
             self._ask("PUT", "MKDIRS", path, permission=self._directory_mode)
         except NotADirectoryError as e:
-            raise FileExistsError(errno.EEXIST, "a file stands in the way", path) from e
+            raise FileExistsError(errno.EEXIST, "a file is in the way", path) from e
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
         self._ask("PUT", "RENAME", source, destination=dest, renameoptions="NONE")
@@ -153,20 +153,20 @@ class WebHdfsStore(NamedStates):
             raise
 
     def _create(self, named: str, path: str, data: bytes) -> None:
-        """Write a file at `path`, which the servers are told as `named`."""
+        """Write a file at `path`, which the servers get under the name `named`."""
         options = {"overwrite": "true", "createparent": "false", "permission": self._file_mode}
         answer = self._send("PUT", self._url("CREATE", named, **options), path)
         if answer.status not in _REDIRECTED:
-            raise OSError(errno.EIO, "WebHDFS named no server that takes data", path)
+            raise OSError(errno.EIO, "WebHDFS named no server to write to", path)
         self._send("PUT", self._elsewhere(answer), path, data=data)
 
     def _elsewhere(self, answer: HttpAnswer) -> str:
-        """Where a redirection leads to: gateways name it without a host, or do not quote it."""
+        """Return the URL of a redirection; gateways can omit the host or the quoting."""
         location = quote(answer.headers["location"].encode("latin-1"), safe=_IN_URLS)
         return urljoin(self._root, location)
 
     def _numbered(self, path: str) -> str:
-        """Another path to what is at `path`, without its name; the same where numbers are not told."""
+        """Return a path by number to what is at `path`; `path` itself if there are no numbers."""
         found = self._ask("GET", "GETFILESTATUS", path).file_status
         return f"/.reserved/.inodes/{found.file_id}" if found and found.file_id else path
 
@@ -198,7 +198,7 @@ def _who(user: str | None, delegation_token: str | None) -> dict[str, str]:
 
 
 def _error(answer: HttpAnswer, path: str, dest: str | None) -> OSError:
-    """The error of a refused request; only the NameNode's own word for it counts."""
+    """Make the error for a refused request; only the NameNode's own exception counts."""
     try:
         told = msgspec.json.decode(answer.body, type=_Answer).remote_exception
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -206,8 +206,10 @@ def _error(answer: HttpAnswer, path: str, dest: str | None) -> OSError:
     if told is not None:
         return remote_error(told.exception, told.message, path, dest)
     if answer.status == 401:
-        return PermissionError(errno.EACCES, "WebHDFS wants other credentials", path)
-    return OSError(errno.EIO, f"what answers {answer.status} is not WebHDFS; check its address", path)
+        return PermissionError(errno.EACCES, "WebHDFS requires other credentials", path)
+    return OSError(
+        errno.EIO, f"the server that answered {answer.status} is not WebHDFS; check its address", path
+    )
 
 
 def _status(path: str, found: _Status) -> FileStatus:

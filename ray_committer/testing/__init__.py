@@ -1,4 +1,4 @@
-"""Tools for tests of commits, ours and other people's: stores and executors that fail on demand.
+"""Tools for tests of commits, for this project and for others: stores and executors that fail on demand.
 
 `ray_committer.testing.job_machine` is the stateful test of whole jobs; it needs hypothesis.
 ``python -m ray_committer.testing.schedules`` stops and kills real processes at each of their requests.

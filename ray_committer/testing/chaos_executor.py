@@ -1,8 +1,9 @@
-"""An executor that does what a cluster may do to work, drawn from a seed.
+"""An executor that does to work what a cluster may do to it, drawn from a seed.
 
-Work may run twice, at once, out of order, or be cut off in the middle with its worker; only each
-item's result arrives exactly once. A commit that is right on this one is right on Ray. Two runs at
-once take turns at their store calls in an order that the seed fixes, so that a failure repeats itself.
+Work may run twice, at the same time, out of order, or be cut off in the middle with its worker; only the
+result of each item arrives exactly once. A commit that is right on this executor is right on Ray. If two
+runs overlap, they take turns at their store calls in an order that the seed decides, so that a failure
+can be repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OpenWorker = Callable[[StoreOperations], Any]
 
 
 class WorkerDied(BaseException):
-    """The worker died here, and all that it knew with it; the store and the driver live on."""
+    """The worker died here, with everything in its memory; the store and the driver continue."""
 
 
 class Chaos(StrEnum):
@@ -52,10 +53,10 @@ class Happened:
 class ChaosExecutor(InlineExecutor):
     """A `WorkExecutor` that runs work at least once, in a seeded disorder.
 
-    `open_worker` opens a worker's resources on the store that it is given, which is `store` with the
-    means to kill the worker. No more than `lost_workers` are killed, so a commit on a healthy store
-    ends. `kinds` are drawn from, each as often as it is named. `happened` says what was
-    done to each item, in order.
+    `open_worker` opens a worker's resources on the store that it gets: `store` with a hook that can kill
+    the worker. At most `lost_workers` workers are killed, so a commit on a healthy store ends. The kinds
+    of chaos are drawn from `kinds`; a kind can be in it several times. `happened` records what was done
+    to each item, in order.
     """
 
     name = "chaos"
@@ -132,7 +133,7 @@ class ChaosExecutor(InlineExecutor):
         return _try(work, self._worker(), item)
 
     def _run_twice_at_once(self, work: Work[Result], item: Item) -> list[_Outcome[Result]]:
-        """Run on two workers in two threads; a death of the whole process is raised here."""
+        """Run on two workers in two threads; raise the death of the whole process here."""
         first = self._worker()
         workers = [first, self._worker(other_than=first)]
         turns = _Turns(self._random)
@@ -196,7 +197,7 @@ class _Mortal:
 
 
 class _Turns:
-    """Which of two threads runs: one from each store call to the next, then it is drawn again."""
+    """Decide which of two threads runs: it is drawn again at each store call."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -259,4 +260,4 @@ def _survived(outcome: _Outcome[Result] | BaseException) -> _Outcome[Result]:
 
 
 def _go_on() -> None:
-    """Wait for nobody."""
+    """Do not wait for a turn."""

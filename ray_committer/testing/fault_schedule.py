@@ -1,7 +1,7 @@
-"""Which call of a store gets which fault, drawn from a seed: a failing run is reported and replayed.
+"""Faults at calls of a store, drawn from a seed, so that a failing run can be reported and repeated.
 
-The kinds are those that make commits wrong: a process that dies, an answer that is lost, a client
-that sends a request twice, a write or a recursive delete that only half happened.
+The kinds of faults are those that can make commits wrong: a process that dies, an answer that is lost, a
+client that sends a request twice, a write or a recursive delete of which only half happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAILURES = (ConnectionResetError, TimeoutError, PermissionError)
 
 
 class FaultKind(StrEnum):
-    """What happens to a call; all that follow a crash die, too, in whatever thread."""
+    """What happens to a call; all calls after a crash also die, in every thread."""
 
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
@@ -38,13 +38,13 @@ class FaultKind(StrEnum):
     REPEAT = "repeat"
     """Applied, and sent again by the client; the caller gets the second answer: a source is gone."""
     THROTTLE = "throttle"
-    """Not applied; the caller is told to wait, and so are those of the next calls."""
+    """Not applied; the store asks the callers of this call and of the next calls to wait."""
     DELAY = "delay"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault at call `number`; `calls` is the length of a run of throttled ones."""
+    """One fault at call `number`; `calls` is the number of throttled calls in a row."""
 
     kind: FaultKind
     number: int
@@ -67,13 +67,13 @@ class FaultSchedule:
 
     @classmethod
     def from_seed(cls, seed: int, calls: int) -> FaultSchedule:
-        """Draw one to four faults among the first `calls` calls; the same for the same arguments."""
+        """Draw one to four faults among the first `calls` calls; same arguments give the same faults."""
         random = Random(seed)  # noqa: S311 - repeatable, not secret
         numbers = random.sample(range(1, calls + 1), min(calls, random.randint(1, MOST_FAULTS)))
         return cls(seed, calls, tuple(_draw(random, number) for number in sorted(numbers)))
 
     def __repr__(self) -> str:
-        """The expression that makes it again, and what it does."""
+        """The expression that creates this schedule again, and its faults."""
         what = ", ".join(map(str, self.faults))
         return f"FaultSchedule.from_seed({self.seed}, {self.calls})  # {what}"
 

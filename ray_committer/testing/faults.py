@@ -1,8 +1,8 @@
-"""A store that shows every call to two hooks, which may count, delay, fail or kill; and such hooks.
+"""A store that passes every call to two hooks, which can count, delay, fail or kill; and such hooks.
 
-A hook that raises before a call keeps it from the store; one that raises after it loses the answer to
-what the store has done. A simulated crash is a ``BaseException``, so no ``except Exception`` survives
-its own death.
+If a hook raises before a call, the store does not get the call. If a hook raises after it, the store has
+done the call, but the answer is lost. A simulated crash is a ``BaseException``, so that no ``except
+Exception`` catches it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SimulatedCrash(BaseException):
 class StoreCall:
     """One request: the name of the `StoreOperations` method and its paths.
 
-    `number` counts the calls of one `WrappedStore` from 1; calls are equal whatever their numbers.
+    `number` counts the calls of one `WrappedStore` from 1; it does not matter for equality.
     """
 
     operation: str
@@ -61,8 +61,8 @@ def _nothing(call: StoreCall) -> None:
 class WrappedStore:
     """`StoreOperations` that call `before` and `after` around each request to `store`.
 
-    What `before` raises replaces the request, what `after` raises replaces its answer, an error
-    included. `write_data` may change what is written, to tear a file.
+    An exception of `before` replaces the request. An exception of `after` replaces the answer, even an
+    error. `write_data` can change the data that is written, to tear a file.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class WrappedStore:
             return self._store.advance(path, seen, text)
 
     def move_directory(self, source: str, dest: str) -> None:
-        """Rename a directory with all it holds."""
+        """Rename a directory with its whole content."""
         with self._call("move_directory", source, dest):
             move_directory(self._store, source, dest)
 
@@ -154,7 +154,7 @@ class WrappedStore:
             return delete_version(self._store, path, version)
 
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-        """Delete what is listed below some directories."""
+        """Delete what a listing of some directories shows."""
         with self._call("delete_listed", *directories):
             return delete_listed(self._store, directories, holds)
 
@@ -188,7 +188,7 @@ class WrappedStore:
         return links_files(self._store, directory)
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:
-        """Those of some files that this process may not link; no request."""
+        """The files among `paths` that this process has no permission to link; no request."""
         return denied_links(self._store, paths)
 
     def network_file_system(self, path: str) -> str | None:
@@ -222,7 +222,7 @@ def crash_at(number: int) -> Hook:
 
 
 def fail_at(number: int, error: type[OSError] = TimeoutError) -> Hook:
-    """Fail call `number`: as `before` the store does nothing, as `after` its answer is lost."""
+    """Fail call `number`: as `before` hook, the store does nothing; as `after`, the answer is lost."""
 
     def hook(call: StoreCall) -> None:
         if call.number == number:
@@ -232,7 +232,7 @@ def fail_at(number: int, error: type[OSError] = TimeoutError) -> Hook:
 
 
 def throttle(first: int, calls: int, *, retry_after_seconds: float | None = None) -> Hook:
-    """Refuse, as `before`, a run of `calls` calls that begins with number `first`."""
+    """Refuse, as `before` hook, `calls` calls in a row, the first with number `first`."""
 
     def hook(call: StoreCall) -> None:
         if first <= call.number < first + calls:
@@ -242,7 +242,7 @@ def throttle(first: int, calls: int, *, retry_after_seconds: float | None = None
 
 
 def throttle_above(requests_a_second: int, *, clock: Callable[[], float] = time.monotonic) -> Hook:
-    """Refuse, as `before`, what exceeds `requests_a_second` in any second, and say how long to wait.
+    """Refuse, as `before` hook, more than `requests_a_second` in any second, with the time to wait.
 
     Refused requests do not count.
     """
@@ -268,5 +268,5 @@ def delay_at(number: int, seconds: float, *, sleep: Callable[[float], None] = ti
 
 
 def failure(error: type[OSError], call: StoreCall) -> OSError:
-    """The error of a request that failed on the way, as a store's client would raise it."""
+    """The error of a request that failed on its way to the store, as a store's client raises it."""
     return error(errno.EIO, f"simulated failure of {call.operation}", call.paths[0])

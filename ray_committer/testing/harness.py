@@ -1,4 +1,4 @@
-"""Write, commit and abort jobs on a given store object: what the API does with a URL."""
+"""Write, commit and abort jobs on a given store object, as the API does with a URL."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def run_commit(
     state: AttemptState | None = None,
     on_event: EventSink = ignore,
 ) -> CommitReport:
-    """Commit `job` on `store`, by default inline, so that the order of the calls is fixed; `state` is
-    what was read of the job, if it was."""
+    """Commit `job` on `store`, by default inline, so that the order of the calls is fixed.
+
+    `state` is the state of the job, if the caller has read it already.
+    """
     options = options or CommitOptions()
     return commit_job(
         replace(_context(store, job, options, executor), emit=on_event),
@@ -63,7 +65,7 @@ def run_abort(store: StoreOperations, job: JobAttempt) -> bool:
 
 
 def run_undo(store: StoreOperations, job: JobAttempt, *, on_event: EventSink = ignore) -> bool:
-    """Give the recorded commit of `job` up; False if nothing was there."""
+    """Give up the recorded commit of `job`; False if nothing was there."""
     context = replace(_context(store, job, CommitOptions(), None), emit=on_event)
     return undo_job(context, read_attempt_state(store, job))
 
@@ -102,7 +104,7 @@ def write_attempt(
 def commit_attempt(
     store: StoreOperations, job: JobAttempt, task: int, task_attempt_id: str, *, stamp: str | None = None
 ) -> None:
-    """Save the task attempt's manifest, in one try; `stamp` is that of the job unless it is given."""
+    """Save the task attempt's manifest, in one try; by default with the stamp of the job."""
     if stamp is None:
         seen = read_state(store, job)
         stamp = seen.state.stamp if seen else UNSTAMPED
@@ -123,7 +125,7 @@ def put_file(store: StoreOperations, path: str, data: bytes) -> None:
 
 
 def all_files(store: StoreOperations, directory: str) -> dict[str, bytes]:
-    """The files below a directory and their contents, by path in order; none if it is not there."""
+    """The files below a directory and their contents, sorted by path; empty if it does not exist."""
     found, level = {}, [directory]
     while level:
         try:
@@ -136,7 +138,7 @@ def all_files(store: StoreOperations, directory: str) -> dict[str, bytes]:
 
 
 def visible_files(store: StoreOperations, destination: str) -> dict[str, bytes]:
-    """What readers of a destination see: its files by relative name, without ``_SUCCESS``."""
+    """The files that readers of a destination see, by relative name, without ``_SUCCESS``."""
     found = all_files(store, destination)
     named = {path.removeprefix(join(destination, "")): data for path, data in found.items()}
     return {

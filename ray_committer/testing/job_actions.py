@@ -1,4 +1,4 @@
-"""What happens to jobs, done to a store and noted in the model of its destination at once."""
+"""Actions on jobs, each done on a store and at once recorded in the model of the destination."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTITIONS = ("p=1", "p=2")
 
 
 class JobActions:
-    """Operations on jobs at one `destination` of a store; `numbers` name what must be unique."""
+    """Operations on jobs at one `destination` of a store; `numbers` make names unique."""
 
     destination = "/bucket/table"
     store: StoreOperations
@@ -44,7 +44,7 @@ class JobActions:
     def commit(
         self, job: ModelJob, faults: int | None, chaos: int | None, kinds: tuple[Chaos, ...]
     ) -> CommitReport | BaseException:
-        """Commit the job, under drawn faults and chaos or none; returns the report or what it raised."""
+        """Commit the job, with drawn faults and chaos if given; return the report or the exception."""
         store = self.faulty_store(faults, COMMIT_CALLS)
         options = CommitOptions(
             mode=ConflictMode.APPEND if job.root is None else ConflictMode.OVERWRITE,
@@ -66,7 +66,7 @@ class JobActions:
         return FaultSchedule.from_seed(faults, calls).wrap(self.store, sleep=lambda _: None)
 
     def run_attempt(self, job: ModelJob, task: int, names: list[str], *, same: bool) -> ModelAttempt:
-        """Let a new attempt write; with `same` also the name that each replacing job writes."""
+        """Let a new attempt write; with `same` also the file name that all replacing jobs write."""
         files = {f"{name}/part-{next(self.numbers)}": self.data() for name in names}
         if same and job.root is not None:
             files["p=1/same"] = self.data()
@@ -84,12 +84,12 @@ class JobActions:
         job.winners[attempt.task] = attempt
 
     def retry(self, job: ModelJob, failed: ModelAttempt) -> None:
-        """Do what a scheduler does with a failed attempt: clean up after it, and run another one."""
+        """Clean up after a failed attempt and run another one, as a scheduler does."""
         abort_task(self.store, job.job, failed.task_attempt_id)
         self.succeed(job, self.run_attempt(job, failed.task, list(PARTITIONS), same=False))
 
     def replace_manifest(self, job: ModelJob, attempt: ModelAttempt) -> None:
-        """Let a manifest with other destinations appear where the task of an attempt saved its own."""
+        """Replace the saved manifest of an attempt's task by one with other destinations."""
         path = job.job.manifest(_task_id(attempt))
         copies = self._manifests(job, attempt).items()
         saved = next(data for name, data in copies if name.endswith(MANIFEST_SUFFIX))
@@ -99,7 +99,7 @@ class JobActions:
 
     @contextmanager
     def torn_manifest(self, job: ModelJob, attempt: ModelAttempt) -> Iterator[None]:
-        """Let what a decided job goes by of an attempt be another while the block runs."""
+        """Tear the frozen copies of an attempt's manifest, which a decided job uses, in the block."""
         saved = {
             path: data
             for path, data in self._manifests(job, attempt).items()
@@ -123,18 +123,18 @@ class JobActions:
         self.model.settled[name] = data
 
     def move_away(self, names: Iterable[str]) -> None:
-        """Take files of others out of a job's way, as a person would who was told of them."""
+        """Remove files of others that block a job, as a user does after reading the error."""
         for name in names:
             data = self.model.settled.pop(name)
             assert self.store.read(self.path(name)) == data, f"{name}: of others was changed"
             self.store.delete_file(self.path(name))
 
     def path(self, name: str) -> str:
-        """The path of a name at the destination; of the empty one, the destination itself."""
+        """The path of a name at the destination; for an empty name, the destination itself."""
         return join(self.destination, name) if name else self.destination
 
     def data(self) -> bytes:
-        """Content that no other file has, nor its length, since some stores tell no more."""
+        """Content that differs from all other files, also in length: some stores report only that."""
         number = next(self.numbers)
         return b"x" * number + b"-%d" % number
 

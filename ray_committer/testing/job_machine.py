@@ -1,7 +1,7 @@
 """A stateful test of whole jobs on one destination, for any store; needs hypothesis (extra ``test``).
 
 Jobs of every kind are set up, run, committed, crashed, aborted, undone and woken up in any order, while
-files of others appear. `DestinationModel` says after each step what must be visible. Use it as
+files of others appear. After each step, `DestinationModel` decides what must be visible. Use it as
 ``TestMyStore = JobMachine.TestCase`` with `new_store` overridden.
 """
 
@@ -73,15 +73,16 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     """Any operations on any jobs of one destination, in any order."""
 
     def new_store(self, kind: int) -> StoreOperations:
-        """Open an empty store, one of several kinds by number; override it to test another store."""
+        """Open an empty store of the kind with this number; override it to test another store."""
         identity = list(Identity)[kind % 4]
         return MemoryStore(identity=identity, real_directories=kind < 4, listing_is_cheap=kind % 2 == 0)
 
     @initialize(kind=st.integers(0, 7), nonces=seeds)
     def open(self, kind: int, nonces: int) -> None:
-        """Begin with a file of somebody else, and one that another committer is writing.
+        """Begin with a file of another program, and with one that another committer is writing.
 
-        Names are listed and deleted in order, so random ones are drawn, too, or nothing repeats itself.
+        Names are listed and deleted in order, so random names are also drawn from the seed; otherwise a
+        run could not be repeated.
         """
         self.store = self.new_store(kind)
         self.model = DestinationModel()
@@ -96,7 +97,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.in_phase(Phase.OPEN)) < MOST_OPEN_JOBS)
     @rule(root=st.sampled_from((None, None, WHOLE_DESTINATION, "p=1")), names=outputs)
     def set_up_job(self, root: str | None, names: list[str]) -> None:
-        """A job, its first task committed; one that replaces all is refused beside an unfinished one."""
+        """Set up a job and commit its first task; beside an unfinished job, replacing all is refused."""
         job = ModelJob(new_job_attempt(self.destination, f"job_{next(self.numbers)}", 0), root)
         roots = () if root is None else (self.path(root),)
         try:
@@ -113,7 +114,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self._accepting())
     @rule(pick=picks, task=st.integers(0, 2), names=outputs, same=st.booleans(), wins=st.booleans())
     def run_task(self, pick: int, task: int, names: list[str], same: bool, wins: bool) -> None:
-        """An attempt writes, and may commit; others of its task may be running or have committed."""
+        """A task attempt writes, and may commit; others of its task may still run or have committed."""
         job = _one(self._accepting(), pick)
         attempt = self.run_attempt(job, task, names, same=same and task == 0)
         if wins:
@@ -152,7 +153,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self._with_running())
     @rule(pick=picks)
     def wake_zombie(self, pick: int) -> None:
-        """An attempt writes on, whatever has become of its job."""
+        """A task attempt continues to write, in any state of its job."""
         job = _one(self._with_running(), pick)
         attempt = _one(job.running, pick)
         files = {f"p=1/zombie-{next(self.numbers)}": self.data()}
@@ -163,7 +164,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self._ready())
     @rule(pick=picks, faults=seeds, chaos=st.none() | seeds)
     def commit_under_faults(self, pick: int, faults: int, chaos: int | None) -> None:
-        """Anything may come of it but a wrong result."""
+        """Under faults a commit may end in any way, except with a wrong result."""
         job = _one(self._ready(), pick)
         job.was_cut = True
         result = self.commit(job, faults, chaos, tuple(Chaos))
@@ -174,14 +175,14 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks, chaos=st.none() | seeds)
     def commit_job(self, pick: int, chaos: int | None) -> None:
-        """On a healthy store a commit succeeds, or says why it cannot."""
+        """On a healthy store a commit succeeds, or reports why it cannot."""
         jobs = (pick % 4 and self._ready()) or self.model.jobs
         self._commit_and_check(_one(jobs, pick), chaos)
 
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks, faults=st.none() | seeds)
     def abort_job(self, pick: int, faults: int | None) -> None:
-        """An abort succeeds until the record stands, and never after."""
+        """An abort succeeds until the commit record is written, and never after that."""
         job = _one(self.model.jobs, pick)
         job.was_cut |= faults is not None
         decided = job.phase in UNFINISHED
@@ -198,7 +199,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks, faults=st.none() | seeds)
     def undo_job(self, pick: int, faults: int | None) -> None:
-        """A recorded commit can be given up until it is sealed, and never after."""
+        """A recorded commit can be given up until it is sealed, and never after that."""
         recorded = [job for job in self.model.in_phase(Phase.DECIDED) if not job.is_sealed]
         job = _one((pick % 4 and recorded) or self.model.jobs, pick)
         job.was_cut |= faults is not None
@@ -218,13 +219,13 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks)
     def sweep(self, pick: int) -> None:
-        """What was taken away and not deleted goes at any time, and nothing else with it."""
+        """A sweep at any time deletes what was taken away but not deleted, and nothing else."""
         sweep_all_gone(self.store, _one(self.model.jobs, pick).job)
 
     @precondition(lambda self: len(self.model.settled) < MOST_SETTLED_FILES)
     @rule(pick=picks, partition=partitions, in_the_way=st.booleans())
     def foreign_file_appears(self, pick: int, partition: str, in_the_way: bool) -> None:
-        """Somebody writes to the destination, perhaps where a job wants to put a file."""
+        """Another program writes to the destination, perhaps to a path that a job needs."""
         there = visible_files(self.store, self.destination)
         wanted = [
             (name, data if job.phase is Phase.DECIDED or job.root is None else self.data())
@@ -246,7 +247,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self._decided_with_files())
     @rule(pick=picks)
     def zombie_replaces_manifest(self, pick: int) -> None:
-        """What a task saves that does not ask whether its job is decided is ignored."""
+        """A manifest is ignored if its task saves it without checking whether the job is decided."""
         job = _one(self._decided_with_files(), pick)
         self.replace_manifest(job, _with_files(job))
         self._commit_and_check(job, None)
@@ -254,7 +255,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: any(job.is_closed for job in self.model.jobs))
     @rule(pick=picks)
     def begin_task_too_late(self, pick: int) -> None:
-        """No task begins once a job is decided; one that begins before that does not commit."""
+        """No task begins after a job is decided; a task that begins before that does not commit."""
         job = _one([job for job in self.model.jobs if job.is_closed], pick)
         try:
             self.run_attempt(job, 0, ["p=1"], same=False)
@@ -265,7 +266,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self._decided_with_files())
     @rule(pick=picks)
     def torn_manifest_stops_everything(self, pick: int) -> None:
-        """Nothing is moved by a manifest that is not the one which the record names."""
+        """Nothing is moved if a manifest is not the one in the commit record."""
         job = _one(self._decided_with_files(), pick)
         with self.torn_manifest(job, _with_files(job)):
             result = self.commit(job, None, None, SAFE_CHAOS)
@@ -280,7 +281,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
             assert self.store.read(self.theirs) == b"work of a classic committer"
 
     def teardown(self) -> None:
-        """Whatever happened, every job can be brought to its end."""
+        """Every job can be brought to its end, in every case."""
         if not hasattr(self, "model"):
             return
         try:
@@ -309,12 +310,12 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         self.model.check_swept(self.store, self.destination)
 
     def finish_abort(self, job: ModelJob) -> None:
-        """Abort a job that nobody has decided to commit."""
+        """Abort a job whose commit is not decided."""
         run_abort(self.store, job.job)
         self.model.learn(self.store, job, aborts=True)
 
     def finish_undo(self, job: ModelJob) -> None:
-        """Give a commit up; files that the store does not know again are moved away before."""
+        """Give up a commit; first move away the files that the store cannot recognise again."""
         if self.is_in_doubt(job):
             there = visible_files(self.store, self.destination)
             self.move_away(name for name in job.files if name in self.model.settled)
@@ -324,7 +325,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         self.model.learn(self.store, job, aborts=True, undoes=True)
 
     def is_in_doubt(self, job: ModelJob) -> bool:
-        """Whether nothing but a size may tell whose the files at the destination of a job are."""
+        """Whether only sizes may show which files at the destination belong to a job."""
         is_known = self.store.capabilities.versions is not Versions.NONE or _has_times(self.store)
         return not is_known and job.phase in IN_THE_WAY
 
@@ -366,7 +367,10 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     def _check_committed(
         self, job: ModelJob, result: CommitReport | BaseException, *, marked_before: bool
     ) -> None:
-        """`marked_before`: its ``_SUCCESS`` was there, and may have gone when another job was set up."""
+        """Check a commit that must have succeeded.
+
+        `marked_before`: its ``_SUCCESS`` existed, and may be gone since another job was set up.
+        """
         assert isinstance(result, CommitReport), f"{job}: could not be committed: {result!r}"
         assert result.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
         success = read_success(self.store, self.destination)
@@ -404,5 +408,5 @@ def _with_files(job: ModelJob) -> ModelAttempt:
 
 
 def _has_times(store: StoreOperations) -> bool:
-    """Whether the store tells when a file was written, which a rename keeps."""
+    """Whether the store reports when a file was written, which a rename keeps."""
     return not isinstance(store, MemoryStore) or store.identity is Identity.MODIFICATION_TIME

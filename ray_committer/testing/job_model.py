@@ -1,7 +1,7 @@
-"""What must be at a destination after any sequence of operations on its jobs, as plain values.
+"""A model of what must be at a destination after any sequence of operations on its jobs.
 
-The model learns one thing from the store, which no caller of a crashed operation can know: the state of
-the job. All that must be true then follows from that.
+The model reads one thing from the store, because no caller of a crashed operation can know it: the state
+of the job. Everything that must be true follows from that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHOLE_DESTINATION = ""
 
 
 class Phase(StrEnum):
-    """How far a job got; committed ones have something left to clean up, jobs that are over do not."""
+    """The progress of a job; a committed job still needs a clean-up, a job that is over does not."""
 
     OPEN = "open"
     DECIDED = "decided"
@@ -44,10 +44,12 @@ class ModelAttempt:
 class ModelJob:
     """A job: `root` is the directory that it replaces, relative to the destination, None if it appends.
 
-    `old` are the files that its record says it replaces, `was_cut` tells that a run of it met faults,
-    `has_zombie_files` that an attempt wrote after the job was over. `is_closed`: no task commits any
-    more, since a commit has begun, even if it decided nothing; `is_sealed`: old files may go;
-    `was_committed`: its files are visible, whatever has become of what says so.
+    old: the files that it replaces according to its record.
+    was_cut: a run of it met faults.
+    has_zombie_files: an attempt wrote after the job was over.
+    is_closed: no task can commit any more, because a commit has begun, even if it decided nothing.
+    is_sealed: old files may be removed.
+    was_committed: its files are visible, even if nothing shows any more that it was committed.
     """
 
     job: JobAttempt
@@ -65,7 +67,7 @@ class ModelJob:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What the job makes visible, all or nothing in the end."""
+        """The files that the job makes visible; in the end all of them or none."""
         return {name: data for one in self.winners.values() for name, data in one.files.items()}
 
     def sources(self) -> dict[str, tuple[str, bytes]]:
@@ -77,11 +79,11 @@ class ModelJob:
         }
 
     def replaces(self, name: str) -> bool:
-        """Whether a file of this name would be replaced if it were there when the job is decided."""
+        """Whether a file with this name would be replaced if it existed when the job is decided."""
         return self.root is not None and (not self.root or name.startswith(f"{self.root}/"))
 
     def hinders(self, other: ModelJob) -> bool:
-        """Whether the two must not be decided at once: what one replaces, the other writes to."""
+        """Whether the two must not be decided at the same time: one replaces where the other writes."""
         return self._excludes(other) or other._excludes(self)
 
     def _excludes(self, other: ModelJob) -> bool:
@@ -93,23 +95,23 @@ class ModelJob:
 
 @dataclass(slots=True)
 class DestinationModel:
-    """A destination: `settled` are the files that no unfinished job may take away, but for its `old`."""
+    """A destination: an unfinished job must not take away `settled` files, except its `old` files."""
 
     settled: dict[str, bytes] = field(default_factory=dict)
     jobs: list[ModelJob] = field(default_factory=list)
 
     def in_phase(self, *phases: Phase) -> list[ModelJob]:
-        """The jobs that got this far."""
+        """The jobs in one of these phases."""
         return [job for job in self.jobs if job.phase in phases]
 
     def blockers(self, job: ModelJob) -> list[str]:
-        """The files of others that stand where the job's must go and that it does not replace."""
+        """The files of others at the paths of the job's files that the job does not replace."""
         if job.phase is Phase.DECIDED:
             return [name for name in job.files if name in self.settled and not self._is_old(job, name)]
         return [name for name in job.files if name in self.settled and not job.replaces(name)]
 
     def old_files(self, visible: Mapping[str, bytes]) -> list[str]:
-        """The files that are there and that a decided job is going to remove or replace."""
+        """The existing files that a decided job is going to remove or replace."""
         return [
             name
             for job in self.in_phase(Phase.DECIDED)
@@ -120,7 +122,7 @@ class DestinationModel:
     def learn(
         self, store: StoreOperations, job: ModelJob, *, aborts: bool = False, undoes: bool = False
     ) -> None:
-        """Note how far the job got by its state, after a commit, an abort or an undo of it."""
+        """Read the state of the job after a commit, an abort or an undo, and record its progress."""
         state = read_attempt_state(store, job.job)
         job.is_closed |= state.is_decided
         match state.phase:
@@ -148,7 +150,7 @@ class DestinationModel:
                 self._note_gone(job, aborts=aborts, undoes=undoes, is_left=state.exists)
 
     def check(self, store: StoreOperations, destination: str) -> None:
-        """Assert that what is visible is what must be, and that nothing is lost."""
+        """Assert that exactly the right files are visible, and that nothing is lost."""
         visible = visible_files(store, destination)
         for name in sorted(visible.keys() | self.settled.keys()):
             allowed = self._allowed(name, visible)
@@ -158,7 +160,7 @@ class DestinationModel:
             self._check_kept(store, job, visible)
 
     def check_clean(self, store: StoreOperations, job: ModelJob) -> None:
-        """Assert that a job that has ended left nothing but what came after its end."""
+        """Assert that an ended job left nothing, except what was written after its end."""
         left = all_files(store, job.job.job_directory)
         if job.has_zombie_files:
             left = {path: data for path, data in left.items() if not path.startswith(job.job.tasks)}
@@ -167,7 +169,7 @@ class DestinationModel:
             _check(store.get_status(job.job.job_directory) is None, job, "left its directory")
 
     def check_swept(self, store: StoreOperations, destination: str) -> None:
-        """Assert that nothing is left of what was taken away to be deleted."""
+        """Assert that everything that was taken away to be deleted is gone."""
         left = [gone.directory for gone in list_gone(store, destination)]
         assert not left, f"left {left}"
 
@@ -206,7 +208,7 @@ class DestinationModel:
         job.phase = Phase.DECIDED
 
     def _finish(self, job: ModelJob) -> None:
-        """From now on the job's files are there and those that it replaced are not."""
+        """From now on the job's files are there, and the files that it replaced are not."""
         if job.phase is Phase.OPEN:
             self._decide(job)
         if job.phase is Phase.DECIDED:
@@ -216,11 +218,11 @@ class DestinationModel:
             job.was_committed = True
 
     def _is_old(self, job: ModelJob, name: str) -> bool:
-        """Whether a file is one that the job's record names, and not a newer one of that name."""
+        """Whether a file is the one in the job's record, and not a newer file with that name."""
         return name in job.old and self.settled.get(name) == job.old[name]
 
     def _allowed(self, name: str, visible: Mapping[str, bytes]) -> list[bytes | None]:
-        """What a reader may see under a name; None means nothing."""
+        """The contents that a reader can find under a name; None means no file."""
         allowed = [self.settled.get(name)]
         for job in self.in_phase(Phase.DECIDED):
             files = job.files

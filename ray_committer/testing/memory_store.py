@@ -1,7 +1,7 @@
-"""A store in memory that behaves like one of several kinds of stores: the double of the real ones.
+"""A store in memory that behaves like one of several kinds of real stores.
 
-Stores differ in what a rename keeps, by which a file is recognised after a crash, and in whether
-directories exist. Nothing here depends on the wall clock, so a test repeats itself exactly.
+Stores differ in what a rename keeps, which identifies a file after a crash, and in whether directories
+exist. Nothing here depends on the wall clock, so a test can be repeated exactly.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FIRST_MILLISECONDS = 1_700_000_000_000
 
 
 class Identity(StrEnum):
-    """What the store reports of a file and keeps when the file is renamed, besides its size."""
+    """What the store reports about a file and keeps at a rename, besides the file's size."""
 
     ETAG = "etag"
     GENERATION = "generation"
-    """A checksum of the content is kept, the version is another after each rename, as on GCS."""
+    """A checksum of the content is kept, but the version changes at each rename, as on GCS."""
     MODIFICATION_TIME = "modification time"
     FILE_ID = "file id"
     SIZE_ONLY = "size only"
@@ -58,11 +58,11 @@ def _is_in(name: str, directories: Sequence[str]) -> bool:
 
 
 class MemoryStore:
-    """`StoreOperations` in memory; safe for threads, every operation atomic.
+    """`StoreOperations` in memory; thread-safe, every operation is atomic.
 
-    With `real_directories` a file's parent must have been made, as on file systems, HDFS and ADLS.
-    Without, as on object stores, a directory is there while a file is below it or `mkdirs` has left a
-    mark of it, so it vanishes with its last file, and a file may be below another one.
+    With `real_directories` a file's parent must be created first, as on file systems, HDFS and ADLS.
+    Without it, as on object stores, a directory exists while a file is below it or `mkdirs` has left a
+    mark for it. So it vanishes with its last file, and a file can be below another file.
 
     `clock` gives the modification time of each write, in milliseconds; by default it counts writes.
     """
@@ -95,7 +95,7 @@ class MemoryStore:
         self._directories = {"/"}
 
     def copy(self) -> MemoryStore:
-        """Return a store of the same kind and content that has a life of its own."""
+        """Return an independent store of the same kind with the same content."""
         with self._lock:
             other = MemoryStore(
                 identity=self.identity,
@@ -110,7 +110,7 @@ class MemoryStore:
             return other
 
     def files(self, directory: str = "/") -> dict[str, bytes]:
-        """The files below `directory` and their contents, by path in order."""
+        """The files below `directory` and their contents, sorted by path."""
         with self._lock:
             paths = sorted(path for path in self._files if is_inside(path, directory))
             return {path: self._files[path].data for path in paths}
@@ -188,7 +188,7 @@ class MemoryStore:
             return StoredState(text, str(self._files[path].generation))
 
     def move_directory(self, source: str, dest: str) -> None:
-        """Rename a directory with all it holds."""
+        """Rename a directory with its whole content."""
         with self._lock:
             if not self.real_directories:
                 raise _error(OSError, errno.ENOTSUP, source)
@@ -200,7 +200,7 @@ class MemoryStore:
             self._directories = {_moved(name, source, dest) for name in self._directories}
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is meant for it; what is there now, as file systems do."""
+        """Rename a file, or whatever is at `path` now, to a name that is reserved for it."""
         with self._lock:
             is_file = path in self._files or not self._is_directory(path)
         rename = self.rename if is_file else self.move_directory
@@ -213,7 +213,7 @@ class MemoryStore:
             return self._files.pop(path, None) is not None
 
     def delete_version(self, path: str, version: str | None) -> bool:
-        """Delete a file if it is this version of it."""
+        """Delete a file if it has this version."""
         with self._lock:
             file = self._files.get(path)
             if file is not None and version not in (str(file.generation), self._version_of(file)):
@@ -296,7 +296,7 @@ class MemoryStore:
         return not self.real_directories and any(self._below(path))
 
     def _is_there(self, path: str) -> bool:
-        """Whether `path` is a directory; an error if it is a file."""
+        """Return whether `path` is a directory; raise an error if it is a file."""
         if self._is_directory(path):
             return True
         if path in self._files:
@@ -304,7 +304,7 @@ class MemoryStore:
         return False
 
     def _check_directory(self, path: str) -> None:
-        """An error unless `path` is a directory."""
+        """Raise an error unless `path` is a directory."""
         if self._is_directory(path):
             return
         if any(above in self._files for above in _upwards(path)):
@@ -312,7 +312,7 @@ class MemoryStore:
         raise _error(FileNotFoundError, errno.ENOENT, path)
 
     def _check_place(self, path: str) -> None:
-        """An error unless a file may be put at `path`."""
+        """Raise an error unless a file can be put at `path`."""
         if path not in self._files and self._is_directory(path):
             raise _error(IsADirectoryError, errno.EISDIR, path)
         if self.real_directories:
@@ -334,14 +334,14 @@ class MemoryStore:
                     yield name
 
     def _children(self, path: str) -> Iterator[str]:
-        """What is directly in `path`; on a flat store a directory once for each file below it."""
+        """The children of `path`; on a flat store, a directory once for each file below it."""
         start = len(join(path, ""))
         for name in self._below(path):
             yield name[:start] + name[start:].partition("/")[0]
 
 
 def _moved(path: str, source: str, dest: str) -> str:
-    """What `path` is called once the directory `source` is called `dest`."""
+    """The new name of `path` after the directory `source` was renamed to `dest`."""
     is_moved = path == source or is_inside(path, source)
     return dest + path.removeprefix(source) if is_moved else path
 

@@ -1,4 +1,4 @@
-"""Jobs at one table and what processes do to them, for `ray_committer.testing.schedules`."""
+"""Jobs at one table and operations of processes on them, for `ray_committer.testing.schedules`."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job at a table: what it writes, the roots that it replaces, and the directory `below` the table
-    in which it was set up. Its `id` is its name unless it is another attempt, of another `number`, or
-    set up again.
+    """A job at a table: the files that it writes, the roots that it replaces, and the directory `below`
+    the table where it was set up. Its `id` is its name, unless it is another attempt, with another
+    `number`, or set up again.
 
-    `late` is what another attempt of its task writes. If it `is_half`, its commit died after its first
-    file.
+    `late` is the output of another attempt of its task. `is_half`: its commit died after the first file.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Job:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Where it is set up, which another job may be later: the destination, the id and the number."""
+        """Where it is set up (another job can be set up there later): destination, id and number."""
         return self.below, self.id or self.name, self.number
 
     def attempt(self, table: str) -> JobAttempt:
@@ -65,7 +64,7 @@ class Job:
         return new_job_attempt(join(table, below) if below else table, job_id, number)
 
     def options(self, table: str) -> CommitOptions:
-        """How it is committed."""
+        """The options of its commit."""
         return CommitOptions(
             mode=self.mode,
             replaced_roots=tuple(join(table, root) if root else table for root in self.replaces),
@@ -73,12 +72,12 @@ class Job:
         )
 
     def own(self, files: Files) -> Files:
-        """Some of its files, named relative to where it was set up."""
+        """Some of its files, named relative to the directory where it was set up."""
         prefix = f"{self.below}/" if self.below else ""
         return {name.removeprefix(prefix): data for name, data in files.items()}
 
     def applied(self, there: Files, files: Files) -> dict[str, bytes] | None:
-        """What is there after it has committed `files`; None if it cannot have been committed then."""
+        """The table after this job committed `files`; None if it could not have been committed."""
         data = {name for name in there if not name.startswith(("_", "."))}
         if self.mode is ConflictMode.ERROR and data:
             return None
@@ -117,7 +116,7 @@ OLD: Files = {"p=1/old": b"old1", "p=1/same": b"old-same", "p=2/old": b"old2"}
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a process does at a table, and to which job; `run` returns what its user is told."""
+    """What a process does at a table, and to which job; `run` returns the answer for its user."""
 
     name: str
     job: Job | None
@@ -127,10 +126,10 @@ class Operation:
     may_abort: bool = False
     must_end_well: bool = False
     instead_of: Job | None = None
-    """What is there of the job's id; the job itself is set up by this operation."""
+    """The job that has the id before; this operation sets up its own job with that id."""
 
     def is_of(self, job: Job) -> bool:
-        """Whether it is done to this job; one with a late attempt is the same."""
+        """Whether it is done to this job; the same job with a late attempt counts."""
         return self.job is not None and self.job.name == job.name
 
 
@@ -153,7 +152,7 @@ def abort(job: Job) -> Operation:
 
 
 def undo(job: Job) -> Operation:
-    """Give a job's commit up."""
+    """Give up a job's commit."""
 
     def run(store: StoreOperations, table: str) -> str:
         return "aborted" if run_undo(store, job.attempt(table)) else "nothing there"
@@ -162,7 +161,7 @@ def undo(job: Job) -> Operation:
 
 
 def late_task(job: Job) -> Operation:
-    """Commit another attempt of the job's first task, as late as can be."""
+    """Commit another attempt of the job's first task, as late as possible."""
     name, data = next(iter(job.files.items()))
     job = replace(job, late={name: data.upper(), join(parent(name), f"late-{job.name}"): b"late"})
 
@@ -177,7 +176,7 @@ def late_task(job: Job) -> Operation:
 
 
 def run_again(job: Job, *, commits: bool = True) -> Operation:
-    """End what is there of the job's id and attempt, and run its application anew, or its tasks."""
+    """End the existing job with this id and attempt, and run its application, or its tasks, again."""
 
     def run(store: StoreOperations, table: str) -> str:
         attempt = job.attempt(table)
@@ -193,7 +192,7 @@ def run_again(job: Job, *, commits: bool = True) -> Operation:
 
 
 def vacuum(store: StoreOperations, table: str) -> str:
-    """Remove whatever is not decided, however young it is."""
+    """Remove every undecided job, at any age."""
     for destination in (table, join(table, NESTED.below)):
         _vacuum(store, destination)
     return "swept"
@@ -224,7 +223,7 @@ SET_UP = Operation("set-up", None, _set_up, must_end_well=True)
 
 
 def prepare(store: StoreOperations, table: str, jobs: list[Job], old: Files) -> None:
-    """Write old data, and jobs whose tasks have committed; a late attempt has written, and no more."""
+    """Write old data, and jobs whose tasks have committed; a late attempt has only written its files."""
     for name, data in old.items():
         put_file(store, join(table, name), data)
     store.mkdirs(table)
@@ -242,7 +241,7 @@ def prepare(store: StoreOperations, table: str, jobs: list[Job], old: Files) -> 
 
 
 def _commit_half(store: StoreOperations, table: str, job: Job) -> None:
-    """Commit a job, and die before its second file; beside another such overwrite it stays open."""
+    """Commit a job, and die before its second file; beside another half overwrite it stays open."""
     renames = itertools.count()
 
     def die(call: StoreCall) -> None:
@@ -254,7 +253,7 @@ def _commit_half(store: StoreOperations, table: str, job: Job) -> None:
 
 
 def pairs() -> list[tuple[Operation, Operation]]:
-    """Every pair of operations that may meet, each as the one that is stopped."""
+    """Every pair of operations that can meet; each operation is once the one that is stopped."""
     found = list(itertools.product(_of_job(APPEND), repeat=2))
     found += _each(_of_job(APPEND)[:2], [SET_UP])
     for job in KINDS[1:]:
@@ -281,7 +280,7 @@ def _of_job(job: Job) -> list[Operation]:
 
 
 def _each(some: list[Operation], others: list[Operation]) -> list[tuple[Operation, Operation]]:
-    """Each of some with each of the others, in both orders."""
+    """Each operation of `some` with each of `others`, in both orders."""
     return [*itertools.product(some, others), *itertools.product(others, some)]
 
 
@@ -290,5 +289,5 @@ def _is_below(name: str, root: str) -> bool:
 
 
 def _stamp_path(table: str, job: Job) -> str:
-    """Where the stamp is kept that the late attempt was given, beside the table."""
+    """The path, beside the table, of the stamp that the late attempt got."""
     return join(parent(table), f"stamp-{job.name}")

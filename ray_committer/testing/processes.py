@@ -1,4 +1,4 @@
-"""Processes that each run one operation at a store, and stop at its requests until they may go on."""
+"""Processes that each run one operation on a store, and stop at its requests until they are resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Work = Callable[[StoreOperations], Any]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How an operation ended: ``ended``, ``failed`` or ``crashed``; its exit code; and what it said."""
+    """How an operation ended: ``ended``, ``failed`` or ``crashed``; its exit code; and its answer."""
 
     how: str
     exit_code: int
@@ -34,7 +34,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a process stops: ``before`` or ``after`` one `request`, or each if that is None."""
+    """Where a process stops: ``before`` or ``after`` one `request`, or every request if it is None."""
 
     request: int | None = None
     when: str = "before"
@@ -42,14 +42,14 @@ class Stop:
 
 @dataclass(slots=True)
 class Child:
-    """A process that runs one operation, and may be stopped in it."""
+    """A process that runs one operation, and can be stopped in it."""
 
     pid: int
     words: int
     leave: int
 
     def read(self) -> Any:
-        """Its next word: `STOPPED`, or what it was `Told`; None if it died."""
+        """Its next message: `STOPPED`, or the `Told` at its end; None if it died."""
         data = b""
         while not data.endswith(_END):
             part = os.read(self.words, 65536)
@@ -59,7 +59,7 @@ class Child:
         return pickle.loads(data.removesuffix(_END))  # noqa: S301 - our own child's
 
     def resume(self) -> None:
-        """Let it go on from where it is stopped."""
+        """Let it continue from where it is stopped."""
         os.write(self.leave, b"g")
 
     def kill(self) -> None:
@@ -74,8 +74,8 @@ class Child:
 
 
 def start(work: Work, spec: StoreSpec, stop: Stop | None = None, *, trusts: bool = True) -> Child:
-    """Fork a process that does `work` on a store of its own; one that does not trust takes all others
-    for dead."""
+    """Fork a process that does `work` on its own store; if it does not trust, it takes all other
+    processes for dead."""
     words, told = os.pipe()
     wait, leave = os.pipe()
     pid = os.fork()
@@ -94,7 +94,7 @@ def start(work: Work, spec: StoreSpec, stop: Stop | None = None, *, trusts: bool
 
 
 def done(work: Work, spec: StoreSpec) -> Any:
-    """What `work` returns, done in a process of its own; ``RuntimeError`` if it fails."""
+    """Do `work` in its own process and return its result; ``RuntimeError`` if it fails."""
     child = start(work, spec, trusts=False)
     told = child.read()
     child.reap()
@@ -104,7 +104,7 @@ def done(work: Work, spec: StoreSpec) -> Any:
 
 
 def attempt(work: Work, store: StoreOperations) -> Told:
-    """Do `work`, and say how it ended."""
+    """Do `work`, and return how it ended."""
     try:
         return Told("ended", 0, work(store))
     except RayCommitterError as e:

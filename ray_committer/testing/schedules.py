@@ -1,8 +1,8 @@
 """Processes at one table, stopped or killed at their requests while others run; `serial_oracle` judges.
 
-Two processes: one is stopped before or after each of its requests, and the other runs whole. Three: they
-go on by turns at random, a request at a time. Run it as ``python -m ray_committer.testing.schedules``;
-it forks, so it must be a process of its own.
+With two processes, one is stopped before or after each of its requests, and the other runs to its end.
+With three processes, they take random turns, one request at a time. Run it as ``python -m
+ray_committer.testing.schedules``; it forks, so it must be its own process.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ray_committer.testing.processes import STOPPED, Child, Stop, Told, attempt,
 from ray_committer.testing.serial_oracle import judge
 
 KILLS = 0.02
-"""How often a process is killed when its turn ends."""
+"""The probability that a process is killed when its turn ends."""
 TURNS = (1, 1, 2, 5, 20)
-"""How many requests a turn may have."""
+"""The possible numbers of requests in a turn."""
 _DIED = Told("crashed", -1, "the process died")
 _KILLED = Told("killed", -1, "")
 
 
 class Fate(StrEnum):
-    """What becomes of the process that is stopped."""
+    """What happens to the stopped process."""
 
     STOPPED = "stopped"
-    """It goes on when the other has ended; meanwhile others see that it is alive."""
+    """It continues after the other has ended; until then, others see that it is alive."""
     ZOMBIE = "zombie"
-    """It goes on, but was taken for dead meanwhile."""
+    """It continues, but was taken for dead until then."""
     KILLED = "killed"
 
 
@@ -73,11 +73,11 @@ class Schedule:
 
 
 class WrongEndError(Exception):
-    """A schedule ended in what must not be."""
+    """A schedule had a result that must not happen."""
 
 
 def schedules(table: Table, part: int = 0, parts: int = 1) -> Iterator[Schedule]:
-    """All schedules of two processes, or those of one of so many parts of the pairs of operations."""
+    """All schedules of two processes, or only those of one part out of `parts` of the pairs."""
     counts: dict[str, int] = {}
     for first, second in pairs()[part::parts]:
         begins = f"{first.name} beside {_there((first, second))}"
@@ -89,7 +89,7 @@ def schedules(table: Table, part: int = 0, parts: int = 1) -> Iterator[Schedule]
 
 
 def run_schedule(table: Table, schedule: Schedule, seed: int) -> None:
-    """Run one schedule; `WrongEndError` says what must not be."""
+    """Run one schedule; `WrongEndError` shows what is wrong."""
     jobs, old = _set_up(table, (schedule.first, schedule.second))
     begin = partial(_begin, table, trusts=schedule.fate is Fate.STOPPED)
     first = begin(schedule.first, schedule.stop)
@@ -109,8 +109,8 @@ def run_schedule(table: Table, schedule: Schedule, seed: int) -> None:
 
 
 def run_random(table: Table, seed: int) -> None:
-    """Run three operations by turns; `WrongEndError` says what must not be. Only nonces and pauses
-    differ in another run with the same seed."""
+    """Run three operations by turns; `WrongEndError` shows what is wrong. Only nonces and pauses differ
+    in another run with the same seed."""
     random = Random(seed)  # noqa: S311 - repeatable, not secret
     operations = _any_three(random)
     jobs, old = _set_up(table, operations)
@@ -138,9 +138,11 @@ def run_random(table: Table, seed: int) -> None:
 
 
 def _any_three(random: Random) -> tuple[Operation, ...]:
-    """Operations of pairs that share one: each may meet the next. A set-up does not meet the vacuum,
-    which has no least age here and takes away what was just made. A job is set up by one of them: of
-    two, nobody could say whose files are its own."""
+    """Draw three operations from two pairs that share one, so that each can meet the next.
+
+    A set-up does not meet the vacuum, which has no minimum age here and removes what was just created.
+    Only one operation sets up a job: with two, it would not be known whose files are whose.
+    """
     found = pairs()
     first, second = random.choice(found)
     third = random.choice([other for one, other in found if one.name == second.name] or [first])
@@ -152,7 +154,7 @@ def _any_three(random: Random) -> tuple[Operation, ...]:
 
 
 def _set_up(table: Table, operations: Sequence[Operation]) -> tuple[list[Job], Files]:
-    """Prepare the table; all jobs, those that are set up later included, and the old files."""
+    """Prepare the table; return all jobs, including those that are set up later, and the old files."""
     done(partial(_prepare, table, operations), table.spec)
     return _jobs(operations), _there(operations)[1]
 
@@ -163,7 +165,7 @@ def _prepare(table: Table, operations: Sequence[Operation], store: StoreOperatio
 
 
 def _there(operations: Sequence[Operation]) -> tuple[list[Job], Files]:
-    """The jobs and the old files that are there when the operations begin."""
+    """The jobs and the old files that exist when the operations begin."""
     jobs, later = _jobs(operations), [one.job for one in operations if one.instead_of is not None]
     old: Files = {} if any(job.mode is ConflictMode.ERROR for job in jobs) else OLD
     return [job for job in jobs if job not in later], old
@@ -202,23 +204,23 @@ def _count_requests(table: Table, first: Operation, second: Operation) -> int:
 
 
 def main() -> int:
-    """Run schedules, print those that are wrong and the counts; exit code 1 if one is wrong."""
+    """Run schedules; print the wrong ones and the counts; return the exit code, 1 if one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", help="where to make a directory for them, by default a local one")
+    parser.add_argument("--store", help="where to create their directory; default: a local one")
     parser.add_argument("--options", default="{}", help="storage options, as JSON")
-    parser.add_argument("--only", default="", help="of two processes: a part of the operations' names")
+    parser.add_argument("--only", default="", help="for two processes: a part of the operations' names")
     parser.add_argument(
-        "--part", type=_part, default=(0, 1), help="of two processes: 3/20 for a part of the operations"
+        "--part", type=_part, default=(0, 1), help="for two processes: 3/20 for a part of the operations"
     )
-    parser.add_argument("--stride", type=int, default=1, help="of two processes: one of so many")
+    parser.add_argument("--stride", type=int, default=1, help="for two processes: one out of so many")
     parser.add_argument("--offset", type=int, default=0, help="the first of them, or the first seed")
-    parser.add_argument("--most", type=int, help="how many, at most")
+    parser.add_argument("--most", type=int, help="the maximum number of schedules")
     parser.add_argument("--random", action="store_true", help="three processes by turns")
-    parser.add_argument("--until-wrong", action="store_true", help="end with the first that is wrong")
+    parser.add_argument("--until-wrong", action="store_true", help="end at the first wrong one")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="schedules-") as local:
         spec, root = resolve_destination(asked.store or local, json.loads(asked.options))
-        open_store(spec)  # imports once what every process of it needs
+        open_store(spec)  # imports once what every forked process needs
         table = Table(spec, join(root, f"schedules-{uuid.uuid4()}"))
         every = _random_runs(table, asked.offset) if asked.random else _pair_runs(table, asked)
         ran, wrong = 0, 0
@@ -237,7 +239,7 @@ def main() -> int:
 
 
 def _part(text: str) -> tuple[int, int]:
-    """A part, counted from 1, and how many there are."""
+    """Parse a part, counted from 1, and the number of parts."""
     part, parts = map(int, text.split("/"))
     if not 1 <= part <= parts:
         raise ValueError(text)

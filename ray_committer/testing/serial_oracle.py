@@ -1,8 +1,9 @@
-"""Judge what processes left at a table, without a look at any state of a job.
+"""Judge the result of processes at a table, without reading any state of a job.
 
-The table must be what the committed jobs make of it one after the other, in some order; who was told
-"committed" misses nothing; who was told that nothing was changed sees nothing of that job; of attempts
-of one job at most one is committed; and each job can be brought to its end.
+The table must be the result of the committed jobs one after the other, in some order. If a process got
+the answer "committed", nothing of that job is missing; if it got the answer that nothing was changed,
+nothing of that job is there. At most one attempt of a job is committed. Each job can be brought to its
+end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Answers = Sequence[tuple[Operation, Told]]
 
 @dataclass(slots=True)
 class Ends:
-    """How each job ended: committed or not, None if nobody can say; and all that was said on the way."""
+    """How each job ended: committed or not, None if it is not known; and all answers on the way."""
 
     committed: dict[str, bool | None] = field(default_factory=dict)
     said: list[tuple[Operation, Told]] = field(default_factory=list)
@@ -37,7 +38,7 @@ class Ends:
 def judge(
     store: StoreOperations, table: str, jobs: Sequence[Job], old: Files, answers: Answers, random: Random
 ) -> str | None:
-    """Bring every job to its end, and compare; what is wrong, or None."""
+    """Bring every job to its end, and compare; return what is wrong, or None."""
     ends = _bring_to_their_ends(store, table, jobs, answers, random)
     for wrong in (
         _crashed(answers),
@@ -58,7 +59,7 @@ def judge(
 def _bring_to_their_ends(
     store: StoreOperations, table: str, jobs: Sequence[Job], answers: Answers, random: Random
 ) -> Ends:
-    """Run what finishes each job, as a person would whom the answers tell what to run."""
+    """Run the command that finishes each job, as a user would do by the answers."""
     ends = Ends(said=list(answers))
     for _ in range(ROUNDS):
         waiting = [job for job in jobs if job.name not in ends.committed]
@@ -73,7 +74,7 @@ def _bring_to_their_ends(
 def _bring_to_its_end(
     store: StoreOperations, table: str, job: Job, answers: Answers, ends: Ends
 ) -> Iterator[bool | None]:
-    """Whether it is committed, None if nobody can say; nothing if it has not come to an end."""
+    """Yield whether it is committed, None if that is not known; nothing if it has not ended."""
 
     def run(operation: Operation) -> Told:
         told = attempt(lambda store: operation.run(store, table), store)
@@ -100,13 +101,13 @@ def _bring_to_its_end(
 
 
 def _given_up(job: Job) -> tuple[str, ...]:
-    """The errors after which a job is aborted: its tasks have not committed, or there is data."""
+    """The errors after which a job is aborted: its tasks have not committed, or data exists."""
     without_tasks = ("IncompleteJobError", "MissingManifestsError", "not written for this job")
     return (*without_tasks, "CommitConflictError") if job.mode is ConflictMode.ERROR else without_tasks
 
 
 def _was_told(answers: Answers, job: Job) -> bool | None:
-    """Whether somebody was told that the job is committed, or that it is aborted; None if nobody was."""
+    """Whether an answer was that the job is committed, or that it is aborted; None without these."""
     texts = {answer.text for one, answer in answers if one.is_of(job)}
     if texts & set(COMMITTED):
         return True
@@ -120,7 +121,7 @@ def _crashed(answers: Answers) -> str | None:
 
 
 def _refused(answers: Answers) -> str | None:
-    """An operation that nothing may keep from ending well."""
+    """Find an operation that failed although nothing can prevent its success."""
     refused = [(one, told) for one, told in answers if told.how not in ("ended", "killed")]
     return next((f"{one.name}: {told}" for one, told in refused if one.must_end_well), None)
 
@@ -155,8 +156,11 @@ def _not_serial(
 
 
 def _kept(answers: Answers) -> list[Job]:
-    """The jobs whose id was set up again, which nobody may have ended but by a commit: who slept until
-    then may not, but that a task replaces the manifest of their own."""
+    """The jobs that were set up again with an old id, and that only a commit can have ended.
+
+    A process that slept until then cannot end them; but a late task can replace a manifest, and then no
+    job is in this list.
+    """
     if any(one.may_abort or one.is_late_task for one, _ in answers):
         return []
     again = [(one.job, one.instead_of) for one, told in answers if told.how == "ended"]
@@ -164,7 +168,7 @@ def _kept(answers: Answers) -> list[Job]:
 
 
 def _left(store: StoreOperations, table: str, jobs: Sequence[Job]) -> str | None:
-    """What vacuum leaves of the jobs, but for what a late attempt made of one that was over."""
+    """What vacuum leaves of the jobs, except files that a late attempt wrote after its job was over."""
     vacuum(store, table)
     left = _temporaries(store, table)
     if left and not any(job.late for job in jobs):
@@ -185,8 +189,10 @@ def _temporaries(store: StoreOperations, table: str) -> list[str]:
 def _serial(
     jobs: Sequence[Job], old: Files, ends: Ends, kept: Sequence[Job]
 ) -> Iterator[dict[str, bytes]]:
-    """What is there after the committed jobs, one after the other, in each order; a job of which nobody
-    can say whether it is committed may be either, if that agrees with all that was said."""
+    """The table after the committed jobs, one after the other, in each order.
+
+    If it is not known whether a job is committed, both cases are tried that agree with all answers.
+    """
     late = {one.job.name: told for one, told in ends.said if one.job and one.is_late_task}
     unsure = [job for job in jobs if ends.committed[job.name] is None]
     for count in range(len(unsure) + 1):
@@ -204,8 +210,11 @@ def _serial(
 
 
 def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> bool:
-    """Whether just these jobs can be committed: of one id one attempt, and what was said of an attempt
-    is true of some job that was set up as it, or of the one that was set up by who was told so."""
+    """Whether exactly these jobs can be committed.
+
+    At most one attempt per id is committed. An answer about an attempt is true of a job that was set up
+    as that attempt; if the operation set up a job itself, the answer is true of that job.
+    """
     if len({job.place[:2] for job in committed}) < len({job.place for job in committed}):
         return False
     for one, told in said:
@@ -219,8 +228,11 @@ def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> boo
 
 
 def _outputs(job: Job, late: Mapping[str, Told]) -> list[Files]:
-    """The outputs that a job may have: those of the late attempt only if that was not told that it
-    failed while the job was there; of a job that is over it cannot know whether it counted."""
+    """The outputs that a job can have.
+
+    The late attempt's output is possible unless the attempt got the answer that it failed while the job
+    existed. After a job is over, an attempt cannot know whether it counted.
+    """
     told = late.get(job.name)
     may_count = told is None or told.how in ("ended", "killed") or "is over" in told.text
     return [job.files, job.late] if job.late and may_count else [job.files]

@@ -1,7 +1,7 @@
-"""What every store must do, as one test class: subclass it, and give the fixtures `store` and `root`.
+"""The requirements of every store, as one test class: subclass it, and define `store` and `root`.
 
-A store that passes can be committed to; one that does not would lose or double files. Ours are tested
-with it, and so can be those of others.
+Commits to a store that passes are safe; a store that fails would lose or double files. The stores of
+this package are tested with it, and you can also test your own.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NAMES = (
     "dots..",
     "tilde~",
 )
-"""File names that a path, a URL or a signature may spoil."""
+"""File names that are easily damaged in a path, a URL or a signature."""
 
 FAULTY_RENAMES = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "120"))
 FAULT_RATE = 0.13
@@ -63,8 +63,9 @@ STATES = 20
 class StoreContract:
     """The promises of `StoreOperations`, each as a test.
 
-    `refused_names` are names that the store itself forbids; `faulty_renames` is how many files are
-    renamed under faults. A commit dies at one of `crash_stride` requests: a fixture.
+    `refused_names` are names that the store itself forbids; `faulty_renames` is the number of files that
+    are renamed under faults. The fixture `crash_stride` is the distance between the requests at which a
+    commit dies.
     """
 
     refused_names: frozenset[str] = frozenset()
@@ -72,17 +73,17 @@ class StoreContract:
 
     @pytest.fixture
     def store(self) -> StoreOperations:
-        """The store; give it in a subclass."""
-        raise NotImplementedError("a subclass gives the store")
+        """The store; define it in a subclass."""
+        raise NotImplementedError("a subclass must define the fixture `store`")
 
     @pytest.fixture
     def root(self) -> str:
-        """An empty directory on the store, absolute and decoded; give it in a subclass."""
-        raise NotImplementedError("a subclass gives an empty directory")
+        """An empty directory on the store, absolute and decoded; define it in a subclass."""
+        raise NotImplementedError("a subclass must define the fixture `root`, an empty directory")
 
     @pytest.fixture
     def crash_stride(self) -> int:
-        """How far apart the requests are at which a commit dies; 1 for each."""
+        """The distance between the requests at which a commit dies; 1 for every request."""
         return 1
 
     def test_what_is_written_is_read(self, store: StoreOperations, root: str) -> None:
@@ -382,7 +383,7 @@ class StoreContract:
             set_aside(store, f"{root}/a", f"{root}/aside/1")
 
     def first_state(self, store: StoreOperations, root: str) -> tuple[str, StoredState]:
-        """A state in its place, as set-up leaves one: where it is, and itself."""
+        """Create a state as set-up does; return its path and the state."""
         if not store.capabilities.moves_directories:
             return f"{root}/state", store.advance(f"{root}/state", None, "first.state")
         store.mkdirs(f"{root}/new")
@@ -522,7 +523,7 @@ class StoreContract:
 
 
 class _Faults:
-    """Half of `FAULT_RATE` of the renames do not arrive, half of them lose their answer."""
+    """A share of `FAULT_RATE` of the renames fails: half do not arrive, half lose their answer."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -544,7 +545,7 @@ class _Faults:
 
 
 def _name_of(length: int, longest: int) -> str:
-    """A relative path of `length` bytes, of elements that are no longer than `longest`."""
+    """A relative path of `length` bytes, whose elements are at most `longest` bytes."""
 
     def elements(left: int) -> Iterator[str]:
         while left > 0:

@@ -85,7 +85,7 @@ def test_a_listing_that_does_not_show_what_another_process_has_made_fails(tmp_pa
     (line,) = examine_processes(scratch(Blind(), tmp_path))
     assert (line.verdict, line.measured) == (
         Verdict.FAILED,
-        "nfs4: a name that another process had made was not listed",
+        "nfs4: a file that another process had created was not listed",
     )
     assert "actimeo=0" in line.advice
 
@@ -102,7 +102,7 @@ def test_nodes_that_list_what_each_other_made_are_fine(tmp_path: Path):
     line = nodes(NetworkClient(), tmp_path, honest, honest)
     assert (line.verdict, line.measured) == (
         Verdict.OK,
-        "nfs4: what each of 2 nodes made was listed by all at once",
+        "nfs4: a file of each of 2 nodes was listed by all at once",
     )
 
 
@@ -113,9 +113,9 @@ def test_one_node_proves_nothing(tmp_path: Path):
 @pytest.mark.parametrize(
     ("store", "second", "named"),
     [
-        (NetworkClient, blind, "node1: did not list 3 names that others had made"),
+        (NetworkClient, blind, "node1: did not list 3 files that others had created"),
         (NetworkClient, broken, "node1: PermissionError: x"),
-        (Blind, honest, "this process: did not list 2 names that others had made"),
+        (Blind, honest, "this process: did not list 2 files that others had created"),
     ],
 )
 def test_who_does_not_list_what_others_made_is_named(

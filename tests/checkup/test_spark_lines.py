@@ -46,10 +46,10 @@ def test_the_versions_are_named(tmp_path: Path):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ("", "Spark's own commits until"),
-        (f"# {PROTOCOL_KEY} {PROTOCOL_CLASS}\n", "Spark's own commits until"),
-        (f"{PROTOCOL_KEY} {PROTOCOL_CLASS}\n", "every session of this Spark is bound to ours"),
-        (f"{PROTOCOL_KEY}={PROTOCOL_CLASS}", "every session of this Spark is bound to ours"),
+        ("", "Spark's own committer is used until"),
+        (f"# {PROTOCOL_KEY} {PROTOCOL_CLASS}\n", "Spark's own committer is used until"),
+        (f"{PROTOCOL_KEY} {PROTOCOL_CLASS}\n", "every session of this Spark uses ray_committer"),
+        (f"{PROTOCOL_KEY}={PROTOCOL_CLASS}", "every session of this Spark uses ray_committer"),
         (f"{PROTOCOL_KEY}   org.example.Other", "org.example.Other ("),
     ],
 )

@@ -75,7 +75,7 @@ Prepare = Callable[[Path, Callable], None]
 MANIFEST = "D/_temporary/job_1/00/manifests/task_1_m_000000-manifest.json"
 S3 = (
     "s3a://bucket/table: cannot be committed to: S3 has no rename, so moving a file is a copy",
-    "use Hadoop's S3A committers there (fs.s3a.committer.name=magic), which need none",
+    "use Hadoop's S3A committers there (fs.s3a.committer.name=magic), which need no rename",
 )
 SPELLING = "check the destination's spelling"
 COMMIT = ("commit", "D", "--assume-complete")
@@ -115,7 +115,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         a_file,
         ("show", "D/f"),
         1,
-        "D/f: is no job success marker: JSON is malformed: invalid character (byte 0)",
+        "D/f: is not a job success marker: JSON is malformed: invalid character (byte 0)",
         "fix or remove the file, or run its task again",
     ),
     (
@@ -123,9 +123,9 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         two_jobs,
         (*COMMIT, "--job-id", "job_7"),
         3,
-        "D/_temporary: holds nothing of job job_7 to commit, and _SUCCESS is not its own",
-        "it may have been committed before another job was, or deleted: look for its files in D. The "
-        "jobs that are there: job_1, job_2",
+        "D/_temporary: holds nothing of job job_7 to commit, and _SUCCESS is not this job's",
+        "the job may have been committed before another job was, or deleted: look for its files in D. "
+        "The jobs that are there: job_1, job_2",
     ),
     (
         "no job",
@@ -141,7 +141,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         (*COMMIT, "--attempt", "3"),
         1,
         "D/_temporary/job_1: has no attempt 3, only [0]",
-        "`ray-committer status DEST` lists the jobs that are there",
+        "run `ray-committer status DEST` to list the jobs",
     ),
     *(
         (
@@ -167,15 +167,16 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         no_manifests,
         COMMIT,
         1,
-        "D/_temporary/job_1/00/manifests: holds no task manifest",
-        "a job without output still has one a task, so its tasks did not commit through this protocol",
+        "D/_temporary/job_1/00/manifests: contains no task manifest, but each task saves one, even "
+        "without output",
+        "nothing was changed: no task has committed with this protocol, so check the application",
     ),
     (
         "a truncated manifest",
         truncated,
         COMMIT,
         1,
-        f"{MANIFEST}: is truncated or no JSON (Input data was truncated)",
+        f"{MANIFEST}: is truncated or not JSON (Input data was truncated)",
         "run the task again",
     ),
     (
@@ -183,7 +184,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         truncated,
         ("show", MANIFEST),
         1,
-        f"{MANIFEST}: is truncated or no JSON (Input data was truncated)",
+        f"{MANIFEST}: is truncated or not JSON (Input data was truncated)",
         "run the task again",
     ),
     (
@@ -191,7 +192,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         foreign,
         COMMIT,
         1,
-        f"{MANIFEST}: is of job job_9, not of job_1",
+        f"{MANIFEST}: belongs to job job_9, not to job_1",
         "move it away",
     ),
     (
@@ -201,15 +202,16 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         1,
         "D/a: would be written more than once, by task_1_m_000000-manifest.json and "
         "task_1_m_000001-manifest.json",
-        "let tasks use names of their own",
+        "let each task use its own file names",
     ),
     (
         "too few tasks",
         one_job,
         ("commit", "D", "--expect-tasks", "2"),
         1,
-        "D/_temporary/job_1/00/manifests: 2 tasks succeeded but 1 manifests are here",
-        "another job's clean-up may have deleted the others, or tasks are still running",
+        "D/_temporary/job_1/00/manifests: 2 tasks succeeded but only 1 manifests are here",
+        "nothing was changed: wait if tasks are still running, or, if another job's clean-up may have "
+        "deleted the others, run the application again",
     ),
     (
         "an abort too late",
@@ -236,8 +238,8 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         one_job,
         (*COMMIT, "--executor", "ray", "RAY_ADDRESS=ray://head:10001"),
         1,
-        "RAY_ADDRESS=ray://head:10001 is an address of Ray Client, from which no commit can be run",
-        "run this program on a node of the cluster with ray.init(address='auto'), or by `ray job "
+        "RAY_ADDRESS=ray://head:10001 is an address of Ray Client, which commits do not support",
+        "run this program on a node of the cluster with ray.init(address='auto'), or with `ray job "
         "submit`, or commit without Ray (executor='threads', or commit='deferred' and `ray-committer "
         "commit` in the cluster)",
     ),
@@ -247,7 +249,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         (*COMMIT, "--threads", "many"),
         2,
         "--threads: 'many' must be a whole number",
-        "`ray-committer commit --help` says what there is",
+        "see `ray-committer commit --help`",
     ),
     (
         "bad option value",
@@ -255,15 +257,16 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         (*COMMIT, "--workers", "0"),
         2,
         "--workers: '0' must be at least 1",
-        "`ray-committer commit --help` says what there is",
+        "see `ray-committer commit --help`",
     ),
     (
         "bad option value",
         one_job,
         ("vacuum", "D", "--older-than", "a week"),
         2,
-        "--older-than: 'a week' must be a time as 10s, 500ms, 5m, 1h or 7d, in seconds without a unit",
-        "`ray-committer vacuum --help` says what there is",
+        "--older-than: 'a week' must be a time such as 10s, 500ms, 5m, 1h or 7d (a number without a "
+        "unit: seconds)",
+        "see `ray-committer vacuum --help`",
     ),
     (
         "bad option value",
@@ -271,7 +274,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         ("vacuum", "D", "--older-than", "5m"),
         2,
         "--older-than: '5m' must be at least 3600 seconds",
-        "`ray-committer vacuum --help` says what there is",
+        "see `ray-committer vacuum --help`",
     ),
     (
         "bad option value",
@@ -279,24 +282,24 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         (*COMMIT, "--executor", "mapreduce"),
         2,
         "--executor: 'mapreduce' is not one of 'auto', 'threads', 'inline', 'ray'",
-        "`ray-committer commit --help` says what there is",
+        "see `ray-committer commit --help`",
     ),
     (
         "a storage option that may be a secret",
         one_job,
         (*COMMIT, "-o", "account_key:s3cret"),
         2,
-        "-o: it must be KEY=VALUE (it is not shown, since it may be a secret)",
-        "`ray-committer commit --help` says what there is",
+        "-o: it must be KEY=VALUE (the value is not shown, because it may be a secret)",
+        "see `ray-committer commit --help`",
     ),
     (
         "bad variable",
         one_job,
         (*COMMIT, "RAY_COMMITTER_RETRY_SECONDS=soon"),
         2,
-        "RAY_COMMITTER_RETRY_SECONDS: 'soon' must be a time as 10s, 500ms, 5m, 1h or 7d, in seconds "
-        "without a unit",
-        "`ray-committer commit --help` says what there is",
+        "RAY_COMMITTER_RETRY_SECONDS: 'soon' must be a time such as 10s, 500ms, 5m, 1h or 7d (a "
+        "number without a unit: seconds)",
+        "see `ray-committer commit --help`",
     ),
     (
         "bad variable",
@@ -304,14 +307,14 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         (*COMMIT, "RAY_COMMITTER_DURABLE=yes"),
         2,
         "RAY_COMMITTER_DURABLE: 'yes' must be true or false",
-        "`ray-committer commit --help` says what there is",
+        "see `ray-committer commit --help`",
     ),
     (
         "unknown variable",
         one_job,
         (*COMMIT, "RAY_COMMITTER_WORKER=3"),
         2,
-        "RAY_COMMITTER_WORKER: is no option",
+        "RAY_COMMITTER_WORKER: is not an option",
         "did you mean workers?",
     ),
     (
@@ -320,15 +323,15 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         (*COMMIT, "--fast"),
         2,
         "no such option --fast",
-        "`ray-committer commit --help` says what there is",
+        "see `ray-committer commit --help`",
     ),
     (
         "contradiction",
         one_job,
         (*COMMIT, "--expect-tasks", "1"),
         2,
-        "--expect-tasks and --assume-complete exclude each other",
-        "`ray-committer commit --help` says what there is",
+        "--expect-tasks and --assume-complete cannot be used together",
+        "see `ray-committer commit --help`",
     ),
     (
         "contradiction",
@@ -336,7 +339,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         (*COMMIT, "--replace", "D/p=1"),
         2,
         "--replace needs --mode overwrite",
-        "`ray-committer commit --help` says what there is",
+        "see `ray-committer commit --help`",
     ),
     (
         "no destination",
@@ -344,7 +347,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         ("commit",),
         2,
         "missing argument 'DEST'",
-        "`ray-committer commit --help` says what there is",
+        "see `ray-committer commit --help`",
     ),
     (
         "no such command",
@@ -352,7 +355,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         ("merge", "D"),
         2,
         "no such command 'merge'",
-        "`ray-committer --help` says what there is",
+        "see `ray-committer --help`",
     ),
 ]
 
@@ -410,7 +413,7 @@ def test_several_kinds_of_things_in_the_way_are_two_clear_lines(dest: Path, writ
     source.unlink()
     (dest / "a").write_text("another")
     result = run("commit", str(dest), "--assume-complete")
-    wrong = f"{job.manifest('task_1_m_000001')}: names 1 files that are not what it says"
+    wrong = f"{job.manifest('task_1_m_000001')}: names 1 files that are missing or changed"
     check(
         result,
         1,
@@ -441,7 +444,7 @@ def test_a_read_only_destination_is_two_clear_lines_and_changes_nothing(open_des
     )
     aborted = run("abort", str(open_dest))
     assert aborted.exit_code == 3
-    assert "the job may be half aborted, run the same command again" in aborted.stderr
+    assert "the abort is possibly not complete: run the same command again" in aborted.stderr
     assert snapshot(open_dest) == before
 
 
@@ -450,10 +453,13 @@ def test_a_destination_that_may_not_be_read_is_two_clear_lines(open_dest: Path, 
     ray_committer.setup_job(str(open_dest), "job_1")
     (open_dest / "_temporary").chmod(0)
     request.getfixturevalue("unprivileged")
-    what = f"{open_dest}/_temporary: no permission (Permission denied), so what has become of the job "
-    what += "is not known"
+    what = f"{open_dest}/_temporary: no permission (Permission denied), so the state of the job is not "
+    what += "known"
     check(
-        run(command, str(open_dest)), 3, what, "nothing was changed: grant it and run the same command"
+        run(command, str(open_dest)),
+        3,
+        what,
+        "nothing was changed: grant the permission and run the same command",
     )
 
 
@@ -474,7 +480,7 @@ def test_doctor_of_a_directory_that_may_not_be_written_says_what_to_grant(open_d
     result = run("doctor", str(open_dest))
     assert result.exit_code == 1
     assert "Permission denied" in result.stdout
-    assert "-> grant reading, writing, renaming and deleting" in result.stdout
+    assert "-> grant permission to read, write, rename and delete" in result.stdout
 
 
 def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_for(
@@ -485,7 +491,7 @@ def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_fo
 
     monkeypatch.setattr(status_module, "list_jobs", fail)
     monkeypatch.setattr(api, "abort_job", fail)
-    advice = "this is a fault of ray-committer: run it again with -vv and report what that prints"
+    advice = "this is a bug in ray-committer: run the command again with -vv and report the output"
     check(run("status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
     check(run("-v", "status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
     check(run("abort", str(dest)), 3, "ZeroDivisionError: of a bug", advice)  # it may have begun
@@ -496,10 +502,10 @@ def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_fo
 
 def test_an_error_of_several_lines_is_told_in_one(dest: Path, monkeypatch):
     def fail(*_args, **_options) -> None:
-        raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it; mend the cluster")
+        raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it; fix the cluster")
 
     monkeypatch.setattr(status_module, "list_jobs", fail)
-    check(run("status", str(dest)), 3, "Ray failed:   a trace of it", "mend the cluster")
+    check(run("status", str(dest)), 3, "Ray failed:   a trace of it", "fix the cluster")
 
 
 def test_each_error_says_what_to_do():

@@ -138,7 +138,7 @@ def test_an_undo_names_a_file_that_may_be_the_jobs_and_stays(write_job, dest: Pa
     undone = run("abort", str(dest), "--undo", "--output", output)
     assert undone.exit_code == 0
     text = json.loads(undone.stdout)["notices"][0] if output == "json" else undone.stdout
-    assert f"{dest}/a: stays, since it is not what the job's manifest says" in text
+    assert f"{dest}/a: is kept, because it is not what the job's manifest says" in text
     assert tree() == {"a": "changed"}
 
 
@@ -169,8 +169,8 @@ def test_a_named_job_that_is_not_there_is_unknown_and_not_unchanged(
     result = run("commit", str(dest), "--assume-complete", *named)
     assert result.exit_code == 3
     assert (
-        f"it may have been committed before another job was, or deleted: look for its files in {dest}"
-        in (result.stderr)
+        "the job may have been committed before another job was, or deleted: look for its files in "
+        f"{dest}" in (result.stderr)
     )
     assert snapshot(dest) == before
 
@@ -235,7 +235,7 @@ def test_doctor_of_a_refused_store_is_one_line_and_exits_with_1():
     assert result.exit_code == 1
     first, last = result.stdout.splitlines()
     assert first.startswith("failed   store  s3a://bucket/table: cannot be committed to: S3 has no")
-    assert last == "s3a://bucket/table: a commit would fail or not be safe"
+    assert last == "s3a://bucket/table: a commit would fail or would not be safe"
     assert json.loads(run("doctor", "s3a://bucket/table", "--json").stdout)["failed"] is True
 
 
@@ -243,7 +243,7 @@ def test_doctor_as_a_person_runs_it(dest: Path):
     command = [sys.executable, "-m", "ray_committer.cli", "doctor", str(dest), "--executor", "threads"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stderr == ""
-    assert "not used: it was not asked for" in result.stdout
+    assert "not used: it was not requested" in result.stdout
 
 
 def test_version():

@@ -215,7 +215,7 @@ REPLACED = [
     (r"[^ \"=]*/ray-committer\.jar", "/JAR"),
     (r"\d+\.\d{3} s\b( +#+$)?", "0.000 s"),
     (r"(bytes +time\n  \d+ +\d+ bytes +)[\d.]+ s", r"\1TIME"),
-    (r"(renames a second .*\n  )[\d,]+ +", r"\1RATE  "),
+    (r"(renames per second .*\n  )[\d,]+ +", r"\1RATE  "),
     (r'("(?:job_stage_|committer_commit)\w+"|"renames_per_second"|"age_seconds"): [\d.e-]+', r"\1: 0.0"),
     (r'"requests": \d+,\n  "throttled"', '"requests": 0,\n  "throttled"'),
     (r"( on )\S+, 20[\d:.TZ-]+(\[Etc/UTC\])?", r"\1HOST, TIME"),

@@ -74,7 +74,7 @@ def test_a_terminal_shows_how_far_it_is_and_nothing_of_it_is_left(files, dest: P
     seen = "\n".join(terminal.screens)
     counts = {int(count) for count in re.findall(r"rename_files ━+.* (\d+) of 300 files", seen)}
     assert len(counts) >= 3
-    assert re.search(r"  \d s, \d+ kB of 300 kB, \d+ a second, about \d+ s to go", seen)
+    assert re.search(r"  \d s, \d+ kB of 300 kB, \d+ per second, about \d+ s to go", seen)
     assert terminal.screen == "  300 files, 300 kB, of 1 task manifest"
     assert not terminal.cursor_is_hidden
     assert output.startswith("job job_1 is committed")
@@ -141,12 +141,12 @@ def test_lost_workers_and_throttling_are_shown_while_they_last():
     assert terminal.end()[0] == 0
     seen = max(terminal.screens, key=len).splitlines()
     assert seen[0].startswith("  70,000 files, 5.0 GB, of 3 task manifests; an earlier run had begun")
-    assert "  worker 1 on 10.0.0.1 was lost, another takes its place: the node died" in seen
+    assert "  worker 1 on 10.0.0.1 was lost and is being replaced: the node died" in seen
     assert seen[-4].endswith("0 of 70,000 files")
     assert seen[-3:] == [
         "  0 s, 0 bytes of 5.0 GB, 1 worker",
         "  1 worker live, 1 lost",
-        "  the store throttles: 850 requests a second",
+        "  the store throttles: 850 requests per second",
     ]
 
 
@@ -166,7 +166,7 @@ def test_ctrl_c_on_a_terminal_is_answered_and_cancels_in_order(files, dest: Path
     terminal.process.send_signal(signal.SIGINT)
     exit_code, _ = terminal.end()
     assert exit_code == 3
-    assert any("cancelling; again to stop at once" in screen for screen in terminal.screens)
+    assert any("cancelling; press Ctrl-C again to stop at once" in screen for screen in terminal.screens)
     assert "the commit of job job_1 was cancelled" in terminal.text
     assert "run the same command to finish it" in terminal.text
     assert "━" not in terminal.screen
@@ -180,7 +180,7 @@ STUCK = SLOW.replace("time.sleep(0.1)", "time.sleep(30)")
 
 def test_a_second_ctrl_c_on_a_terminal_ends_at_once_and_gives_the_cursor_back(files, dest: Path):
     terminal = Terminal([sys.executable, "-c", STUCK, str(dest)], 80)
-    for expected in ("rename_files", "cancelling; again to stop at once"):
+    for expected in ("rename_files", "cancelling; press Ctrl-C again to stop at once"):
         wait_for(lambda text=expected: any(text in screen for screen in terminal.screens))
         terminal.process.send_signal(signal.SIGINT)
     exit_code, _ = terminal.end()

@@ -106,12 +106,12 @@ def test_an_overwrite_whose_driver_died_is_not_committed_as_an_append(dest: Path
 @pytest.mark.parametrize(
     ("text", "error", "code"),
     [
-        ("", "the request is not one of a Spark driver", 1),
+        ("", "the request does not come from a Spark driver", 1),
         ("{}", "missing required field `version`", 1),
-        ('{"version": 1}', f"the driver's jar speaks version 1, this ray-committer {VERSION}", 1),
+        ('{"version": 1}', f"uses protocol version 1, but this ray-committer uses {VERSION}", 1),
         (with_setting("threads", "x"), "must be a whole number", 2),
         (with_setting("executor", "x"), "executor=x: is not one of", 2),
-        (with_setting("thread", "2"), "thread: is no option", 2),
+        (with_setting("thread", "2"), "thread: is not an option", 2),
     ],
 )
 def test_what_is_wrong_with_a_request_is_answered(text: str, error: str, code: int):

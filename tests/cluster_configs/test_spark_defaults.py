@@ -76,7 +76,8 @@ def test_the_doctor_says_that_every_session_is_bound_to_this_package(
     (line,) = [line for line in examine_spark() if line.name == "committer"]
     assert line.verdict is Verdict.OK
     assert (
-        line.measured == f"{tmp_path}/spark-defaults.conf: every session of this Spark is bound to ours"
+        line.measured
+        == f"{tmp_path}/spark-defaults.conf: every session of this Spark uses ray_committer"
     )
 
 
@@ -87,7 +88,7 @@ def test_the_doctors_command_reads_the_file(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.delenv("SPARK_HOME", raising=False)
     result = CliRunner().invoke(main, ["doctor", str(tmp_path / "table"), "--executor", "threads"])
     assert result.exit_code == 0, result.output
-    assert "every session of this Spark is bound to ours" in result.output
+    assert "every session of this Spark uses ray_committer" in result.output
 
 
 OAUTH = "spark.hadoop.fs.azure.account"
@@ -136,7 +137,7 @@ WRONG = [
         "raydp-gs.conf",
         "COMPUTE_ENGINE",
         "COMPUTER_ENGINE",
-        "fs.gs.auth.type=COMPUTER_ENGINE is a way to log",
+        "fs.gs.auth.type=COMPUTER_ENGINE is a login method",
     ),
     ("raydp-gs.conf", "fs.gs.auth.type", "fs.gs.auth.typ", "fs.gs.auth.typ: means nothing to a commit"),
     ("raydp-gs.conf", "fs.gs.impl", "fs.gs.imp", "spark.hadoop.fs.gs.impl: is not com.google"),

@@ -101,7 +101,7 @@ def test_no_file_is_deleted_while_another_job_may_have_put_it_there(phase: Phase
     write_job(store, LATER, {0: {"x/b": b"b"}})
     bring_to(store, phase, record=record_of(owner=ALIVE, claim=Claim(["/table"])))
     put_file(store, "/table/x", b"rows")
-    with pytest.raises(CommitConflictError, match="which this job must not do at the same time"):
+    with pytest.raises(CommitConflictError, match="this job must not do that at the same time"):
         run_commit(store, LATER, ALLOWED)
     assert visible_files(store, "/table") == {"x": b"rows"}
 
@@ -224,7 +224,7 @@ def test_an_undoing_leaves_what_was_in_the_way_where_it_is_whoever_sleeps(kind: 
         for left in undone:
             assert visible_files(store, "/table") == left, call
             gone = BLOCKING.keys() - left.keys()
-            assert all(any(f"/table/{path}: was in the way" in text for text in told) for path in gone)
+            assert all(any(f"/table/{path}: was removed" in text for text in told) for path in gone)
             kept += not gone
     assert kept > 3
 
@@ -259,7 +259,7 @@ def test_a_job_of_a_directory_on_the_way_to_its_own_is_looked_at(monkeypatch):
         write_job(store, nested, {0: {"q=1": b"a row", "r": b"another"}})
         with pytest.raises(SimulatedCrash):
             run_commit(WrappedStore(store, before=at("advance", SimulatedCrash(), "committed")), nested)
-        with pytest.raises(CommitConflictError, match="which this job must not do at the same time"):
+        with pytest.raises(CommitConflictError, match="this job must not do that at the same time"):
             run_commit(store, JOB, ALLOWED)
         run_commit(store, nested)
         assert visible_files(store, "/table/p=1") == {"q=1": b"a row", "r": b"another"}

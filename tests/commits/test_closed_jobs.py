@@ -78,7 +78,7 @@ def test_a_closed_job_above_the_destination_hides_none_beside_it(
     request.getfixturevalue("unprivileged")
     with pytest.raises(CommitConflictError, match=f"{readable.directory}.*--job-id job_2"):
         ray_committer.commit_job(str(table), "job_1", executor="inline", options=OPTIONS, on_event=hear)
-    told = [notice.partition(": may not be read; ")[0] for notice in notices]
+    told = [notice.partition(": no permission to read it; ")[0] for notice in notices]
     assert sorted(told) == sorted(places)
     os.seteuid(0)
     ray_committer.commit_job(str(above), "job_2", options=CommitOptions(mark_success=False))

@@ -124,7 +124,7 @@ MISPLACED = [
     pytest.param(dest_uri("file://host{}/d"), "another store", id="another authority"),
     pytest.param(dest_uri("//host{}/d"), "no scheme", id="an authority without a scheme"),
     pytest.param(dest_uri("file:{}/a%00b"), "NUL", id="encoded NUL"),
-    pytest.param(dest_uri("file:{}/a\0b"), "unquoted", id="plain NUL"),
+    pytest.param(dest_uri("file:{}/a\0b"), "must be quoted", id="plain NUL"),
     pytest.param(dest_uri("file:{}/\ud800"), "surrogate", id="half a character"),
     pytest.param(dest_uri("file:{}/%ff"), "not UTF-8", id="an escape that is no UTF-8"),
     pytest.param(source_uri("file:/etc/hostname"), "not this job's", id="source outside"),
@@ -133,16 +133,20 @@ MISPLACED = [
     pytest.param(source_uri("file:{}/../state/nonce.json"), "'..'", id="source is the record"),
     pytest.param(source_of("job_2", "00"), "not this job's", id="source of another job"),
     pytest.param(source_of("job_1", "01"), "not this job's", id="source of another job attempt"),
-    pytest.param(field(directories=[{"d": "file:/etc/d"}]), "no directory that", id="directory outside"),
-    pytest.param(directory_uri("file:{}/_SUCCESS"), "no directory that", id="the marker as a directory"),
     pytest.param(
-        directory_uri("file:{}/_temporary/job_2"), "no directory that", id="directory of a job"
+        field(directories=[{"d": "file:/etc/d"}]), "not a directory that", id="directory outside"
+    ),
+    pytest.param(
+        directory_uri("file:{}/_SUCCESS"), "not a directory that", id="the marker as a directory"
+    ),
+    pytest.param(
+        directory_uri("file:{}/_temporary/job_2"), "not a directory that", id="directory of a job"
     ),
     pytest.param(directory_uri("file:{}/p/%2e%2e"), "'..'", id="encoded dot-dot as a directory"),
 ]
 
 WRONG = [
-    pytest.param(field(type=MANIFEST_TYPE + "0"), "no task manifest", id="another type"),
+    pytest.param(field(type=MANIFEST_TYPE + "0"), "not a task manifest", id="another type"),
     pytest.param(field(version=2), "version 2", id="another version"),
     pytest.param(field(files=None), "got `null`", id="null files"),
     pytest.param(field(files=[None]), "got `null`", id="null entry"),
@@ -150,11 +154,11 @@ WRONG = [
     pytest.param(entry(z=-1), "negative size", id="negative size"),
     pytest.param(entry(z=2**63), "<= 9223372036854775807", id="size of 2^63"),
     pytest.param(entry(z=str(2**64)), "<= 9223372036854775807", id="size of 2^64 as text"),
-    pytest.param(entry(z=1e400), "no JSON", id="endless size"),
+    pytest.param(entry(z=1e400), "not JSON", id="endless size"),
     pytest.param(entry(m=2**70), "<= 9223372036854775807", id="modified after the end of time"),
     pytest.param(entry(d=None), "got `null`", id="null destination"),
     pytest.param(field(taskAttemptID="\ud800"), "surrogate", id="half a character in an id"),
-    pytest.param(field(jobId="job_2"), "is of job job_2", id="another job's"),
+    pytest.param(field(jobId="job_2"), "belongs to job job_2", id="another job's"),
 ]
 
 

@@ -58,7 +58,7 @@ def end_and_set_up_again(store: MemoryStore) -> None:
 def test_who_slept_until_the_id_was_set_up_again_does_nothing_to_the_later_job(store: MemoryStore, run):
     """Its set-up has removed ``_SUCCESS``, so nothing tells what became of the earlier one."""
     late = before_its_first_change(store, lambda: end_and_set_up_again(store))
-    with pytest.raises(CommitStateUnknownError, match="nothing tells whether"):
+    with pytest.raises(CommitStateUnknownError, match="nothing shows whether"):
         run(late, JOB)
     assert phase_of(store, JOB) is Phase.OPEN
     assert visible_files(store, "/table") == {"first": b"1"}
@@ -74,7 +74,7 @@ def test_the_success_of_an_earlier_job_says_nothing_of_a_later_one(store: Memory
         run_abort(store, JOB)
         store.write("/table/_SUCCESS", success)  # by a process of the earlier job
 
-    with pytest.raises(CommitStateUnknownError, match="nothing tells whether"):
+    with pytest.raises(CommitStateUnknownError, match="nothing shows whether"):
         run(before_its_first_change(store, abort), JOB)
     assert visible_files(store, "/table") == {"first": b"1"}
 
@@ -84,7 +84,7 @@ def test_a_job_that_was_taken_away_by_mistake_is_not_called_committed():
     write_job(store, JOB, {0: {"first": b"1"}})
     gone = JOB.gone("77").directory
     late = before_its_first_change(store, lambda: move_directory(store, JOB.directory, gone))
-    with pytest.raises(CommitStateUnknownError, match="nothing tells whether"):
+    with pytest.raises(CommitStateUnknownError, match="nothing shows whether"):
         run_abort(late, JOB)
 
 

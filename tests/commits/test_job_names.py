@@ -54,7 +54,7 @@ def test_an_abort_takes_no_job_whose_name_only_begins_like_a_directory(
 ):
     """There is no job x: what is there is of a job that is really called manifest_x."""
     write_job({0: {"b": "of manifest_x"}}, job_id="manifest_x")
-    with pytest.raises(JobNotFoundError, match="is of job manifest_x, so it is not taken for job x"):
+    with pytest.raises(JobNotFoundError, match="belongs to job manifest_x, so it is not used as job x"):
         ray_committer.abort_job(str(dest), "x", options=options)
     ray_committer.commit_job(str(dest), "manifest_x")
     assert visible_files(dest) == {"b": "of manifest_x"}

@@ -231,7 +231,7 @@ def test_status_and_vacuum_name_a_link_in_the_place_of_a_job_and_look_at_the_oth
         0 if place.endswith("00") else None,
         None,
     )
-    assert named.problem == f"{path}: is a symbolic link, behind which nobody looked"
+    assert named.problem == f"{path}: is a symbolic link, which was not followed"
     assert found[job.directory].state == "running"
     assert (kept[str(path)], kept[job.directory]) == (named.problem, None)
     assert path.is_symlink()
@@ -244,7 +244,7 @@ def test_a_commit_and_a_set_up_name_a_link_in_the_place_of_a_job_and_go_on(
 ):
     path = put_away(write_job, dest, tmp_path / "archive", place)
     before = content(tmp_path / "archive")
-    told = f"{path}: is a symbolic link, behind which nobody looked"
+    told = f"{path}: is a symbolic link, which was not followed"
     with watched(path) as calls:
         ray_committer.setup_job(str(dest), "job_3")
         assert told in caplog.text
@@ -396,5 +396,5 @@ def test_a_link_where_a_job_loses_nothing_is_named_and_passed(
         str(dest), "job_1", options=replace(options, replaced_roots=replaced)
     )
     (notice,) = [one for one in report.notices if "symbolic link" in one]
-    assert notice.startswith(f"{path}: is a symbolic link, behind which nobody looked; ")
+    assert notice.startswith(f"{path}: is a symbolic link, which was not followed; ")
     assert visible_files(dest) == {"p=1/a": "x", "p=2/b": "y"}

@@ -71,7 +71,7 @@ def test_a_path_that_leads_out_by_its_elements_is_refused(
     recorded: JobAttempt, dest: Path, archive: Path, name: str
 ):
     plant(recorded, replaced=[ReplacedFile(f"{dest}{name}", 9)])
-    with pytest.raises(CommitStateUnknownError, match="which no job may change"):
+    with pytest.raises(CommitStateUnknownError, match="which no job can change"):
         ray_committer.commit_job(str(dest))
     assert (archive / "kept").exists()
 
@@ -80,7 +80,7 @@ def test_what_belongs_to_another_job_is_not_replaced(recorded: JobAttempt, dest:
     other = write_job({0: {"b": "x"}}, job_id="job_2")
     (manifest,) = Path(other.manifests).iterdir()
     plant(recorded, replaced=[old(manifest)])
-    with pytest.raises(CommitStateUnknownError, match="which no job may change"):
+    with pytest.raises(CommitStateUnknownError, match="which no job can change"):
         ray_committer.commit_job(str(dest), "job_1")
     assert manifest.exists()
 

@@ -101,7 +101,7 @@ def test_a_worker_without_the_right_to_read_is_refused():
         raise PermissionError(errno.EACCES, "forbidden", call.paths[0])
 
     store, nonce = begun()
-    with pytest.raises(CommitStateUnknownError, match="with the same rights"):
+    with pytest.raises(CommitStateUnknownError, match="with the same permissions"):
         prove_same_store(worker(WrappedStore(store, before=forbid)), nonce)
 
 

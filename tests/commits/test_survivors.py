@@ -108,7 +108,7 @@ def changed_to_the_same_size(*, listing_is_cheap: bool) -> MemoryStore:
 
 def test_a_file_that_changed_to_the_same_size_is_found_before_the_record():
     store = changed_to_the_same_size(listing_is_cheap=True)
-    with pytest.raises(ManifestError, match="/a: was changed after that"):
+    with pytest.raises(ManifestError, match="/a: was changed after its task committed"):
         run_commit(store, FIRST, OVERWRITE)
     assert visible_files(store, "/table") == {"a": b"old data"}
     assert phase_of(store, FIRST) is Phase.OPEN

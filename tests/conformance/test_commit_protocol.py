@@ -82,7 +82,7 @@ def test_aborting_a_job_that_did_nothing_leaves_nothing_and_is_repeatable(write_
 
 def test_a_job_none_of_whose_tasks_committed_is_refused_and_can_be_aborted(store, write_job, dest, tree):
     start_task(store, write_job({}))
-    with pytest.raises(IncompleteJobError, match="holds no task manifest"):
+    with pytest.raises(IncompleteJobError, match="contains no task manifest"):
         ray_committer.commit_job(str(dest))
     assert ray_committer.abort_job(str(dest)) is True
     assert tree() == {}
@@ -125,7 +125,7 @@ def test_a_task_of_an_aborted_job_cannot_commit_to_another_one_of_its_id(store, 
     assert ray_committer.abort_job(str(dest)) is True
     write_job({0: {"a": "x"}})
     start_task(store, job)
-    with pytest.raises(TaskCommitError, match="is another job of that id"):
+    with pytest.raises(TaskCommitError, match="is another job with the same id"):
         commit(store, job, stamp)
     ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}

@@ -113,7 +113,7 @@ def test_a_missing_source_is_found_before_anything_is_moved(store, write_job, de
     kept = source.with_name("kept elsewhere")
     source.rename(kept)
     with pytest.raises(
-        ManifestError, match=r"names 1 files that are not what it says.*/b: is not there"
+        ManifestError, match=r"names 1 files that are missing or changed.*/b: is not there"
     ):
         ray_committer.commit_job(str(dest))
     assert ray_committer.list_jobs(str(dest))[0].state == "running"

@@ -13,7 +13,7 @@ from tests.docs.blocks import ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
 STEADY = re.compile(
-    r"\$ |job |flights-|undecided|ray-committer: | -> |\[exit| (files|renames a second) | run it again"
+    r"\$ |job |flights-|undecided|ray-committer: | -> |\[exit| (files|renames per second) | run it again"
     r"| [a-z_]+ 0 s$"
 )
 

@@ -100,13 +100,13 @@ NOT_RUN = {
     "docs/stores/hdfs.md: HDFS": INSTALLS,
     "docs/ray.md: Measured times": MINUTES,
     "docs/spark.md: Tests": MINUTES,
-    "docs/stores/gcs.md: What is proven, and by what": MINUTES,
-    "docs/stores/hdfs.md: What is proven, and by what": MINUTES,
-    "docs/stores/README.md: At your own risk": ACCOUNT,
+    "docs/stores/gcs.md: Tests": MINUTES,
+    "docs/stores/hdfs.md: Tests": MINUTES,
+    "docs/stores/README.md: Other file systems at your own risk": ACCOUNT,
     "docs/stores/adls.md: Azure Data Lake Storage Gen2 2": ACCOUNT,
     "docs/stores/gcs.md: Google Cloud Storage 2": ACCOUNT,
     "docs/stores/hdfs.md: HDFS 2": ACCOUNT,
-    "docs/stores/hdfs.md: What is used": ACCOUNT,
+    "docs/stores/hdfs.md: Protocols and requests": ACCOUNT,
 }
 """Cannot run here, and why."""
 

@@ -20,7 +20,7 @@ MANY = 3_200
         (True, None, MANY, "threads", "local files"),
         (True, "Ray is connected", MANY, "threads", "local files"),
         (False, None, MANY, "threads", "no Ray is connected"),
-        (False, "Ray is connected", MANY - 1, "threads", "about 3,199 files; workers on Ray pay from"),
+        (False, "Ray is connected", MANY - 1, "threads", "about 3,199 files; workers on Ray are faster"),
         (False, "Ray is connected", MANY, "ray", "about 3,200 files, Ray is connected"),
         (False, "RAY_ADDRESS is set", 10**7, "ray", "about 10,000,000 files, RAY_ADDRESS is set"),
         (False, "RAY_ADDRESS is set", 0, "threads", "about 0 files"),

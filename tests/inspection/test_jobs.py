@@ -62,9 +62,9 @@ def test_a_job_that_may_not_be_read_is_named_and_the_others_are_listed_and_vacuu
     own, other = ray_committer.list_jobs(str(dest))
     assert (own.state, own.manifests, own.problem) == ("running", 1, None)
     assert (other.job_id, other.job_attempt, other.state) == ("job_2", None, "unknown")
-    assert other.problem == f"{theirs}: may not be read"
+    assert other.problem == f"{theirs}: no permission to read it"
     found = {job.job_id: job.reason for job in ray_committer.vacuum_jobs(str(dest))}
-    assert found == {"job_1": "it has changed since", "job_2": f"{theirs}: may not be read"}
+    assert found == {"job_1": "it has changed recently", "job_2": f"{theirs}: no permission to read it"}
 
 
 def test_files_and_bytes_are_estimated_by_the_largest_manifest(write_job, dest: Path):

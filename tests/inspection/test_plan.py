@@ -217,7 +217,7 @@ def test_a_plan_beside_tasks_that_commit_all_the_time_says_so(monkeypatch):
         if call.operation == "read" and call.paths[0].startswith(JOB.manifests):
             store.write(call.paths[0], store.read(call.paths[0]) + b" ")
 
-    with pytest.raises(IncompleteJobError, match="tasks commit all the time"):
+    with pytest.raises(IncompleteJobError, match="tasks are still committing"):
         plan_beside(store, save_again, monkeypatch)
 
 
@@ -236,7 +236,7 @@ def test_a_plan_names_missing_sources_and_names_that_are_taken_at_once(monkeypat
     store.delete_file(source_path(1, "p=2/b"))
     before = store.files()
     said = (
-        r"not what it says\. Also: /table/p=1/a: is there already; run the task again: .*/p=2/b: is not"
+        r"or changed\. Also: /table/p=1/a: is there already; run the task again: .*/p=2/b: is not there"
     )
     with pytest.raises(ManifestError, match=said):
         plan_beside(store, lambda call: None, monkeypatch)
@@ -300,7 +300,7 @@ def test_a_plan_of_a_job_whose_record_is_gone_says_so(write_job, dest: Path, pha
     if phase is Phase.UNDOING:
         advance(store, job, seen, phase)
     Path(job.content(seen.state.record or "")).unlink()
-    with pytest.raises(RecordGoneError, match="is gone, and only it tells the job's files"):
+    with pytest.raises(RecordGoneError, match="is gone, and only it names the job's files"):
         ray_committer.plan_job(str(dest), job.job_id)
-    with pytest.raises(RecordGoneError, match="is gone, and only it tells the job's files"):
+    with pytest.raises(RecordGoneError, match="is gone, and only it names the job's files"):
         ray_committer.abort_job(str(dest), job.job_id, undo=True)

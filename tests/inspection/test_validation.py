@@ -31,14 +31,14 @@ def test_a_file_that_success_names_and_that_is_gone_is_named(write_job, dest: Pa
     write_job({0: {"p=1/a": "x"}})
     ray_committer.commit_job(str(dest))
     (dest / "p=1" / "a").unlink()
-    with pytest.raises(ValidationError, match=r"p=1/a: is named by .*_SUCCESS and missing"):
+    with pytest.raises(ValidationError, match=r"p=1/a: is listed in .*_SUCCESS but missing"):
         ray_committer.validate_job(str(dest), "job_1")
 
 
 def test_another_jobs_success_is_no_evidence(write_job, dest: Path):
     write_job({0: {"a": "x"}})
     ray_committer.commit_job(str(dest))
-    with pytest.raises(JobGoneError, match="is of job job_1, not of job_2") as error:
+    with pytest.raises(JobGoneError, match="belongs to job job_1, not to job_2") as error:
         ray_committer.validate_job(str(dest), "job_2")
     assert error.value.exit_code == 3
 
@@ -70,5 +70,5 @@ def test_a_job_that_is_not_committed_is_a_difference_and_what_to_do_is_said(
 def test_an_empty_success_is_said_to_tell_nothing(dest: Path):
     dest.mkdir()
     (dest / "_SUCCESS").touch()
-    with pytest.raises(ManifestError, match="is the empty one of a classic committer"):
+    with pytest.raises(ManifestError, match="is the empty file of a classic committer"):
         ray_committer.validate_job(str(dest))

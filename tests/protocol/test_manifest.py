@@ -155,7 +155,7 @@ def test_scheme_less_paths_are_kept_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        pytest.param(document(type="other"), "no task manifest", id="another type"),
+        pytest.param(document(type="other"), "not a task manifest", id="another type"),
         pytest.param(document(version=2), "version 2", id="version 2"),
         pytest.param(document(version="2"), "version 2", id="version 2 as text"),
         pytest.param(document(version=0), "version 0", id="version 0"),
@@ -173,10 +173,10 @@ def test_scheme_less_paths_are_kept_as_they_are() -> None:
         pytest.param(b"\0" * 512, "truncated", id="NULs, as after a power cut"),
         pytest.param(document()[:-1], "truncated", id="truncated"),
         pytest.param(b"[]", "got `array`", id="an array"),
-        pytest.param(document().decode().encode("utf-16"), "no JSON", id="UTF-16"),
-        pytest.param(b"PAR1\x15\x04", "no JSON", id="a Parquet file"),
-        pytest.param(b'{"files":[],"x":' + b"[" * 5000 + b"]" * 5000 + b"}", "no JSON", id="deep"),
-        pytest.param(b'{"files":[],"jobId":"\xff"}', "no JSON", id="not UTF-8"),
+        pytest.param(document().decode().encode("utf-16"), "not JSON", id="UTF-16"),
+        pytest.param(b"PAR1\x15\x04", "not JSON", id="a Parquet file"),
+        pytest.param(b'{"files":[],"x":' + b"[" * 5000 + b"]" * 5000 + b"}", "not JSON", id="deep"),
+        pytest.param(b'{"files":[],"jobId":"\xff"}', "not JSON", id="not UTF-8"),
     ],
 )
 def test_what_hadoop_refuses_is_refused(data: bytes, reason: str) -> None:

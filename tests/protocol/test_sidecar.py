@@ -42,16 +42,16 @@ def test_other_content_has_another_name_and_none_is_that_of_a_manifest() -> None
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"", "is no list of file identities"),
-        (b"\n{}", "is no list of file identities"),
-        (b"\xff\n{}", "is no list of file identities"),
-        (b'{"a":1}\n{}', "is no list of file identities"),
-        (b"[1]\n{}", "is no list of file identities"),
-        (b'[["1"]]\n{}', "is no list of file identities"),
-        (b'[[1,"e"]]\n{}', "is no list of file identities"),
-        (b"[[null,nu", "is no list of file identities"),
-        (b"null", "holds no manifest"),
-        (b"[]", "holds no manifest"),
+        (b"", "is not a list of file identities"),
+        (b"\n{}", "is not a list of file identities"),
+        (b"\xff\n{}", "is not a list of file identities"),
+        (b'{"a":1}\n{}', "is not a list of file identities"),
+        (b"[1]\n{}", "is not a list of file identities"),
+        (b'[["1"]]\n{}', "is not a list of file identities"),
+        (b'[[1,"e"]]\n{}', "is not a list of file identities"),
+        (b"[[null,nu", "is not a list of file identities"),
+        (b"null", "contains no manifest"),
+        (b"[]", "contains no manifest"),
     ],
 )
 def test_what_is_no_sidecar_is_refused_by_name(data: bytes, what: str) -> None:

@@ -122,7 +122,7 @@ def test_a_token_is_a_short_plain_name_and_never_that_of_a_manifest(phase: Phase
 )
 def test_what_this_version_cannot_have_stored_is_refused_by_name(token: str) -> None:
     with pytest.raises(
-        ManifestError, match=r"/p/.*is no state of a job that this version reads"
+        ManifestError, match=r"/p/.*is not a job state that this version can read"
     ) as caught:
         parse_token(token, "/p")
     assert str(caught.value).startswith(f"/p/{token}: ")

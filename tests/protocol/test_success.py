@@ -149,7 +149,7 @@ def test_our_marker_round_trips() -> None:
         pytest.param(b"[]", "got `array`", id="an array"),
         pytest.param(b'{"name":"x","timestamp":1}', "'x'", id="another name"),
         pytest.param(b'{"timestamp":1}', "`name`", id="no name"),
-        pytest.param(b"\xff\xfe", "no job success marker", id="binary"),
+        pytest.param(b"\xff\xfe", "not a job success marker", id="binary"),
         pytest.param(b'{"name":"x","timestamp":1,"metrics":' + b'{"a":' * 5000, "recursion", id="deep"),
     ],
 )

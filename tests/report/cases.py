@@ -92,7 +92,7 @@ def hard(workers: int = 200) -> CommitReport:
         stage_seconds=dict(_STAGES),
         notices=[
             "this store's rename is not known to be safe; <a href='https://example.com'>why</a>",
-            "the coordinating actor of this commit was lost; the manifests are loaded again",
+            "the coordinator of this commit was lost; the manifests are loaded again",
         ],
         error=f"{UGLY}/part-00017: [Errno 13] no permission; grant it and run the same command",
         stages=stages,

@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_written_is_one_clear_line_before_the_commit(
     assert line.startswith(
         f"ray-committer: {path}: the events cannot be written there ({what}), and nothing was changed"
     )
-    assert "name a file in a directory that exists and may be written" in (advice or [line])[-1]
+    assert "choose a file in a directory that exists and is writable" in (advice or [line])[-1]
     assert len(advice) < 2
     assert ray_committer.list_jobs(str(dest))[0].state == "running"
 
@@ -143,7 +143,7 @@ def test_a_disk_that_fills_up_is_said_once_and_does_not_stop_the_commit(tmp_path
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     (text,) = told
     assert text.startswith(f"{path}: events cannot be written there any more (")
-    assert text.endswith("; the commit goes on without")
+    assert text.endswith("; the commit continues without them")
     whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
     assert all(json.loads(line) for line in whole)
 
@@ -165,7 +165,8 @@ def test_a_reader_of_events_that_goes_away_is_said_once_and_the_commit_goes_on(
 
         ray_committer.commit_job(str(dest), on_event=listen)
     assert told == [
-        f"{pipe}: events cannot be written there any more (Broken pipe); the commit goes on without"
+        f"{pipe}: events cannot be written there any more (Broken pipe); the commit continues without "
+        f"them"
     ]
     assert tree() == {"a": "x"}
 

@@ -22,11 +22,11 @@ def test_nothing_is_said_where_nothing_happened():
 def test_throttling_is_told_from_when_to_when_and_what_the_limiter_did():
     assert found(throttled=7, throttled_spans=[throttled(2.0, 4.5, 7, recovered=9.0)]) == [
         "The store throttled from 2.0 s to 4.5 s and refused 7 requests; the limiter went from 4,000 "
-        "down to 1,412 requests a second and was back 4.5 s later."
+        "down to 1,412 requests per second and was back 4.5 s later."
     ]
     assert found(throttled=1, throttled_spans=[throttled(2.0, 2.0, 1, recovered=None)]) == [
         "The store throttled from 2.0 s to 2.0 s and refused 1 request; the limiter went from 4,000 "
-        "down to 1,412 requests a second and had come back to 3,100 when the commit ended."
+        "down to 1,412 requests per second and had come back to 3,100 when the commit ended."
     ]
 
 
@@ -34,7 +34,7 @@ def test_of_many_spans_the_rest_are_added_up():
     spans = [throttled(10.0 * n, 10.0 * n + 1, 5, recovered=None) for n in range(6)]
     told = found(throttled=30, throttled_spans=spans)
     assert len(told) == 4
-    assert told[-1] == "It throttled in 3 more spans, until 51.0 s, and refused 15 requests there."
+    assert told[-1] == "It throttled in 3 more spans, until 51.0 s, and refused 15 requests in them."
 
 
 def test_throttling_without_a_span_is_told_nevertheless():
@@ -42,7 +42,7 @@ def test_throttling_without_a_span_is_told_nevertheless():
 
 
 def straggling(rate: float, last: float, *, others: int = 4) -> CommitReport:
-    """Workers at 100 files a second until second 13, and one at another rate until `last`."""
+    """Workers at 100 files per second until second 13, and one at another rate until `last`."""
     rows = [worker(number, 1000, 10.0, last=13.0) for number in range(others)]
     slow = worker(9, round(rate * 10), 10.0, node="10.4.2.14", last=last)
     seconds = max(13.0, last) - 3.0
@@ -56,7 +56,7 @@ def straggling(rate: float, last: float, *, others: int = 4) -> CommitReport:
 
 def test_a_straggler_is_named_with_its_place_its_rate_and_its_cost():
     assert findings(straggling(30, 25.0)) == [
-        "Worker 9 on 10.4.2.14 ran at 0.3x the median (30 files a second); at the median the renames "
+        "Worker 9 on 10.4.2.14 ran at 0.3x the median (30 files per second); at the median the renames "
         "would have ended about 13 s earlier."
     ]
 
@@ -90,7 +90,7 @@ def test_of_many_stragglers_the_costliest_are_named():
     rows += [worker(20 + number, 100, 10.0, last=14.0 + number) for number in range(5)]
     told = found(worker_rows=rows, files_at=[(3.0, 0), (19.0, 1)], stage_seconds={RENAME_FILES: 16.0})
     assert [line.partition(" on ")[0] for line in told[:3]] == ["Worker 24", "Worker 23", "Worker 22"]
-    assert told[3:] == ["1 more worker was slow, too."]
+    assert told[3:] == ["1 more worker was also slow."]
 
 
 def test_recovered_renames_are_told_by_kind_of_proof():
@@ -112,17 +112,18 @@ def test_lost_workers_are_named_and_what_was_given_to_others():
     ]
     assert found(lost_workers=rows[:1], shards_requeued=2) == [
         "1 worker was lost and replaced: worker 0 on 10.4.2.13 after 0.0 s; 2 shards were given to "
-        "others."
+        "other workers."
     ]
     assert found(lost_workers=rows, dropped={"lost_workers": 7}, shards_requeued=1) == [
         "12 workers were lost and replaced: worker 0 on 10.4.2.13 after 0.0 s, worker 1 on 10.4.2.13 "
-        "after 1.0 s, worker 2 on 10.4.2.13 after 2.0 s and 9 more; 1 shard was given to others."
+        "after 1.0 s, worker 2 on 10.4.2.13 after 2.0 s and 9 more; 1 shard was given to other "
+        "workers."
     ]
-    assert found(shards_requeued=1) == ["1 shard had to be done again."]
+    assert found(shards_requeued=1) == ["1 shard had to be repeated."]
 
 
 def test_retries_are_counted():
-    assert found(retries=1) == ["1 request had to be made again for want of a good answer."]
+    assert found(retries=1) == ["1 request had to be repeated after a failed or missing answer."]
 
 
 def test_a_failure_says_where_and_how_far():
@@ -132,13 +133,13 @@ def test_a_failure_says_where_and_how_far():
     ]
     assert found(outcome=Outcome.FAILED, stages=stages, moved=400) == [
         "It stopped in the stage rename_files with 400 of 1,000 files in place; everything was kept, "
-        "and the same command finishes it."
+        "and the same command finishes the commit."
     ]
     assert found(outcome=Outcome.FAILED, stages=[], manifests=0, moved=0) == [
-        "It stopped before anything was moved."
+        "It stopped before any file was moved."
     ]
     assert found(outcome=Outcome.FAILED, stages=[], manifests=0, moved=0, resumed=True) == [
-        "It stopped before this run moved anything; what an earlier one moved is in place."
+        "It stopped before this run moved a file; files of an earlier run are in place."
     ]
 
 

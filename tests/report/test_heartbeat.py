@@ -24,11 +24,11 @@ FAST = {"files": 20_000, "rate": 2_000.0, "seconds_left": 39.2}
         (Standing(**RENAMING), "rename_files, 21 s, 0 of 100,000 files in place"),
         (
             Standing(**RENAMING, **FAST),
-            "rename_files, 21 s, 20,000 of 100,000 files in place, 2,000 a second, about 40 s to go",
+            "rename_files, 21 s, 20,000 of 100,000 files in place, 2,000 per second, about 40 s to go",
         ),
         (
             Standing(**RENAMING, **FAST, bytes=1_300_000_000, total_bytes=6_400_000_000),
-            "rename_files, 21 s, 20,000 of 100,000 files in place, 1.3 GB of 6.4 GB, 2,000 a second, "
+            "rename_files, 21 s, 20,000 of 100,000 files in place, 1.3 GB of 6.4 GB, 2,000 per second, "
             "about 40 s to go",
         ),
         (
@@ -41,11 +41,11 @@ FAST = {"files": 20_000, "rate": 2_000.0, "seconds_left": 39.2}
         ),
         (
             Standing("cleanup", 9.0, workers=3, lost=1, throttled_to=812.4, throttled_seconds_ago=4.9),
-            "cleanup, 9 s, 3 workers live, 1 lost, the store throttles: 812 requests a second",
+            "cleanup, 9 s, 3 workers live, 1 lost, the store throttles: 812 requests per second",
         ),
         (
             Standing("cleanup", 9.0, throttled_to=812.4, throttled_seconds_ago=12.0),
-            "cleanup, 9 s, the store throttled 12 s ago, down to 812 requests a second",
+            "cleanup, 9 s, the store throttled 12 s ago, down to 812 requests per second",
         ),
         (Standing("load_manifests", 9.0, workers=3), "load_manifests, 9 s"),
     ],
@@ -72,7 +72,7 @@ def test_lines_are_written_while_it_runs_and_no_longer():
     written = len(lines)
     time.sleep(0.1)
     assert "/t: somebody should read this" in lines
-    lost = "/t: worker 1 on 10.0.0.1 was lost, another takes its place: the node died"
+    lost = "/t: worker 1 on 10.0.0.1 was lost and is being replaced: the node died"
     assert lost in lines
     assert lines[-1].startswith("/t: rename_files, 0 s, 3 of 7 files in place")
     assert len(lines) == written >= 4

@@ -101,7 +101,7 @@ def test_a_page_stays_small_whatever_it_is_told():
     page = report_html(report)
     Elements(page)
     assert len(page.encode()) < MOST_BYTES
-    assert "4,800 still faster workers are not in this file" in page
+    assert "4,800 even faster workers are not in this file" in page
     assert "and 4,970 more, in the JSON report" in page
 
 

@@ -51,8 +51,8 @@ def test_show_makes_a_page_of_an_old_job_of_hadoop(path: Path, tmp_path: Path):
     file = tmp_path / "report.html"
     assert run("show", path, "--html", file).exit_code == 0
     page = file.read_text()
-    assert "As told by" in page
-    assert "What the file does not tell" in page
+    assert "According to" in page
+    assert "Not in the file" in page
 
 
 def test_show_makes_a_page_of_our_own_old_job(write_job, dest: Path, tmp_path: Path):
@@ -68,5 +68,5 @@ def test_an_empty_marker_makes_no_page(tmp_path: Path):
     file = tmp_path / "report.html"
     result = run("show", tmp_path, "--html", file)
     assert result.exit_code == 1
-    assert "_SUCCESS: tells nothing of a commit that a report could show" in result.stderr
+    assert "_SUCCESS: contains no result of a commit, so there is no report" in result.stderr
     assert not file.exists()

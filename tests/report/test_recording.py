@@ -255,7 +255,7 @@ def test_renames_that_had_to_be_repeated_are_counted_where_they_happened():
 
     report = committed(WrappedStore(store, before=fail_first))
     assert report.retries == sum(row.retries for row in report.worker_rows) == len(failed) == 4
-    assert report.findings == ["4 requests had to be made again for want of a good answer."]
+    assert report.findings == ["4 requests had to be repeated after a failed or missing answer."]
 
 
 def test_renames_whose_results_are_lost_are_proved_in_the_report():

@@ -19,7 +19,7 @@ job job_202401011200_0007 is committed: /warehouse/table
 
   files                 bytes                 time
   1,000                 5.4 GB                9.20 s
-  renames a second      workers               requests
+  renames per second    workers               requests
   196                   4 (on ray)            1,092
   1,000 files, 5,368,709,120 bytes, from 40 task manifests, into 12 leaf
   directories
@@ -77,7 +77,7 @@ def test_what_is_not_known_is_not_a_zero():
         "files": "3",
         "bytes": "0 bytes",
         "time": "-",
-        "renames a second": "-",
+        "renames per second": "-",
         "workers": "-",
         "requests": "-",
     }
@@ -102,7 +102,7 @@ def test_many_notices_do_not_bury_the_report():
 
 def test_findings_stand_between_the_numbers_and_the_stages():
     lines = report_lines(with_findings(msgspec.structs.replace(quiet(), retries=3)))
-    assert lines.index("  * 3 requests had to be made again for want of a good answer.") < next(
+    assert lines.index("  * 3 requests had to be repeated after a failed or missing answer.") < next(
         number for number, line in enumerate(lines) if "load_manifests" in line
     )
 

@@ -37,7 +37,7 @@ def test_a_spark_connect_session_is_refused_by_name_with_what_to_do():
 
 @pytest.mark.parametrize("thing", [None, object(), SimpleNamespace(_jvm=None)])
 def test_what_is_no_session_at_all_is_named_by_its_class(thing: Any):
-    with pytest.raises(RayCommitterError, match=r"\w+: is no Spark session with a JVM"):
+    with pytest.raises(RayCommitterError, match=r"\w+: is not a Spark session with a JVM"):
         install(thing)
 
 

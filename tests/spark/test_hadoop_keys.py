@@ -89,8 +89,8 @@ def test_a_honoured_key_gives_its_option(name: str, text: str, expected: dict[st
     ("name", "text", "message"),
     [
         (f"{MANIFEST}delete.target.files", "true", "is refused: a rename here never replaces"),
-        (f"{MANIFEST}validate.output", "maybe", "is no value that Hadoop takes either"),
-        (f"{MANIFEST}io.threads", "many", "is no value that Hadoop takes either"),
+        (f"{MANIFEST}validate.output", "maybe", "is not a value that Hadoop accepts"),
+        (f"{MANIFEST}io.threads", "many", "is not a value that Hadoop accepts"),
     ],
 )
 def test_a_refused_key_or_value_is_named(name: str, text: str, message: str):
@@ -116,8 +116,8 @@ def test_what_is_ignored_is_said_with_its_reason():
     assert said == [
         f"{FILE_OUTPUT}algorithm.version=2: is ignored: there is one algorithm: nothing is visible "
         "before the job's commit, as with 1",
-        f"{MANIFEST}io.thread: is ignored: it is no setting of Hadoop's manifest committer; did you "
-        f"mean {MANIFEST}io.threads?",
+        f"{MANIFEST}io.thread: is ignored: it is not a setting of Hadoop's manifest committer; did "
+        f"you mean {MANIFEST}io.threads?",
     ]
 
 
@@ -150,5 +150,5 @@ def test_summaries_are_written_where_the_destination_is(summary: str, path: str 
     if path is not None:
         assert on_destination(options, "gs://bucket/t").summary_directory == path
         return
-    with pytest.raises(SettingsError, match="must be on the destination's store; gs://bucket/t is not"):
+    with pytest.raises(SettingsError, match="is not on the same store as gs://bucket/t; "):
         on_destination(options, "gs://bucket/t")

@@ -266,7 +266,7 @@ def test_nothing_is_deleted_before_the_decision_stands(number: int):
 def test_a_deletion_that_fails_leaves_a_job_that_can_only_be_aborted(operation: str, error):
     store = running()
     denied = WrappedStore(store, before=at(operation, PermissionError("denied")))
-    with pytest.raises(CommitStateUnknownError, match="may be half aborted, run the same command"):
+    with pytest.raises(CommitStateUnknownError, match="possibly not complete: run the same command"):
         abort(denied)
     with pytest.raises(error):
         run_commit(store, JOB)

@@ -68,7 +68,7 @@ def test_files_of_others_are_named_at_once_and_nothing_is_changed():
     (text, phase), visible, _ = commit_as_nobody("link_and_unlink", writable="c")
     named = [f"T/attempt_job_m_00000{task}_0/{name}" for task, name in ((0, "p=1/a"), (0, "p=2/b"))]
     named.append("T/attempt_job_m_000002_0/p=1/d")
-    assert text.startswith(" | ".join(named) + ": 3 files of other users may not be linked by this one")
+    assert text.startswith(" | ".join(named) + ": 3 files of other users cannot be linked by this user")
     assert phase == "open"
     assert visible == {}
 

@@ -304,7 +304,7 @@ def test_old_files_in_the_way_that_may_be_deleted_are_not_said_to_be_kept():
     allowed = CommitOptions(mode=ConflictMode.OVERWRITE, delete_blocking_files=True)
     report = run_commit(store, JOB, allowed)
     assert report.replaced == 1
-    assert report.notices == ["/table/p=1: removed, since directories had to go there"]
+    assert report.notices == ["/table/p=1: removed, because directories had to go there"]
     assert visible_files(store, "/table") == FILES
 
 

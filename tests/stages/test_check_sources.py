@@ -86,10 +86,10 @@ def test_sources_that_are_missing_or_changed_are_reported_at_once():
     store.write(source_path(0, "written-again"), b"2")
     store.mkdirs(source_path(0, "directory"))
     text = refused(store)
-    assert "names 4 files that are not what it says; run the task again" in text
+    assert "names 4 files that are missing or changed; run the task again" in text
     assert f"{source_path(0, 'gone')}: is not there" in text
     assert f"{source_path(0, 'longer')}: has 2 bytes, not 1" in text
-    assert f"{source_path(0, 'written-again')}: was changed after that" in text
+    assert f"{source_path(0, 'written-again')}: was changed after its task committed" in text
     assert f"{source_path(0, 'directory')}: is a directory" in text
     assert "right" not in text
 
@@ -113,7 +113,7 @@ def test_those_of_all_manifests_are_reported_at_once(kind: str):
         run_commit(store, JOB)
     assert state_of(store).phase is Phase.OPEN
     text = str(caught.value)
-    assert text.startswith(f"{manifest_path(0)} and 2 other manifests: name 3 files that are not what")
+    assert text.startswith(f"{manifest_path(0)} and 2 other manifests: name 3 files that are missing")
     assert "run the tasks again" in text
     for task, name, what in ((0, "a", "is not there"), (1, "c", "is not there"), (3, "e", "has 6 byte")):
         assert text.count(f"{source_path(task, name)}: {what}") == 1

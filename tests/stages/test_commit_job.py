@@ -78,7 +78,7 @@ def test_a_foreign_clean_up_after_the_record_says_what_is_gone(write_job, dest: 
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
     shutil.rmtree(job.frozen)
-    with pytest.raises(ManifestChangedError, match="gone; another job's clean-up") as caught:
+    with pytest.raises(ManifestChangedError, match="gone, perhaps because another job's") as caught:
         ray_committer.commit_job(str(dest))
     assert caught.value.exit_code == 3
 

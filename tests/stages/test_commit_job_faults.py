@@ -185,7 +185,7 @@ def test_the_report_counts_what_became_visible(tasks: Any, files: int, size: int
 
 def test_a_job_without_a_task_is_refused_and_keeps_its_directory():
     store = prepared(tasks={})
-    with pytest.raises(RayCommitterError, match="holds no task manifest") as caught:
+    with pytest.raises(RayCommitterError, match="contains no task manifest") as caught:
         commit(store)
     assert caught.value.exit_code == 1
     assert store.get_status(JOB.manifests) is not None
@@ -374,7 +374,7 @@ def test_a_failure_after_which_nobody_can_look_does_not_say_that_nothing_was_cha
         if call.operation == "read_state" and failed:
             raise TimeoutError("simulated")
 
-    with pytest.raises(CommitStateUnknownError, match="so whether another process has gone on"):
+    with pytest.raises(CommitStateUnknownError, match="not known whether another process has continued"):
         commit(WrappedStore(store, before=overtaken))
     assert len(visible_files(store, "/table")) > 0
 

@@ -229,7 +229,7 @@ def test_directories_above_that_may_not_be_read_are_named_once_and_do_not_stop_t
     found = context(WrappedStore(store, before=elsewhere))
     assert [other.job for other in look_around(found, REPLACE)] == [OTHER_JOB]
     (notice,) = found.journal.notices
-    assert notice.startswith("/_temporary: may not be read")
+    assert notice.startswith("/_temporary: no permission to read it")
     assert "/table" in notice
 
 
@@ -281,7 +281,7 @@ def test_what_is_denied_at_the_second_look_hides_no_job_of_the_first():
     assert [other.job for other in look_around(found, REPLACE)] == [job]
     assert times["/_temporary"] > 1
     (notice,) = found.journal.notices
-    assert notice.startswith("/_temporary: may not be read")
+    assert notice.startswith("/_temporary: no permission to read it")
 
 
 def test_the_state_of_another_job_behind_a_link_is_not_read(tmp_path: Path):
@@ -370,7 +370,7 @@ def test_a_recorded_job_whose_committer_is_dead_is_a_conflict_at_once(phase: Pha
     command = "abort" if phase is Phase.UNDOING else "commit"
     assert f"ray-committer {command} memory://test/table --job-id job_2" in text
     assert "/table/p=1, /table/p=2" in text
-    assert "Nothing was changed; then run the same command" in text
+    assert "; then run the same command. Nothing was changed: " in text
     assert caught.value.exit_code == 4
     assert state_of(store).phase is Phase.OPEN
 

@@ -48,7 +48,7 @@ def test_a_directory_outside_the_destination_is_not_made(store, write_job, dest:
     edit(job, 0, lambda c: c.update(directories=[{"d": f"file:{path}", "t": 0, "l": 1}]))
     error = refused(store, job)
     assert isinstance(error, PreflightError)
-    assert f"{path}: is no directory" in str(error)
+    assert f"{path}: is not a directory" in str(error)
 
 
 SPEC = MemoryStore().spec

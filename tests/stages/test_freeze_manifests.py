@@ -276,7 +276,7 @@ def test_a_job_whose_tasks_save_all_the_time_is_refused_and_not_recorded(kind: s
         if call.operation == "write" and call.paths[0].endswith(".sidecar"):
             save(store, NEW_TASK, own)
 
-    with pytest.raises(IncompleteJobError, match="tasks commit all the time"):
+    with pytest.raises(IncompleteJobError, match="tasks are still committing"):
         run_commit(WrappedStore(store, after=busy), JOB, EXPECTED)
     assert visible_files(store, "/table") == {}
     run_commit(store, JOB, EXPECTED)

@@ -389,7 +389,7 @@ def test_a_state_of_another_version_is_refused_and_left(memory: MemoryStore):
     memory.advance(place, seen.stored, "merged.appends.stamp.nonce.state")
     before = memory.files()
     for look in (read_state, require_state):
-        with pytest.raises(ManifestError, match="no state of a job that this version reads"):
+        with pytest.raises(ManifestError, match="not a job state that this version can read"):
             look(memory, JOB)
     assert memory.files() == before
 

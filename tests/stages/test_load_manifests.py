@@ -60,13 +60,13 @@ from tests.stages.support import (
         (set_dest("file:/elsewhere/a"), PreflightError, "outside the destination"),
         (set_dest("hdfs://nn/a"), PreflightError, "another store"),
         (set_dest("relative/a"), PathError, "not an absolute path"),
-        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "%zz"), PathError, "no escape"),
+        (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "%zz"), PathError, "not an escape"),
         (lambda c: c["files"][0].update(d=c["files"][0]["d"] + "/../b"), PathError, "'..'"),
         (lambda c: c["files"][0].pop("z"), ManifestError, "`z`"),
         (lambda c: c.pop("files"), ManifestError, "`files`"),
-        (lambda c: c.update(jobId="job_2"), ManifestError, "is of job job_2"),
+        (lambda c: c.update(jobId="job_2"), ManifestError, "belongs to job job_2"),
         (lambda c: c.update(version=2), ManifestError, "version 2"),
-        (lambda c: c.update(type="other"), ManifestError, "no task manifest"),
+        (lambda c: c.update(type="other"), ManifestError, "not a task manifest"),
     ],
 )
 def test_a_manifest_that_would_lose_or_misplace_data_is_refused_by_name(
@@ -158,7 +158,7 @@ def test_where_a_listing_is_not_cheap_no_source_is_looked_at():
     [
         (lambda store, path: store.delete_file(path), "is not there"),
         (lambda store, path: store.write(path, b"longer"), "has 6 bytes, not 2"),
-        (lambda store, path: store.write(path, b"yy"), "was changed after that"),
+        (lambda store, path: store.write(path, b"yy"), "was changed after its task committed"),
     ],
 )
 def test_a_file_that_is_not_what_its_task_left_is_refused_before_the_record(spoil, text: str):
@@ -277,7 +277,7 @@ def test_small_manifests_travel_to_other_processes_and_large_ones_do_not():
     [
         (lambda store: store.write(manifest_path(1), b""), ManifestError, "is empty"),
         (lambda store: store.mkdirs(manifest_path(9)), ManifestError, "is a directory"),
-        (lambda store: store.delete_directory(JOB.manifests), MissingManifestsError, "is gone; another"),
+        (lambda store: store.delete_directory(JOB.manifests), MissingManifestsError, "is gone, perhaps"),
     ],
 )
 def test_what_the_listing_shows_to_be_wrong_is_named_before_a_manifest_is_read(spoil, error, text: str):
@@ -294,7 +294,7 @@ def test_what_the_listing_shows_to_be_wrong_is_named_before_a_manifest_is_read(s
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        (lambda store: store.delete_file(manifest_path(1)), MissingManifestsError, "is gone now"),
+        (lambda store: store.delete_file(manifest_path(1)), MissingManifestsError, "is now gone"),
         (lambda store: store.write(manifest_path(1), b"{}"), ManifestReplacedError, "has 2 now"),
     ],
 )

@@ -106,7 +106,7 @@ def odd_name(root: Path, job: JobAttempt) -> None:
     (root / "old-\udcff").write_text("old")
 
 
-GONE = "names 1 files that are not what it says"
+GONE = "names 1 files that are missing or changed"
 MOUNT = "1 directories of the output are on another file system"
 TAKEN = "taken: is there already"
 HOLDS = "holds data already (taken)"

@@ -119,7 +119,7 @@ def test_an_end_that_cannot_be_looked_at_leaves_both_as_they_are(end: str, error
         fail(call)
         hide(call)
 
-    with pytest.raises(CommitStateUnknownError, match="whether the file arrived is not known"):
+    with pytest.raises(CommitStateUnknownError, match="it is not known whether the file arrived"):
         rename_entry(WrappedStore(store, before=both), entry_of(store), 8)
     assert store.files() == {SOURCE: b"text"}
 
@@ -128,7 +128,7 @@ def test_a_source_that_vanishes_at_the_last_moment_is_a_loss():
     store = written()
     one = entry_of(store)
     gone = do_at("rename", lambda: store.delete_file(SOURCE))
-    with pytest.raises(CommitStateUnknownError, match="put the file back at either place"):
+    with pytest.raises(CommitStateUnknownError, match="put the file back at either path"):
         rename_entry(WrappedStore(store, before=gone), one, 8)
 
 

@@ -125,7 +125,7 @@ def test_answers_that_are_lost_are_proved_and_no_file_is_missed(error: type[OSEr
 def test_a_source_that_is_gone_stops_the_stage_and_nothing_is_deleted():
     store = with_files(2)
     store.delete_file(source_path(0, "p=0/f1"))
-    with pytest.raises(CommitStateUnknownError, match="Nothing was cleaned up"):
+    with pytest.raises(CommitStateUnknownError, match="nothing was cleaned up"):
         move(context(store))
     assert len(store.files(JOB.tasks)) + len(visible_files(store, "/table")) == 5
 

@@ -275,7 +275,7 @@ def test_what_is_not_a_record_is_refused_by_its_path(data: bytes):
     store = declared()
     save(store)
     store.write(JOB.content("own"), data)
-    with pytest.raises(CommitStateUnknownError, match=r"state/own\.json: is no commit record"):
+    with pytest.raises(CommitStateUnknownError, match=r"state/own\.json: is not a commit record"):
         load(store)
 
 
@@ -333,7 +333,7 @@ def test_what_a_record_names_elsewhere_is_refused_with_the_command_that_allows_i
     ],
 )
 def test_what_no_job_may_change_is_refused_whatever_is_allowed(path: str, field: str):
-    with pytest.raises(CommitStateUnknownError, match="which no job may change"):
+    with pytest.raises(CommitStateUnknownError, match="which no job can change"):
         refuse(naming(path, field), "/")
 
 

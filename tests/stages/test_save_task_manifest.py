@@ -248,7 +248,7 @@ def test_a_task_cannot_commit_once_anything_is_decided_or_declared(phase: Phase)
 
 def test_a_task_that_was_started_for_another_job_of_that_id_cannot_commit():
     store = with_job()
-    with pytest.raises(TaskCommitError, match=f"is another job of that id than {ATTEMPT}"):
+    with pytest.raises(TaskCommitError, match=f"the job that {ATTEMPT} was started for is over"):
         save_files(store, stamp="of_an_ended_job")
     assert store.files(JOB.manifests) == {}
 
@@ -304,7 +304,7 @@ def test_who_looks_while_the_job_is_cleaned_up_is_not_told_that_it_was_too_late(
             )
 
     committed = WrappedStore(store, after=do_at("replace", commit), before=clean_up)
-    with pytest.raises(TaskCommitError, match=f"is over; its commit may have had {ATTEMPT} or another"):
+    with pytest.raises(TaskCommitError, match=f"its commit may have included {ATTEMPT} or another"):
         save_files(committed, attempts=5)
 
 
@@ -411,7 +411,7 @@ def withdraw(store: MemoryStore) -> None:
 def test_a_task_does_not_wait_for_ever_for_a_declaration():
     store, slept = with_job(), list[float]()
     declared = WrappedStore(store, after=do_at("replace", lambda: bring_to(store, Phase.DECLARED)))
-    with pytest.raises(TaskCommitError, match=f"it may yet have {ATTEMPT}"):
+    with pytest.raises(TaskCommitError, match=f"it may still include {ATTEMPT}"):
         save_files(declared, attempts=5, sleep=slept.append)
     assert sum(slept) == (LOOKS - 1) * LOOK_SECONDS
 

@@ -181,7 +181,7 @@ def test_only_a_replacement_of_the_whole_destination_is_refused_beside_an_unfini
     store = MemoryStore()
     unfinished(store, 0)
     if is_refused:
-        with pytest.raises(CommitConflictError, match="only then can the destination be replaced"):
+        with pytest.raises(CommitConflictError, match="after that, the destination can be replaced"):
             set_up(store, replaces=(replaces,))
         assert store.get_status(JOB.job_directory) is None
     else:

@@ -92,7 +92,7 @@ def test_an_attempt_that_exists_is_refused_and_keeps_its_files():
 def test_a_task_of_a_job_that_is_over_is_refused():
     store = with_job()
     store.delete_directory(JOB.directory)
-    with pytest.raises(TaskCommitError, match="is no job that was set up"):
+    with pytest.raises(TaskCommitError, match="is not a job that was set up"):
         setup_task(store, JOB, ATTEMPT)
     assert store.get_status(JOB.tasks) is None
 
@@ -115,7 +115,7 @@ def test_a_request_that_fails_is_an_error_of_the_attempt(when: str, number: int,
 
 def test_a_task_whose_job_is_taken_away_meanwhile_is_told_so():
     gone = WrappedStore(with_job(), before=fail_at(3, FileNotFoundError))
-    with pytest.raises(TaskCommitError, match="since the job is being removed"):
+    with pytest.raises(TaskCommitError, match="because the job is being removed"):
         setup_task(gone, JOB, ATTEMPT)
 
 

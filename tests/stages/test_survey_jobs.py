@@ -150,7 +150,7 @@ def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operat
 @pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
 @pytest.mark.parametrize("path", [JOB.state, JOB.manifests])
 def test_what_may_not_be_read_is_a_problem_of_its_job_and_no_error(look, path: str):
-    assert look(closed(running(), path)).problem == f"{path}: may not be read"
+    assert look(closed(running(), path)).problem == f"{path}: no permission to read it"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_the_end_reports_every_span_and_one_sentence():
     assert [event.number for event in events if isinstance(event, Throttled)] == [0, 1]
     (notice,) = [event for event in events if isinstance(event, Notice)]
     assert "throttled 10 of 1,000 requests" in notice.text
-    assert "went down to 25 a second and ended at 60" in notice.text
+    assert "went down to 25 per second and ended at 60" in notice.text
 
 
 @pytest.mark.parametrize(("counted", "added"), [(0, 10), (4, 6), (10, 0), (12, 0)])

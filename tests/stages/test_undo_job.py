@@ -456,7 +456,7 @@ def test_what_stays_is_named_where_it_may_be_the_jobs_and_only_there(kind: str):
     undo_job(context(store, emit=events.append), read_attempt_state(store, JOB))
     assert visible_files(store, "/table") == {**OLD, moved: b"changed", other: b"of others"}
     (notice,) = [event.text for event in events if isinstance(event, Notice)]
-    assert notice.startswith(f"/table/{moved}: stays, since it is not what the job's manifest says")
+    assert notice.startswith(f"/table/{moved}: is kept, because it is not what the job's manifest says")
 
 
 @pytest.mark.parametrize("directory", ["/table/a/deep"])
@@ -580,7 +580,7 @@ def test_an_undo_that_is_refused_for_its_roots_leaves_the_commit_as_it_was():
             read_attempt_state(store, JOB),
             allowed_roots=("/elsewhere",),
         )
-    with pytest.raises(CommitStateUnknownError, match="the commit is as it was"):
+    with pytest.raises(CommitStateUnknownError, match="the commit is unchanged"):
         run_undo(store, JOB)
     assert phase_of(store) is Phase.RECORDED
     state = read_attempt_state(store, JOB)

@@ -74,7 +74,7 @@ def test_an_old_job_can_go_with_all_its_files(tasks: int):
 @pytest.mark.parametrize(("hours", "kept"), [(1.9, True), (2.0, True), (2.1, False), (24.0, False)])
 def test_a_job_that_has_changed_since_the_limit_is_kept(hours: float, kept: bool):
     (found,) = look(abandoned(), hours)
-    assert found.kept == ("it has changed since" if kept else None)
+    assert found.kept == ("it has changed recently" if kept else None)
 
 
 def test_one_young_file_keeps_its_job_alone():
@@ -83,14 +83,14 @@ def test_one_young_file_keeps_its_job_alone():
     write_job(store, OTHER_JOB, {0: {"b": b"y"}})
     clock.now += 2 * HOUR
     store.write(source_path(1, "f1"), b"written again")
-    assert [found.kept for found in look(store)] == ["it has changed since", None]
+    assert [found.kept for found in look(store)] == ["it has changed recently", None]
 
 
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.SIZE_ONLY])
 def test_a_store_that_reports_no_age_keeps_everything(identity: Identity):
     store = MemoryStore(identity=identity)
     write_job(store, JOB, {0: {"a": b"x"}})
-    assert [found.kept for found in look(store)] == ["the store does not tell how old it is"]
+    assert [found.kept for found in look(store)] == ["the store does not show how old it is"]
 
 
 def test_a_job_whose_commit_has_begun_is_kept_with_all_its_attempts():
@@ -134,7 +134,7 @@ def classic(store: MemoryStore) -> None:
     put_file(store, "/table/_temporary/attempts/part", b"x")
 
 
-@pytest.mark.parametrize(("leave", "kept"), [(doctor, None), (classic, "it is not of this protocol; a")])
+@pytest.mark.parametrize(("leave", "kept"), [(doctor, None), (classic, "it is not from this protocol;")])
 def test_a_directory_without_an_attempt_goes_only_if_it_is_known(leave: Callable[..., None], kept):
     store = MemoryStore(clock=Clock())
     leave(store)
@@ -172,7 +172,7 @@ def test_an_old_job_whose_committer_has_died_can_go(began: int, owner: Owner):
 def test_an_old_job_of_which_nobody_can_tell_whether_its_committer_is_alive_is_kept():
     store = declared(began=WRITTEN)
     path = JOB.content(state_of(store).nonce)
-    assert [found.kept for found in look(closed(store, path))] == [f"{path}: may not be read"]
+    assert [found.kept for found in look(closed(store, path))] == [f"{path}: no permission to read it"]
     store.write(path, b"not json")
     (found,) = look(store)
     assert (found.kept or "").startswith(f"{path}: ")
@@ -208,7 +208,7 @@ def test_what_may_not_be_read_is_kept_and_the_others_are_looked_at(path: str):
     store = abandoned()
     write_job(store, OTHER_JOB, {0: {"b": b"y"}})
     found = {remains.job_id: remains.kept for remains in look(closed(store, path))}
-    assert found == {JOB.job_id: None, OTHER_JOB.job_id: f"{path}: may not be read"}
+    assert found == {JOB.job_id: None, OTHER_JOB.job_id: f"{path}: no permission to read it"}
 
 
 def test_what_was_taken_away_and_may_not_be_read_is_kept():
@@ -216,7 +216,7 @@ def test_what_was_taken_away_and_may_not_be_read_is_kept():
     gone = JOB.gone("nonce")
     move_directory(store, JOB.directory, gone.directory)
     (remains,) = (one for one in look(closed(store, gone.directory)) if one.is_gone)
-    assert remains.kept == f"{gone.state}: may not be read"
+    assert remains.kept == f"{gone.state}: no permission to read it"
 
 
 def test_a_job_that_ends_during_the_look_is_kept_since_its_age_is_not_known():
@@ -227,4 +227,4 @@ def test_a_job_that_ends_during_the_look_is_kept_since_its_age_is_not_known():
             store.delete_directory(JOB.job_directory)
 
     (found,) = look(WrappedStore(store, before=end))
-    assert found.kept == "the store does not tell how old it is"
+    assert found.kept == "the store does not show how old it is"

@@ -176,7 +176,7 @@ def test_what_was_lost_with_its_node_is_made_again():
 def test_what_is_lost_with_its_node_again_and_again_stops_the_commit():
     store = MemoryStore()
     write_job(store, JOB, {0: {"a": b"x"}})
-    with pytest.raises(CommitStateUnknownError, match="lost with its node again and again"):
+    with pytest.raises(CommitStateUnknownError, match="repeatedly lost with its node"):
         run_commit(store, JOB, VALIDATE, executor=Lossy(store, times=99))
     assert run_commit(store, JOB, VALIDATE).validated == 1
 

@@ -97,7 +97,7 @@ def test_what_a_sidecar_holds_is_believed_and_its_manifest_is_not_read(memory: M
 
 def test_a_sidecar_that_tells_of_another_number_of_files_is_refused(memory: MemoryStore, refs):
     ref = with_sidecar(memory, refs[0], [FileIdentity("7", "crc")] * 2)
-    with pytest.raises(ManifestError, match=r"tells of 2 files, its manifest names 1"):
+    with pytest.raises(ManifestError, match=r"describes 2 files, its manifest names 1"):
         worker(memory).recorded(ref)
 
 

@@ -91,7 +91,7 @@ def particular(store: StoreOperations) -> None:
 @pytest.mark.usefixtures("particular")
 def test_fsspec_gets_its_own_options_and_not_ours():
     generic("particular://here/", token="x")
-    with pytest.raises(StoreRefusedError, match="cannot be opened by fsspec"):
+    with pytest.raises(StoreRefusedError, match="fsspec cannot open it"):
         generic("particular://here/", token="x", other="y")
 
 
@@ -133,8 +133,8 @@ def test_its_risk_is_said_in_every_report(store: StoreOperations):
 
 def test_a_copy_is_called_a_copy(store: StoreOperations, tmp_path: Path):
     own = generic("dir:///", path=str(tmp_path), target_protocol="file")
-    assert "each rename copies the file and deletes it" in str(store.capabilities.risk)
-    assert "renames are its own" in str(own.capabilities.risk)
+    assert "renames copy and delete each file" in str(store.capabilities.risk)
+    assert "renames are the store's own" in str(own.capabilities.risk)
 
 
 def test_a_commit_by_url_works_and_says_what_it_risks(store: StoreOperations):

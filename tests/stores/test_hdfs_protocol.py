@@ -78,7 +78,7 @@ def test_the_umask_is_the_clients(options: dict[str, str], file: int, directory:
 
 
 def test_a_umask_that_is_no_number_is_refused():
-    with pytest.raises(StoreRefusedError, match="no octal number"):
+    with pytest.raises(StoreRefusedError, match="not an octal number"):
         permissions({UMASK: "u=rwx,g=rx"})
 
 
@@ -92,7 +92,7 @@ def test_the_names_that_a_directory_may_hold_are_the_default_of_namenodes_unless
 
 @pytest.mark.parametrize("limit", ["many", "", "-1", "1e6"])
 def test_a_limit_that_is_no_number_is_refused(limit: str):
-    with pytest.raises(StoreRefusedError, match=f"{MAX_ITEMS}: '{limit}' is no number"):
+    with pytest.raises(StoreRefusedError, match=f"{MAX_ITEMS}: '{limit}' is not a number"):
         capabilities({MAX_ITEMS: limit})
 
 

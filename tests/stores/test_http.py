@@ -345,7 +345,7 @@ def test_a_forked_child_shares_no_connection(server: Server, client: HttpClient)
 @pytest.mark.parametrize("scheme", ["file", "ftp", "gopher"])
 def test_only_http_is_spoken(client: HttpClient, tmp_path: Path, scheme: str):
     (tmp_path / "a").write_text("not an answer")
-    with pytest.raises(OSError, match="not one of HTTP") as caught:
+    with pytest.raises(OSError, match="not an HTTP address") as caught:
         client.request("GET", f"{scheme}://{tmp_path}/a", path="/a", headers={})
     assert not isinstance(caught.value, StoreUnavailableError)  # so that it is not repeated
 

@@ -295,7 +295,7 @@ def test_a_directory_that_goes_while_one_is_made_in_it_is_missing_not_in_the_way
         make(path, mode)
 
     monkeypatch.setattr(os, "mkdir", removed_by_another)
-    with pytest.raises(FileNotFoundError, match="was removed meanwhile"):
+    with pytest.raises(FileNotFoundError, match="was removed at the same time"):
         store.mkdirs(str(tmp_path / "job"))
 
 

@@ -116,7 +116,7 @@ def test_insisting_changes_nothing_about_a_store_that_is_known(tmp_path: Path):
 
 def test_a_store_that_fsspec_cannot_open_is_one_clear_line():
     spec, _ = resolve_destination("never-heard-of://host/a", {"allow_generic": True})
-    with pytest.raises(StoreRefusedError, match="cannot be opened by fsspec"):
+    with pytest.raises(StoreRefusedError, match="fsspec cannot open it"):
         open_store(spec)
 
 

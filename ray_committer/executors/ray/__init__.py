@@ -1,1 +1,1 @@
-"""Work on Ray: long-lived worker actors, the coordinating and the limiting actor."""
+"""Work on Ray: long-lived worker actors, and an actor for the coordinator and the limit of requests."""

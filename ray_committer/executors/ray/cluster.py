@@ -1,4 +1,4 @@
-"""Attach to a Ray cluster, or start a local one when that was asked for by name."""
+"""Connect to a Ray cluster, or start a local one if Ray was requested by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import ray
 import ray.util.client
-from ray._private.worker import get_dashboard_url  # Ray tells it nowhere else to who did not start it
+from ray._private.worker import get_dashboard_url  # the only source if another process started Ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -27,11 +27,11 @@ _users = 0
 
 
 def connect(*, may_start: bool, may_search: bool = False) -> bool:
-    """Make sure that this process is connected to Ray; True if `disconnect` is to be called after.
+    """Make sure that this process is connected to Ray; True if the caller must call `disconnect` later.
 
-    Uses the connection that is there, else the cluster of ``RAY_ADDRESS``; with `may_search` that of
-    this machine, too. Only with `may_start` is a local one started where none is found. Commits of
-    one process share it.
+    Uses the existing connection, else the cluster of ``RAY_ADDRESS``, and with `may_search` also one on
+    this machine. A local one is started only with `may_start`, if no other is found. Commits of one
+    process share it.
     """
     global _users
     refuse_client()
@@ -45,9 +45,10 @@ def connect(*, may_start: bool, may_search: bool = False) -> bool:
 
 
 def refuse_client() -> None:
-    """`RayNotAvailableError` where Ray is, or would be, reached through Ray Client.
+    """Raise `RayNotAvailableError` if Ray is, or would be, reached through Ray Client.
 
-    Its calls go through a proxy that knows neither the driver's node nor ends the actors with it.
+    Its calls go through a proxy, which does not know the driver's node and does not end the actors with
+    the driver.
     """
     address = os.environ.get("RAY_ADDRESS", "")
     if ray.util.client.ray.is_connected():
@@ -57,14 +58,17 @@ def refuse_client() -> None:
     else:
         return
     raise RayNotAvailableError(
-        f"{reached}, from which no commit can be run; run this program on a node of the cluster with "
-        f"ray.init(address='auto'), or by `ray job submit`, or commit without Ray "
+        f"{reached}, which commits do not support; run this program on a node of the cluster with "
+        f"ray.init(address='auto'), or with `ray job submit`, or commit without Ray "
         f"(executor='threads', or commit='deferred' and `ray-committer commit` in the cluster)"
     )
 
 
 def refuse_dead(named: str, address: str) -> None:
-    """`RayNotAvailableError` if nothing listens at `address`, called `named`: Ray tries for minutes."""
+    """Raise `RayNotAvailableError` if nothing listens at `address`: Ray itself tries for minutes.
+
+    `named` comes before the address in the message.
+    """
     host, _, port = address.rpartition(":")
     if not host or "://" in host or not port.isdigit():
         return
@@ -75,7 +79,7 @@ def refuse_dead(named: str, address: str) -> None:
 
 
 def disconnect() -> None:
-    """End the connection that `connect` made, when its last user has gone."""
+    """End the connection that `connect` made, after its last user has gone."""
     global _users
     with _lock:
         _users -= 1
@@ -107,10 +111,10 @@ def _start(*, may_start: bool, may_search: bool) -> None:
 
 @contextmanager
 def calls() -> Iterator[None]:
-    """Around calls to Ray: no new Ray starts by itself, and what fails is raised as our error.
+    """Wrap calls to Ray: no new Ray starts by itself, and a failure is raised as one of our errors.
 
-    Ray would start a local cluster at the first call after ``ray.shutdown()``. An exception of work is
-    raised as itself.
+    Ray would start a local cluster at the first call after ``ray.shutdown()``. An exception of the work
+    is raised unchanged.
     """
     if not ray.is_initialized():
         raise RayLostError(
@@ -124,38 +128,38 @@ def calls() -> Iterator[None]:
     except RayError as e:
         _refuse_if_lacking(e)
         raise RayLostError(
-            f"Ray failed while the commit ran ({e}); mend the cluster and run the same command"
+            f"Ray failed while the commit ran ({e}); fix the cluster and run the same command"
         ) from e
 
 
 def _refuse_if_lacking(error: RayError) -> None:
-    """`RayNotAvailableError` if a node could not import this package."""
+    """Raise `RayNotAvailableError` if a node could not import this package."""
     if "No module named 'ray_committer" in str(error):
         raise RayNotAvailableError(
             f"a node of this Ray cluster lacks the package ray-committer {__version__}; install it on "
-            f"all nodes, or give it to ray.init in runtime_env (py_modules)"
+            f"all nodes, or pass it to ray.init in runtime_env (py_modules)"
         ) from error
 
 
 def worker_nodes() -> list[str]:
-    """The ids of the nodes that are alive and have CPUs to offer."""
+    """Return the ids of the nodes that are alive and have CPUs."""
     return [
         node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0
     ]
 
 
 def dashboard_url() -> str:
-    """Where the cluster's dashboard shows what this driver runs; empty if it has none."""
+    """Return the URL at which the cluster's dashboard shows this driver's job; empty if it has none."""
     address = get_dashboard_url()
     return f"http://{address}/#/jobs/{ray.get_runtime_context().get_job_id()}" if address else ""
 
 
 def near(node_id: str) -> NodeAffinitySchedulingStrategy:
-    """On this node, or elsewhere if it has no room or is gone."""
+    """Return the strategy for a place on this node, or elsewhere if it has no room or is gone."""
     return NodeAffinitySchedulingStrategy(node_id=node_id, soft=True)
 
 
 def on_drivers_node() -> NodeAffinitySchedulingStrategy:
-    """The driver's node and no other: Ray was seen to put what needs no CPU elsewhere than wished."""
+    """Return the strategy for the driver's node only. Ray was seen to move actors without CPUs away."""
     node_id = ray.get_runtime_context().get_node_id()
     return NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)

@@ -1,4 +1,4 @@
-"""The `WorkExecutor` on Ray: worker actors do all work, from loading to cleaning up."""
+"""The `WorkExecutor` on Ray: worker actors do all work, from loading to clean-up."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _log = logging.getLogger(__name__)
 
 
 ANSWER_SECONDS = 0.5
-"""How long workers that are ready may take to say so."""
+"""How long to wait for the answer of workers that are ready."""
 
 
 class RayPool:
-    """Commit workers that are there before a commit, so that it is spared their start: of this driver,
-    or of all of the cluster's drivers that join the pool called `shared`.
+    """Commit workers that exist before a commit, so that it does not wait for their start.
 
-    `reason` is why a commit runs on them, `about` what Ray shows of them.
+    They belong to this driver, or to all of the cluster's drivers that join the pool called `shared`.
+    `reason` is the reason for which a commit runs on them, `about` the text that Ray shows for them.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RayPool:
         options: CommitOptions,
         shared: str | None = None,
         *,
-        reason: str = "on the pool that was given",
+        reason: str = "on the given pool",
         about: str = "a commit pool",
     ) -> None:
         self.reason = reason
@@ -65,11 +65,11 @@ class RayPool:
             raise
 
     def require_open(self) -> None:
-        """Refuse a commit whose workers nobody would end."""
+        """Refuse a commit on a closed pool: nothing would end its workers."""
         if self._closed:
             raise RayNotAvailableError(
-                "the commit_pool that was given is closed, its workers have ended; commit inside of its "
-                "`with` block, or give another executor"
+                "the given commit_pool is closed, and its workers have ended; commit inside its "
+                "`with` block, or use another executor"
             )
 
     def readiness(self) -> Readiness:
@@ -81,7 +81,7 @@ class RayPool:
             if starting:
                 return Readiness.STARTING
             grown = pool_size(self._options) > self.workers.size
-        except Exception:  # noqa: BLE001 - whatever it is, no commit should count on them
+        except Exception:  # noqa: BLE001 - whatever it is, no commit should rely on them
             _log.info("workers that were started ahead do not answer", exc_info=True)
             return Readiness.LOST
         return Readiness.TOO_FEW if grown else Readiness.READY
@@ -102,7 +102,7 @@ class RayPool:
 class RayExecutor:
     """Runs the work of one commit on a Ray cluster; shuts down only a connection that it made.
 
-    No process is started, and the driver asks for its own requests here, until there is work.
+    Until there is work, no process is started and the driver's own limit covers its requests.
     """
 
     name = "ray"
@@ -184,7 +184,7 @@ class RayExecutor:
         self._disconnect()
 
     def _workers(self) -> PoolJob:
-        """This commit's part of the pool, which starts here if it is none that was given."""
+        """Return this commit's part of the pool; start a pool if none was given."""
         if self._job is None:
             with calls():
                 pool = self._shared_pool
@@ -199,7 +199,7 @@ class RayExecutor:
         return self._job
 
     def _hosted_limit(self, pool: WorkerPool | SharedWorkerPool) -> HostedLimit:
-        """That of the commit; in a pool that drivers share that of the pool for this store."""
+        """Return the commit's limit; in a pool that drivers share, the pool's limit for this store."""
         if isinstance(pool, SharedWorkerPool):
             return HostedLimit(pool.host.actor, self._key, pool.options, self._store)
         return HostedLimit(pool.host.actor, self._key, self._options)
@@ -211,12 +211,12 @@ class RayExecutor:
 
 
 def has_room(options: CommitOptions) -> bool:
-    """Whether all workers could start now, beside what else runs on the cluster."""
+    """Return whether all workers could start now, beside the other work on the cluster."""
     with calls():
         free: float = ray.available_resources().get("CPU", 0.0)
         return free >= pool_size(options) * options.worker_cpus
 
 
 def pool_size(options: CommitOptions) -> int:
-    """How many workers: two a node unless the options say."""
+    """Return the number of workers: two per node unless the options specify it."""
     return options.workers or max(2, 2 * len(worker_nodes()))

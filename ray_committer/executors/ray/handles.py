@@ -1,4 +1,4 @@
-"""Names for what Ray hands out, none of which has a type of its own."""
+"""Names for the objects that Ray returns, which have no types of their own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ Actor = Any  # type: ignore[explicit-any]
 Method = Any  # type: ignore[explicit-any]
 """A method of such a handle."""
 Ref = Any  # type: ignore[explicit-any]
-"""The reference of what a call will return."""
+"""The reference to the result of a call."""
 Fetched = Any  # type: ignore[explicit-any]
-"""What a reference stands for; of which type, it does not say."""
+"""The value of a reference; its type is not known."""

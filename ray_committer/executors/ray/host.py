@@ -1,8 +1,8 @@
 """The host of a worker pool: one actor that keeps, for each commit, its limit of requests and its
 coordinator.
 
-It asks for no CPU and lives on the driver's node, so that no other node takes it along. Started with the
-workers, it costs a commit on a warm pool no process start.
+It needs no CPU and runs on the driver's node, so that it is not lost with another node. It starts with
+the workers, so a commit on a warm pool starts no process for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
 
 HOST = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "enable_task_events": False}
-"""How a host's actor is made."""
+"""The options of a host's actor."""
 
 
 class Host:
@@ -37,19 +37,19 @@ class Host:
         )
 
     def wait_until_ready(self, seconds: float) -> None:
-        """Wait for its start, which no lease should have to cover."""
+        """Wait until the actor has started, because no lease should have to cover that time."""
         try:
             ray.get(self.actor.life.remote(), timeout=seconds)
         except GetTimeoutError as e:
             raise RayNotAvailableError(
-                f"the actor that limits requests did not start within {seconds:g} s; is the driver's "
-                f"node overloaded?"
+                f"the actor that limits requests did not start within {seconds:g} s; check whether "
+                f"the driver's node is overloaded"
             ) from e
 
     def end(self, key: str) -> None:
-        """Forget a commit, whose processes are given no lease any more; does not wait.
+        """Forget a commit, and give its processes no more leases; does not wait.
 
-        It is not tried again: a host that was lost has forgotten everything.
+        The call is not repeated: a lost host has forgotten everything.
         """
         self.actor.end.options(max_task_retries=0).remote(key)
 
@@ -59,8 +59,8 @@ class Host:
 
 
 class HostedLimit:
-    """`LimitAuthority` of the commit `key`, its own unless it has the `name` of one that several share;
-    pickles. An answer that takes a whole lease is none."""
+    """`LimitAuthority` of the commit `key`: its own limit, or one with a `name` that several share;
+    pickles. An answer that takes a whole lease counts as no answer."""
 
     def __init__(self, actor: Actor, key: str, options: CommitOptions, name: str | None = None) -> None:
         self._actor = actor
@@ -79,7 +79,7 @@ class HostedLimit:
         return cast("LimitStatistics", self._call("statistics"))
 
     def expel(self, holder: str) -> None:
-        """Give `holder` no more permits; does not wait for the answer."""
+        """Fence `holder`: give it no more permits. Does not wait for the answer."""
         with calls():
             self._ask("expel", holder)
 
@@ -101,7 +101,7 @@ class DriverLimit:
         self._shared: HostedLimit | None = None
 
     def share(self, limit: HostedLimit) -> None:
-        """Ask this one from now on."""
+        """Use this limit from now on."""
         self._shared = limit
 
     def grant(self, holder: str, used: int) -> Grant:
@@ -126,9 +126,9 @@ class DriverLimit:
 
 
 class HostedDirectories:
-    """`Directories` of the commit `key`; pickles, so that workers can be given it.
+    """`Directories` of the commit `key`; pickles, so that workers can get a copy.
 
-    A copy knows the `life` of the host that it was made for and is refused by any later one.
+    A copy knows the `life` of the host that it was made for, and any later host refuses it.
     """
 
     def __init__(self, actor: Actor, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Ray metrics of a worker: what its work measured, once a call, at its node's ``/metrics``.
+"""Ray metrics of a worker: the measurements of each call, at its node's ``/metrics``.
 
 Ray puts ``ray_`` before each name, so they begin with ``committer``.
 """
@@ -23,12 +23,12 @@ class WorkerMetrics:
         )
         self._rename_seconds = Histogram(
             "committer_rename_seconds",
-            description="Mean seconds of a file's rename, a sample a shard.",
+            description="Mean seconds of a file's rename, one sample per shard.",
             boundaries=_BOUNDARIES,
         )
 
     def note(self, result: object) -> None:
-        """Add what one call measured: one increment a counter, one observation a shard."""
+        """Add the measurements of one call: one increment per counter, one observation per shard."""
         statistics = getattr(result, "statistics", None)
         if statistics is None:
             return

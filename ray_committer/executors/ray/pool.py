@@ -1,8 +1,8 @@
-"""Long-lived worker actors, spread over the nodes, which may serve many commits of one driver.
+"""Long-lived worker actors, spread over the nodes, which can serve many commits of one driver.
 
-Whoever is free gets the next item, two at most, so nothing is assigned in advance: small items
-pulled like that were measured to beat static shares and speculation when one worker is slow. A lost
-worker's items go to the front of the queue, and another takes its place while the rest go on.
+A free worker gets the next item, two at most, so nothing is assigned in advance. Small items handed out
+like that were measured to beat static shares and speculation when one worker is slow. A lost worker's
+items go to the front of the queue, and a new worker takes its place while the others continue.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ray_committer.options import CommitOptions
 
 _log = logging.getLogger(__name__)
 
-CALLS_AT_ONCE = 32  # of all commits that share a worker; a waiting thread costs nothing
+CALLS_AT_ONCE = 32  # by all commits that share a worker; a waiting thread costs nothing
 
 
 class Member:
-    """A worker actor of a pool; `number` is never given twice."""
+    """A worker actor of a pool; `number` is never used twice."""
 
     def __init__(self, number: int, actor: Actor) -> None:
         self.number = number
@@ -36,7 +36,7 @@ class Member:
 class WorkerPool:
     """A host and `size` worker actors that live as long as the pool; used by several commits at once.
 
-    `about` is what Ray shows beside a worker's number.
+    `about` is the text that Ray shows beside a worker's number.
     """
 
     def __init__(self, options: CommitOptions, size: int, about: str = "") -> None:
@@ -49,17 +49,17 @@ class WorkerPool:
         self._members = self._spawn(size)
 
     def new_key(self) -> str:
-        """What a commit is called on the host and the workers."""
+        """Return a key for a commit on the host and the workers."""
         return uuid.uuid4().hex
 
     @property
     def members(self) -> list[Member]:
-        """The workers of now."""
+        """The current workers."""
         with self._lock:
             return list(self._members)
 
     def replace(self, lost: Member, cause: Exception) -> None:
-        """Put a new worker in the place of a lost one, which is ended if it still lives; idempotent."""
+        """Replace a lost worker by a new one, and end the lost one if it still runs; idempotent."""
         with self._lock:
             if lost not in self._members:
                 return
@@ -74,7 +74,7 @@ class WorkerPool:
         self.host.close()
 
     def _spawn(self, number: int) -> list[Member]:
-        """Start workers on the nodes in turn; Ray's own spreading puts small ones together."""
+        """Start workers on the nodes in turn; Ray's own spreading puts small workers together."""
         nodes = worker_nodes()
         found = []
         for index in itertools.islice(self._numbers, number):

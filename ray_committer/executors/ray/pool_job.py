@@ -1,4 +1,4 @@
-"""One commit's use of a worker pool: who is ready, who works on what, and what must run again."""
+"""One commit's use of a worker pool: ready workers, items in progress, and what must run again."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _LOST = (ActorDiedError, ActorUnavailableError)
 
 @dataclass(slots=True)
 class _Seat:
-    """A worker's part in this commit.
+    """A worker's slot in this commit.
 
-    `step` counts what it still has to do first: open the resources, then the admission checks.
+    `step` counts what the worker has done before its first item: open the resources, then each
+    admission check.
     """
 
     member: Member
@@ -51,7 +52,7 @@ class _Seat:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """An item that a worker works on, and its result that will stay there, if it has one."""
+    """An item that a worker works on, and the reference of its parked result, if it has one."""
 
     seat: _Seat
     item: object
@@ -59,7 +60,7 @@ class _Running:
 
 
 _Call = Callable[[Method, str, Ref, object], tuple[Ref, Ref]]
-"""Calls a worker for a commit, with work and an item; the references of both results."""
+"""Calls a worker for a commit, with work and an item; returns the references of both results."""
 
 
 def _call_run(run: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
@@ -97,8 +98,8 @@ class PoolJob:
         self._has_begun = False
 
     def start(self, *, first_only: bool = False) -> None:
-        """Wait until every worker of the pool is ready, or one; `RayNotAvailableError` if one that is
-        waited for does not start."""
+        """Wait until every worker of the pool is ready, or the first; `RayNotAvailableError` if a worker
+        that is needed does not start."""
         deadline = time.monotonic() + self.pool.options.worker_start_seconds
         while waiting := self._waiting():
             if first_only and len(waiting) < len(self._seats):
@@ -110,7 +111,7 @@ class PoolJob:
             self._settle(set(ready))
 
     def admit(self, check: Work[object], item: object) -> None:
-        """Run a check on every worker, and on each that replaces one later before it gets work."""
+        """Run a check on every worker, and on each later replacement before it gets work."""
         with calls():
             self._admission.append((check, item))
             while waiting := [seat for seat in self._waiting() if seat.step > 0]:
@@ -118,7 +119,7 @@ class PoolJob:
                 self._settle(set(ready))
 
     def run(self, work: Work[Result], items: Iterable[object]) -> Iterator[Result]:
-        """Run work over items; at least once each, every result yielded once."""
+        """Run work over items, each at least once; yield every result once."""
         name = self._task_name(work)
         for result, _ in self._run(work, items, _call_run, lambda actor: actor.run.options(name=name)):
             yield result
@@ -126,7 +127,7 @@ class PoolJob:
     def park(
         self, work: Work[tuple[Result, bytes]], items: Iterable[object]
     ) -> Iterator[tuple[Result, Parked]]:
-        """`run` for work with two results, the second of which is not fetched."""
+        """`run` for work with two results; the second one is not fetched."""
         name = self._task_name(work)
         return self._run(
             work, items, _call_park, lambda actor: actor.park.options(name=name, num_returns=2)
@@ -179,13 +180,13 @@ class PoolJob:
             member.actor.cancel.remote(self._key)
 
     def close(self) -> None:
-        """Let every worker give back what it had opened for this commit, and the host forget it."""
+        """Let every worker release what it opened for this commit, and the host forget the commit."""
         for member in self.pool.members:
             member.actor.close.remote(self._key)
         self.pool.host.end(self._key)
 
     def _waiting(self) -> list[_Seat]:
-        """The seats of workers that are not ready, each with its next step under way."""
+        """Return the slots of workers that are not ready, after starting the next step of each."""
         members = self.pool.members
         for number in self._seats.keys() - {member.number for member in members}:
             del self._seats[number]
@@ -209,7 +210,7 @@ class PoolJob:
         return actor.run.remote(self._key, *self._admission[seat.step - 1])
 
     def _settle(self, ready: set[Ref]) -> None:
-        """Note the steps that ended; an error of a check is raised, a lost worker replaced."""
+        """Note the steps that ended; raise an error of a check, and replace a lost worker."""
         for seat in list(self._seats.values()):
             if seat.pending is None or seat.pending not in ready:
                 continue
@@ -219,8 +220,8 @@ class PoolJob:
                 self._failed_starts += seat.step == 0
                 if self._failed_starts > _FAILED_STARTS:
                     raise RayNotAvailableError(
-                        f"a commit worker could not start; is ray-committer {__version__} "
-                        f"installed on all nodes? {e}"
+                        f"a commit worker could not start; check that ray-committer {__version__} "
+                        f"is installed on all nodes: {e}"
                     ) from e
                 self._lose(seat, e)
                 continue
@@ -237,7 +238,7 @@ class PoolJob:
         waiting: Iterator[object],
         again: deque[object],
     ) -> bool:
-        """Give each ready worker what it lacks, those with the least first; True if no item is left."""
+        """Give items to ready workers, first to those with the fewest; True if no item is left."""
         depths = self._depths()
         for level in range(DEPTH):
             for seat, depth in depths:
@@ -252,14 +253,14 @@ class PoolJob:
         return False
 
     def _depths(self) -> list[tuple[_Seat, int]]:
-        """The ready workers; one that takes twice the median is given one item at a time."""
+        """Return the ready workers, each with its depth; one slower than twice the median gets 1."""
         ready = [seat for seat in self._seats.values() if seat.pending is None]
         known = [seat.seconds for seat in ready if seat.seconds is not None]
         slow = 2 * median(known) if known else float("inf")
         return [(seat, 1 if (seat.seconds or 0.0) > slow else DEPTH) for seat in ready]
 
     def _result(self, ref: Ref, ended: _Running, again: deque[object]) -> list[tuple[Fetched, Ref]]:
-        """The results of a call that ended, or none if its item must run again."""
+        """Return the results of a call that ended; empty if its item must run again."""
         seat, item = ended.seat, ended.item
         seat.running -= 1
         try:
@@ -278,7 +279,7 @@ class PoolJob:
         return [(result, ended.parked)]
 
     def _lose(self, seat: _Seat, cause: Exception) -> None:
-        """Have a lost worker replaced; `CommitStateUnknownError` if this commit has lost too many."""
+        """Fence and replace a lost worker; `CommitStateUnknownError` if the commit has lost too many."""
         if self._seats.pop(seat.member.number, None) is not None:
             self._losses += 1
             place = seat.place or Place(seat.name, "", 0)
@@ -286,8 +287,8 @@ class PoolJob:
             self._sink(WorkerLost(place.worker, place.node, place.process, cause_line))
         if self._losses > MAX_LOSSES:
             raise CommitStateUnknownError(
-                f"{self._losses} commit workers were lost, the last with: {cause}; mend the cluster and "
-                f"run the same command"
+                f"{self._losses} commit workers were lost, the last with: {cause}; fix the cluster and "
+                f"run the same command to finish"
             ) from cause
         self._limit.expel(self._holder(seat))
         self.pool.replace(seat.member, cause)
@@ -296,7 +297,7 @@ class PoolJob:
         return f"worker-{self._key}-{seat.member.number}"
 
     def _patience(self, running: dict[Ref, _Running]) -> float | None:
-        """How long to wait: without end while work is done, but not for workers that never start."""
+        """Return how long to wait: without end while work runs, but not for workers that never start."""
         if running or any(seat.pending is None for seat in self._seats.values()):
             return None
         seconds = self.pool.options.worker_start_seconds
@@ -304,8 +305,8 @@ class PoolJob:
             if not self._has_begun:
                 raise self._not_started()
             raise CommitStateUnknownError(
-                f"all commit workers were lost and none started again within {seconds:g} s; mend the "
-                f"cluster and run the same command"
+                f"all commit workers were lost and none started again within {seconds:g} s; fix the "
+                f"cluster and run the same command to finish"
             )
         return 1.0
 
@@ -313,6 +314,6 @@ class PoolJob:
         options = self.pool.options
         return RayNotAvailableError(
             f"not all of {self.pool.size} commit workers started within "
-            f"{options.worker_start_seconds:g} s: each asks Ray for {options.worker_cpus:g} CPU, "
-            f"{ray.available_resources()} is available; free some, or lower worker_cpus or workers"
+            f"{options.worker_start_seconds:g} s: each needs {options.worker_cpus:g} CPU, and Ray has "
+            f"{ray.available_resources()}; free some CPUs, or lower worker_cpus or workers"
         )

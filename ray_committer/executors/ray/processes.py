@@ -1,7 +1,7 @@
-"""What runs inside Ray's processes: plain functions and classes, which `remote` wraps.
+"""The functions and classes that run inside Ray's processes; `remote` wraps them.
 
-They are not decorated here: Ray pickles a decorated function by value, and then its module's globals are
-private copies and locks in them cannot be pickled.
+They are not decorated here: Ray pickles a decorated function by value. Then its module's globals are
+private copies, and locks in them cannot be pickled.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _log = logging.getLogger(__name__)
 
 
 def stage_of(work: Work[object]) -> str:
-    """What work is called in Ray's list of tasks and in the logs, such as ``rename_shard``."""
+    """Return the name of work in Ray's list of tasks and in the logs, such as ``rename_shard``."""
     name: str = getattr(getattr(work, "func", work), "__name__", "work")
     return name.strip("_")
 
 
 def answer(ask: Callable[[], object]) -> tuple[str, object]:
-    """Say which version of this package a node has, and what `ask` finds there."""
+    """Return the version of this package on a node, and what `ask` finds there."""
     return __version__, ask()
 
 
 class _Shown:
     """`__repr__` by the attribute `shown`.
 
-    Not as a method: of a class that cannot be imported on a node Ray replaces each method by one that
-    says so, and then this one ended the process before anybody was told.
+    It is not a method: if a class cannot be imported on a node, Ray replaces each method by one that
+    raises that error, and a `__repr__` like that ended the process before the error was reported.
     """
 
     def __get__(self, actor: CommitWorker | CommitHost | None, _: type) -> Callable[[], str]:
@@ -52,10 +52,10 @@ class _Shown:
 
 
 class CommitWorker:
-    """A long-lived worker of one or many commits. Run by Ray as a threaded actor.
+    """A long-lived worker of one or many commits. Ray runs it as a threaded actor.
 
-    The resources of a commit (`key`) stay open between its calls. Its `label` is shown by Ray, also
-    before each line that it logs.
+    The resources of a commit (`key`) stay open between its calls. Ray shows its `label`, also before
+    each line that it logs.
     """
 
     __repr__ = _Shown()
@@ -74,7 +74,7 @@ class CommitWorker:
         name: str,
         version: str,
     ) -> Place:
-        """Open the resources of a commit, whose worker `name` this is; idempotent.
+        """Open the resources of a commit, in which this is the worker `name`; idempotent.
 
         `RayNotAvailableError` if the driver runs another `version` of this package.
         """
@@ -86,11 +86,11 @@ class CommitWorker:
         return cast("Place", self._resources[key].place)
 
     def check_version(self, version: str) -> None:
-        """`RayNotAvailableError` if the driver runs another `version` of this package."""
+        """Raise `RayNotAvailableError` if the driver runs another `version` of this package."""
         _check_version(version)
 
     def run(self, key: str, work: Work[Result], item: object, *parked: object) -> tuple[float, Result]:
-        """Run work on one item; the seconds that it took, and its result."""
+        """Run work on one item; return the seconds that it took, and its result."""
         started = time.monotonic()
         result = work(self._resources[key], item, *parked)
         self._metrics.note(result)
@@ -101,7 +101,7 @@ class CommitWorker:
     def park(
         self, key: str, work: Work[tuple[Result, bytes]], item: object
     ) -> tuple[tuple[float, Result], bytes]:
-        """`run` for work with two results, of which the second stays on this node."""
+        """`run` for work with two results; the second one stays on this node."""
         seconds, (result, parked) = self.run(key, work, item)
         return (seconds, result), parked
 
@@ -111,13 +111,13 @@ class CommitWorker:
             self._resources[key].cancel()
 
     def forget(self, driver: str) -> None:
-        """Stop and give back what the commits of a driver hold, which has gone; idempotent."""
+        """Stop the commits of a driver that has gone, and release what they hold; idempotent."""
         for key in [key for key in self._resources if key.startswith(driver)]:
             self.cancel(key)
             self.close(key)
 
     def close(self, key: str) -> None:
-        """Give back a commit's resources; idempotent."""
+        """Release a commit's resources; idempotent."""
         resources = self._resources.pop(key, None)
         if resources is not None:
             resources.close()
@@ -132,13 +132,13 @@ class _Counted:
     throttled: int = 0
 
     def note(self, method: str, arguments: tuple[object, ...]) -> None:
-        """Count what a holder of the commit tells the limit."""
+        """Count what a holder of the commit reports to the limit."""
         if method in ("grant", "throttled"):
             self.requests += cast("int", arguments[1])
             self.throttled += method == "throttled"
 
     def own(self, limit: LimitStatistics) -> LimitStatistics:
-        """What the limit did for this commit, and did to all since it began."""
+        """Return the limit's statistics: this commit's requests, and all throttling since it began."""
         age = time.monotonic() - self.began
         spans = tuple(
             replace(span, began_seconds_ago=min(span.began_seconds_ago, age))
@@ -149,11 +149,11 @@ class _Counted:
 
 
 class CommitHost:
-    """What the processes of commits share: of each commit its limit of requests and its coordinator.
-    Run by Ray as a threaded actor.
+    """The limit of requests and the coordinator of each commit, which the commit's processes share.
+    Ray runs it as a threaded actor.
 
-    Ray starts a lost host again, empty. A limit then learns anew what the store bears; who goes on with
-    a coordinator would miss directories, so it says which `life` of the host it knows.
+    Ray starts a lost host again, empty. A limit then learns again how much the store accepts. An empty
+    coordinator lacks directories, so a caller passes the `life` of the host that it knows.
     """
 
     __repr__ = _Shown()
@@ -168,20 +168,20 @@ class CommitHost:
         self._ended: set[str] = set()
 
     def life(self) -> str:
-        """What tells this host from the next one."""
+        """Return the id that distinguishes this host from the next one."""
         return self._life
 
     def limit(
         self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: object
     ) -> object:
-        """Call a method of the `RateLimit` called `name` for a commit, which may share it: of so many
-        requests a second and such a lease, if it is not there yet.
+        """Call a method of the `RateLimit` called `name` for a commit, which can share it with others.
 
-        `LeaseLostError` once the commit has ended.
+        If it does not exist, make it with the requests per second and the lease seconds of `asked`.
+        `LeaseLostError` after the commit has ended.
         """
         with self._lock:
             if self._has_ended(key):
-                raise LeaseLostError("this commit has ended; no more may be done for it")
+                raise LeaseLostError("this commit has ended; it can make no more requests")
             limit = self._limits.get(name)
             if limit is None:
                 limit = self._limits[name] = RateLimit(asked[0], lease_seconds=asked[1])
@@ -191,11 +191,9 @@ class CommitHost:
         return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 
     def directories(self, key: str, life: str, method: str, *arguments: object) -> object:
-        """Call a method of a commit's `Directories`; `CoordinatorLostError` in another life."""
+        """Call a method of a commit's `Directories`; `CoordinatorLostError` in another `life`."""
         if life != self._life:
-            raise CoordinatorLostError(
-                "the coordinating actor of this commit was lost and runs again, empty"
-            )
+            raise CoordinatorLostError("the coordinator of this commit was lost and runs again, empty")
         with self._lock:
             directories = self._directories.setdefault(key, DirectoryCoordinator())
         return getattr(directories, method)(*arguments)
@@ -216,7 +214,7 @@ def _check_version(version: str) -> None:
     if version != __version__:
         raise RayNotAvailableError(
             f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}; "
-            f"install the same everywhere"
+            f"install the same version everywhere"
         )
 
 

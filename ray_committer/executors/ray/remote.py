@@ -1,4 +1,4 @@
-"""The one place where plain code becomes Ray tasks and actors."""
+"""The only module that turns plain code into Ray tasks and actors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The host of a pool that drivers of one cluster share: who has joined, who its workers are, and when it
-ends.
+"""The host of a pool that drivers of one cluster share: it knows the drivers and the workers, and ends
+the pool.
 
-Run by Ray as a detached actor, which no driver takes along.
+Ray runs it as a detached actor, which does not end with a driver.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _DRIVER_LENGTH = 32
 
 
 def host_name(pool: str) -> str:
-    """How the host of a pool is called in Ray."""
+    """Return the name in Ray of the host of a pool."""
     return f"the host of the commit pool {pool}"
 
 
 def worker_name(pool: str, number: int) -> str:
-    """How a worker of a pool is called in Ray."""
+    """Return the name in Ray of a worker of a pool."""
     return f"worker {number} of the commit pool {pool}"
 
 
 class SharedCommitHost(CommitHost):
-    """A `CommitHost` that also knows its pool: `size` workers, by numbers that are never given twice.
+    """A `CommitHost` that also knows its pool: `size` workers, by numbers that are never used twice.
 
-    A driver that is silent for three leases is taken for dead, and what its commits hold is given back.
-    The host ends itself and the workers once no driver was there for `idle_seconds`. Ray starts a lost
-    host again, and the drivers tell it of the workers that it has forgotten.
+    A driver that is silent for three leases is taken for dead, and what its commits hold is released.
+    The host ends itself and the workers after no driver was there for `idle_seconds`. Ray starts a lost
+    host again, and the drivers report to it the workers that it has forgotten.
     """
 
     def __init__(self, pool: str, size: int, idle_seconds: float, options: CommitOptions) -> None:
@@ -58,8 +58,8 @@ class SharedCommitHost(CommitHost):
         self._watch.start()
 
     def join(self, driver: str, version: str) -> tuple[str, list[int]] | None:
-        """Let a driver use the pool: the version of this package here, which must be the driver's, and
-        the workers; None if the pool ends just now."""
+        """Let a driver join; return the version of this package here, which must be the driver's, and
+        the workers. None if the pool is about to end."""
         with self._lock:
             if self._is_ending:
                 return None
@@ -68,7 +68,7 @@ class SharedCommitHost(CommitHost):
             return __version__, list(self._workers)
 
     def renew(self, driver: str, workers: list[int]) -> list[int]:
-        """Hear of a driver, and of the workers that it knows; returns those of now."""
+        """Note that a driver is alive, and the workers that it knows; return the current workers."""
         with self._lock:
             if driver not in self._gone and not self._is_ending:
                 self._heard[driver] = time.monotonic()
@@ -76,7 +76,7 @@ class SharedCommitHost(CommitHost):
             return list(self._workers)
 
     def replace(self, workers: list[int], lost: int) -> list[int]:
-        """Give the number of a lost worker to nobody again; returns the workers of now. Idempotent."""
+        """Replace a lost worker's number by a new one; return the current workers. Idempotent."""
         with self._lock:
             self._learn(workers)
             if lost in self._workers:
@@ -98,7 +98,7 @@ class SharedCommitHost(CommitHost):
     def limit(
         self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: object
     ) -> object:
-        """As that of a `CommitHost`, but for the rate and the lease, which are those of the pool."""
+        """Like `CommitHost.limit`, but with the rate and the lease of the pool."""
         del asked
         return super().limit(key, name, self._asked, method, *arguments)
 
@@ -106,7 +106,7 @@ class SharedCommitHost(CommitHost):
         return super()._has_ended(key) or key[:_DRIVER_LENGTH] in self._gone
 
     def _learn(self, workers: list[int]) -> None:
-        """A host that was started again knows only the first numbers."""
+        """Take over the workers' numbers: a host that was started again knows only the first ones."""
         if max(workers, default=-1) > max(self._workers):
             self._workers = list(workers)
 
@@ -128,5 +128,5 @@ class SharedCommitHost(CommitHost):
         self._call(host_name(self._pool), ray.kill)
 
     def _call(self, name: str, call: Callable[[Actor], object]) -> None:
-        with suppress(ValueError):  # there is none, or none any more
+        with suppress(ValueError):  # there is no such actor, or no longer
             call(ray.get_actor(name, namespace=NAMESPACE))

@@ -1,7 +1,7 @@
 """A driver's part in a pool of commit workers that several drivers of one Ray cluster share.
 
-The pool is found by its name. Its host, which is no driver's, says who its workers are; all of them are
-detached actors, so that a driver that ends, or is lost, takes nothing along.
+The pool is found by its name. Its host belongs to no driver and knows the workers. All of them are
+detached actors, so nothing ends with a driver that ends or is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TRY_AGAIN_SECONDS = 0.5
 
 
 class SharedWorkerPool:
-    """The host and the workers of the pool called `name`, started by who comes first."""
+    """The host and the workers of the pool called `name`, started by the first driver that joins."""
 
     def __init__(self, options: CommitOptions, size: int, name: str) -> None:
         self.options = options
@@ -50,17 +50,17 @@ class SharedWorkerPool:
         self._renewer.start()
 
     def new_key(self) -> str:
-        """What a commit is called on the host and the workers; it begins with its driver."""
+        """Return a key for a commit on the host and the workers; it begins with the driver's id."""
         return self._driver + uuid.uuid4().hex
 
     @property
     def members(self) -> list[Member]:
-        """The workers of now, as this driver knows them."""
+        """The current workers, as this driver knows them."""
         with self._lock:
             return list(self._members)
 
     def replace(self, lost: Member, cause: Exception) -> None:
-        """Put a new worker in the place of a lost one, unless another driver has; idempotent."""
+        """Replace a lost worker by a new one, unless another driver has done so; idempotent."""
         known = [member.number for member in self.members]
         if lost.number not in known:
             return
@@ -70,10 +70,10 @@ class SharedWorkerPool:
             self._meet(ray.get(self.host.actor.replace.remote(known, lost.number)))
 
     def close(self) -> None:
-        """Leave the pool, which goes on for others."""
+        """Leave the pool, which continues for others."""
         self._left.set()
         self._renewer.join()
-        with suppress(RayError):  # the host will miss this driver
+        with suppress(RayError):  # the host will notice that this driver is silent
             ray.get(self.host.actor.leave.remote(self._driver), timeout=RENEW_SECONDS)
 
     def _join(self, size: int) -> tuple[Host, list[int]]:
@@ -94,26 +94,26 @@ class SharedWorkerPool:
                         actor.join.remote(self._driver, __version__),
                         timeout=self.options.worker_start_seconds,
                     )
-            except RayLostError:  # it has just ended
+            except RayLostError:  # the host has just ended
                 joined = None
             if joined is not None:
                 return self._checked(actor, *joined)
             time.sleep(_TRY_AGAIN_SECONDS)
         raise RayNotAvailableError(
             f"the commit pool {self._name} could not be joined within "
-            f"{self.options.worker_start_seconds:g} s; is the cluster overloaded?"
+            f"{self.options.worker_start_seconds:g} s; check whether the cluster is overloaded"
         )
 
     def _checked(self, actor: Actor, version: str, numbers: list[int]) -> tuple[Host, list[int]]:
         if version != __version__:
             raise RayNotAvailableError(
                 f"the commit pool {self._name} was started by ray-committer {version}, this driver runs "
-                f"{__version__}; give the pool another name"
+                f"{__version__}; use another name for the pool"
             )
         return Host(actor), numbers
 
     def _meet(self, numbers: list[int]) -> None:
-        """Know these workers, and no others; who is not there yet is started."""
+        """Make these the known workers, and start those that are not there yet."""
         with self._lock:
             known = {member.number: member for member in self._members}
             self._members = [known.get(number) or self._worker(number) for number in numbers]
@@ -138,5 +138,5 @@ class SharedWorkerPool:
             try:
                 found = ray.get(self.host.actor.renew.remote(self._driver, known), timeout=RENEW_SECONDS)
                 self._meet(found)
-            except RayError:  # it is lost, and starts again
+            except RayError:  # the host is lost, and starts again
                 _log.debug("the host of the commit pool %s does not answer", self._name, exc_info=True)

@@ -1,4 +1,4 @@
-"""Look at a Ray cluster and ask every node, without starting one and without leaving anything behind."""
+"""Examine a Ray cluster and ask every node; starts no cluster and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ray_committer.options import CommitOptions
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What a node said: its package's `version` and an `answer`, or the `error` that prevented it."""
+    """A node's answer: its package's `version` and the `answer`, or the `error` that prevented it."""
 
     node: str
     version: str | None = None
@@ -27,7 +27,7 @@ class NodeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A cluster: what its nodes said, CPUs that are free, and what a commit's workers would ask for."""
+    """A cluster: the answers of its nodes, its free CPUs, and the CPUs that a commit's workers need."""
 
     ray_version: str
     answers: tuple[NodeAnswer, ...]
@@ -37,7 +37,7 @@ class Survey:
 
 
 def survey(ask: Callable[[], object], options: CommitOptions) -> Survey:
-    """Ask each node that could run commit workers; `RayNotAvailableError` if no cluster is there."""
+    """Ask each node that can run commit workers; `RayNotAvailableError` if there is no cluster."""
     connected_here = connect(may_start=False, may_search=True)
     try:
         with calls():
@@ -74,5 +74,5 @@ def _answers(ask: Callable[[], object], seconds: float) -> Iterator[NodeAnswer]:
 
 
 def _last_line(error: RayError) -> str:
-    """The line of a remote traceback that says what was wrong."""
+    """Return the line of a remote traceback that names the error."""
     return str(error).strip().rpartition("\n")[2]

@@ -232,7 +232,7 @@ def test_a_bucket_that_does_not_tell_its_kind_counts_as_flat(server: GcsServer, 
     with server.proxy.faulty(Fault(Harm.REFUSE, status=403)):
         store = GcsStore(StoreSpec("gs", bucket, server.storage_options))
     assert not store.capabilities.has_directories
-    assert "is taken for a flat bucket" in caplog.text
+    assert "is used as a flat bucket" in caplog.text
 
 
 def test_a_url_without_a_bucket_is_refused():

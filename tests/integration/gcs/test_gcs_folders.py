@@ -101,5 +101,5 @@ def test_the_doctor_takes_a_bucket_with_folders(server: GcsServer, bucket: str, 
         f"gs://{bucket}/table", executor="threads", storage_options=server.storage_options
     )
     assert not diagnosis.failed
-    (note,) = [line for line in diagnosis.lines if "makes directories" in line.measured]
+    (note,) = [line for line in diagnosis.lines if "creates the directories" in line.measured]
     assert note.verdict is Verdict.NOTE

@@ -273,9 +273,9 @@ def test_a_file_that_is_at_a_destination_already_is_never_replaced(
         pytest.param("d", "hdfs://nn{dest}/x", "another store", id="another store"),
         pytest.param("d", "file:{dest}/_SUCCESS", "needs", id="the marker"),
         pytest.param("d", "file:{dest}/_temporary/x", "needs", id="below _temporary"),
-        pytest.param("d", "file:{dest}/a b", "unquoted", id="unquoted"),
+        pytest.param("d", "file:{dest}/a b", "must be quoted", id="unquoted"),
         pytest.param("d", "file:{dest}/%FF", "UTF-8", id="not UTF-8"),
-        pytest.param("d", "file:{dest}/\ud800", "unquoted|malformed", id="half a character"),
+        pytest.param("d", "file:{dest}/\ud800", "must be quoted|malformed", id="half a character"),
         pytest.param("d", "/{dest}/x", "no scheme", id="a host by mistake"),
         pytest.param("s", "file:{dest}/kept", "not this job's", id="a source that is data"),
         pytest.param("z", -1, "negative", id="negative size"),
@@ -335,7 +335,7 @@ def test_manifests_that_do_not_add_up_are_refused(job: HadoopJob, tree: Callable
     job.run_task(0, {"a": b"1"})
     job.run_task(1, {"b": b"2"})
     before = tree(job.destination)
-    with pytest.raises(MissingManifestsError, match="3 tasks succeeded but 2 manifests"):
+    with pytest.raises(MissingManifestsError, match="3 tasks succeeded but only 2 manifests"):
         commit(job, expected_tasks=3)
     assert without_state(tree(job.destination)) == before
     assert commit(job, expected_tasks=2) is Outcome.COMMITTED

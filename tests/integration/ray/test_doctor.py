@@ -30,7 +30,7 @@ def test_a_cluster_that_could_commit_is_all_ok(dest: Path):
     }
     assert "3 nodes with CPUs" in found["ray"][1]
     assert f"ray-committer {__version__} on every node" in found["ray package"][1]
-    assert found["ray cpus"][1] == "5 CPUs are free; 6 workers ask for 0.6 together"
+    assert found["ray cpus"][1] == "5 CPUs are free; 6 workers need 0.6 together"
     assert not dest.exists()
 
 

@@ -171,7 +171,7 @@ def test_the_coordinator_is_lost(
         lose_at_first(monkeypatch, "forget", kill_the_host)
     report = commit(dest, listener or ignore)
     check(report, dest, written)
-    assert any("coordinating actor" in notice for notice in report.notices)
+    assert any("coordinator of this commit" in notice for notice in report.notices)
 
 
 def test_the_limit_of_requests_is_lost(cluster: Cluster, dest: Path):
@@ -258,7 +258,7 @@ def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):
 
     frozen: list[int] = []
     try:
-        with pytest.raises(LeaseLostError, match="so no request may be made"):
+        with pytest.raises(LeaseLostError, match="so no more requests can be made"):
             commit(dest, at(0.1, cut_off), lease_seconds=4.0, max_requests_per_second=3_000.0)
     finally:
         for pid in frozen:

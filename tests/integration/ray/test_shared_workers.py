@@ -85,7 +85,7 @@ def test_one_pool_serves_many_commits(pool: RayPool, tmp_path: Path):
         dest = tmp_path / str(number)
         written = write_files(dest, tasks=4, files=400)
         report = ray_committer.commit_job(str(dest), executor=pool)
-        assert (report.executor, report.executor_reason) == ("ray", "on the pool that was given")
+        assert (report.executor, report.executor_reason) == ("ray", "on the given pool")
         assert visible_files(dest) == written
         workers.append(sorted(processes_of(pool)))
     assert len(workers[0]) == 4

@@ -20,7 +20,7 @@ from tests.integration.spark.test_transactional import ODD
 
 IS_SPARK_4 = int(pyspark.__version__.partition(".")[0]) >= 4
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-data-source")]
-needs_spark_4 = pytest.mark.skipif(not IS_SPARK_4, reason="Python data sources came with Spark 4")
+needs_spark_4 = pytest.mark.skipif(not IS_SPARK_4, reason="Python data sources need Spark 4")
 
 Save = Callable[..., None]
 
@@ -39,7 +39,7 @@ def save(spark: SparkSession) -> Save:
 
 @pytest.mark.skipif(IS_SPARK_4, reason="is about older versions")
 def test_an_older_spark_is_told_what_to_use():
-    with pytest.raises(ImportError, match=r"came with Spark 4; with an older one use .*transactional"):
+    with pytest.raises(ImportError, match=r"need Spark 4; with an older Spark, use .*transactional"):
         import ray_committer.spark.data_source  # noqa: F401
 
 

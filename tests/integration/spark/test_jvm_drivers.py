@@ -90,7 +90,7 @@ def test_a_write_whose_abort_fails_keeps_everything_and_logs_the_command(tmp_pat
     assert job.state == "running"
     (line,) = (line for line in sql.log.read_text().splitlines() if "could not be aborted" in line)
     assert line.startswith("WARN JobAbort: ")
-    words = shlex.split(line.partition("; this aborts it: ")[2])
+    words = shlex.split(line.partition("; abort it with: ")[2])
     assert words[0] == "ray-committer"
     assert CliRunner().invoke(main, words[1:]).exit_code == 0
     assert ray_committer.list_jobs(str(tmp_path / "out")) == []

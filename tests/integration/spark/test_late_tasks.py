@@ -32,9 +32,9 @@ from tests.integration.spark.tasks import JOB_ID, Job, Task, configuration_with,
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 NEVER_COUNTED = [
-    pytest.param("replaced", "the job is recorded, a task can no longer join it", id="another counts"),
+    pytest.param("replaced", "is recorded, so a task can no longer join it", id="another counts"),
     pytest.param("aborted", "never set up, or it is already cleaned up", id="aborted"),
-    pytest.param("begun again", "another job of that id", id="the id was set up again"),
+    pytest.param("begun again", "another job with the same id", id="the id was set up again"),
 ]
 
 # A command whose set-up says nothing.
@@ -83,7 +83,7 @@ def test_a_task_that_ends_after_its_job_was_recorded_saves_no_manifest(job: Job)
         write(task)
     counted.save()
     record(job.dest)
-    with pytest.raises(Py4JJavaError, match="the job is recorded, a task can no longer join it"):
+    with pytest.raises(Py4JJavaError, match="the job is recorded, so a task can no longer join it"):
         late.save()
     assert not (job.directory / "manifests").exists()
     assert len(list((job.directory / "frozen").glob("*.json"))) == 1
@@ -103,7 +103,7 @@ def test_a_late_task_of_an_ended_job_does_not_join_another_of_its_id(job: Job, s
     assert ray_committer.abort_job(str(job.dest), JOB_ID)
     again = set_up(spark, job.dest)
     write(late)
-    with pytest.raises(Py4JJavaError, match="is another job of that id than the task was started for"):
+    with pytest.raises(Py4JJavaError, match="is another job with the same id; the job that this task"):
         late.save()
     assert list((again.directory / "manifests").iterdir()) == []
     counted = again.task()
@@ -136,7 +136,7 @@ def test_a_state_is_read_where_a_store_keeps_it_as_an_object(job: Job):
     write(task)
     task.save()
     state.with_name("current").write_text(state.name.replace("open.", "recorded.", 1))
-    with pytest.raises(Py4JJavaError, match="the job is recorded, a task can no longer join it"):
+    with pytest.raises(Py4JJavaError, match="the job is recorded, so a task can no longer join it"):
         job.task(1)
 
 
@@ -210,7 +210,7 @@ def test_where_the_state_is_an_object_the_record_says_whether_a_task_that_slept_
     if is_named:
         sleeper.wake()
     else:
-        with pytest.raises(Py4JJavaError, match="the job is recorded, a task can no longer join it"):
+        with pytest.raises(Py4JJavaError, match="the job is recorded, so a task can no longer join it"):
             sleeper.wake()
 
 

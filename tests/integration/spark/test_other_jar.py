@@ -55,10 +55,10 @@ def build_jar(tmp_path: Path, change: tuple[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ((r"PROTOCOL_VERSION = \d+", "PROTOCOL_VERSION = 99"), "speaks version 99, this package"),
+        ((r"PROTOCOL_VERSION = \d+", "PROTOCOL_VERSION = 99"), "protocol version 99, but this package"),
         pytest.param(
             (r"    public static int protocolVersion\(\) \{.*?\n    \}\n", ""),
-            "does not say which version it speaks, this package",
+            "has no protocol version, but this package",
             marks=pytest.mark.wide,
         ),
     ],

@@ -125,7 +125,7 @@ def test_given_options_win_over_the_sessions(spark, rows: DataFrame, tmp_path: P
     ("key", "value", "message"),
     [
         (f"{OURS}worker_thread", "3", "did you mean worker_threads"),
-        (f"{OURS}retry_seconds", "soon", "must be a time as 10s"),
+        (f"{OURS}retry_seconds", "soon", "must be a time such as 10s"),
         (f"{MANIFEST}delete.target.files", "true", "is refused: a rename here never replaces"),
     ],
 )

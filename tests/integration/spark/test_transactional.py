@@ -181,7 +181,7 @@ def test_without_rows_readers_still_find_the_columns(
         ({"partition_by": ["q"]}, "partition column 'q': is not one of"),
         ({"partition_by": ["id", "p", "text"]}, "leaves no column"),
         ({"mode": "ignore"}, "mode 'ignore': is not one of"),
-        ({"mode": "overwrite", "with_transaction": False}, "mode 'overwrite' needs the transaction"),
+        ({"mode": "overwrite", "with_transaction": False}, "mode 'overwrite' needs a transaction"),
         ({"partition_by": ["q"], "with_transaction": False}, "partition column 'q': is not one of"),
         ({"format_options": {"sep": ";"}}, "sep"),
     ],

@@ -5,14 +5,14 @@ import org.apache.hadoop.conf.Configuration;
 
 /** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
 public final class Bridge {
-    /** Version of the requests; the Python side refuses a jar that speaks another one. */
+    /** Version of the request format; the Python side refuses a jar with another version. */
     public static final int PROTOCOL_VERSION = 6;
 
     private static volatile JobCommitHandler handler;
 
     private Bridge() {}
 
-    /** Lets Python commit; each request will bring the secret. */
+    /** Installs the Python handler; each request to it carries the secret. */
     public static void setHandler(PythonCallback python, String secret) {
         handler = new PythonHandler(python, secret);
     }
@@ -22,7 +22,7 @@ public final class Bridge {
         return handler;
     }
 
-    /** Returns who commits the jobs of this configuration, or null when nobody is there. */
+    /** Returns the handler that commits jobs of this configuration, or null if there is none. */
     public static JobCommitHandler handlerFor(Configuration conf) throws IOException {
         return CommitHandlers.choose(handler, conf);
     }

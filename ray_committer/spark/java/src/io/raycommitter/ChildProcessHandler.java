@@ -18,16 +18,16 @@ import org.slf4j.LoggerFactory;
 /**
  * Commits in a child process, {@code ray-committer spark-job}.
  *
- * <p>The request goes to its standard input, where it may be as large as it needs and nobody else
- * sees it; the answer comes from its standard output, the progress from its standard error.
+ * <p>The request goes to its standard input, which has no size limit and which no other process can
+ * read. The answer comes from its standard output, the progress from its standard error.
  */
 final class ChildProcessHandler implements JobCommitHandler {
     private static final Logger LOG = LoggerFactory.getLogger(ChildProcessHandler.class);
 
-    /** So long may a cancelled commit take to end what is in flight. */
+    /** How long a cancelled commit can take to finish the requests in flight. */
     private static final long STOP_SECONDS = 60;
 
-    /** So long are the pipes read after the end of the child, whose own children may hold them. */
+    /** How long to read the pipes after the child has ended: its own children may keep them open. */
     private static final long DRAIN_MILLIS = 5000;
 
     private final Settings settings;
@@ -72,7 +72,7 @@ final class ChildProcessHandler implements JobCommitHandler {
         } catch (IOException e) {
             throw new IOException(name + " cannot be started (" + e.getMessage() + "); install"
                     + " ray-committer on the driver's machine and set " + Settings.COMMAND
-                    + " to its command, with its path", e);
+                    + " to the full path of its command", e);
         }
     }
 
@@ -84,7 +84,7 @@ final class ChildProcessHandler implements JobCommitHandler {
                     sink.accept(line);
                 }
             } catch (IOException e) {
-                LOG.warn("ray_committer: the output of a commit was not read to its end", e);
+                LOG.warn("ray_committer: the output of a commit could not be read to its end", e);
             }
         }, "ray-committer-output");
         thread.setDaemon(true);
@@ -92,7 +92,7 @@ final class ChildProcessHandler implements JobCommitHandler {
         return thread;
     }
 
-    /** A child that ends before it has read everything says why, so that is not an error here. */
+    /** Throws nothing: a child that ends before it has read everything reports the reason itself. */
     private static void send(Process child, String request, String name) {
         try (OutputStream input = child.getOutputStream()) {
             input.write(request.getBytes(StandardCharsets.UTF_8));
@@ -101,7 +101,7 @@ final class ChildProcessHandler implements JobCommitHandler {
         }
     }
 
-    /** An interrupted driver cancels the commit in order, and waits until nothing is in flight. */
+    /** If the driver is interrupted, cancels the commit and waits until no request is in flight. */
     private static int waitFor(Process child, String name) throws IOException {
         try {
             return child.waitFor();
@@ -109,7 +109,7 @@ final class ChildProcessHandler implements JobCommitHandler {
             stop(child, name, e);
             Thread.currentThread().interrupt();
             throw new InterruptedIOException(name + " was cancelled, because its driver was"
-                    + " interrupted; `ray-committer status` says how far the job got");
+                    + " interrupted; run `ray-committer status` to see how far the job got");
         }
     }
 
@@ -121,13 +121,13 @@ final class ChildProcessHandler implements JobCommitHandler {
                 return;
             }
         } catch (InterruptedException e) {
-            // Interrupted again: whoever does that does not want to wait.
+            // Interrupted again: do not wait any longer.
         }
         child.destroyForcibly();
         Thread.currentThread().interrupt();
-        throw new CommitStateUnknownException(name + " did not end when it was cancelled, and was"
-                + " killed; everything was kept, `ray-committer status` says how far the job got",
-                cause);
+        throw new CommitStateUnknownException(name + " did not end when it was cancelled, so it was"
+                + " killed and everything was kept; run `ray-committer status` to see how far the"
+                + " job got", cause);
     }
 
     private static void drain(Thread... readers) throws InterruptedIOException {
@@ -136,7 +136,7 @@ final class ChildProcessHandler implements JobCommitHandler {
                 reader.join(DRAIN_MILLIS);
             }
         } catch (InterruptedException e) {
-            Thread.currentThread().interrupt(); // The commit has ended; its answer is here or not.
+            Thread.currentThread().interrupt(); // The commit has ended, with or without an answer.
         }
     }
 
@@ -149,7 +149,7 @@ final class ChildProcessHandler implements JobCommitHandler {
         String what = HandlerCall.objectOf(answer) != null && error != null
                 ? error
                 : name + (code == 0 ? " gave no answer" : " ended without an answer")
-                        + "; check that " + Settings.COMMAND + " is a ray-committer of this"
+                        + "; check that " + Settings.COMMAND + " is a ray-committer command of this"
                         + " jar's version";
         throw new IOException(what + " (exit code " + code + ")" + progress.tail());
     }

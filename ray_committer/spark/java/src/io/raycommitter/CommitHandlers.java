@@ -4,15 +4,15 @@ import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * Chooses who commits a job, when it is set up.
+ * Chooses the handler that commits a job, when the job is set up.
  *
- * <p>What was installed or set by name goes first. A driver with Python in it that has neither
- * forgot to install; to commit in another process than its user expects would hide that.
+ * <p>A handler that is installed or named in the settings comes first. If Python drives the driver
+ * and there is neither, the user forgot to install; a commit in another process would hide that.
  */
 final class CommitHandlers {
     private CommitHandlers() {}
 
-    /** Returns null if nobody is there. */
+    /** Returns null if there is no handler. */
     static JobCommitHandler choose(JobCommitHandler installed, Configuration conf)
             throws IOException {
         if (installed != null) {
@@ -29,7 +29,7 @@ final class CommitHandlers {
         return null;
     }
 
-    /** Says what to do where nobody is there. */
+    /** Returns the error text for a driver without a handler, with what to do. */
     static String nobody() {
         String python = "call ray_committer.spark.install(spark) before writing";
         String here = "set " + Settings.COMMAND + " to the `ray-committer` command of this machine";
@@ -42,8 +42,8 @@ final class CommitHandlers {
     }
 
     /**
-     * Tells whether Python drives this JVM: then Py4J's server waits in one of its threads,
-     * whether Python started the JVM, or spark-submit Python, or a notebook server both.
+     * Returns whether Python drives this JVM: then Py4J's server waits in one of its threads. It does
+     * so if Python started the JVM, if spark-submit started Python, or if a notebook server did both.
      */
     static boolean hasPython() {
         for (StackTraceElement[] stack : Thread.getAllStackTraces().values()) {

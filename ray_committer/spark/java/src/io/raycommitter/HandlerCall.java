@@ -15,7 +15,7 @@ final class HandlerCall {
     private HandlerCall() {}
 
     /**
-     * Asks for a job, and lends its configuration meanwhile.
+     * Calls the handler for a job, and lends it the job's configuration during the call.
      *
      * @return the answer, which is an object without an error
      */
@@ -59,7 +59,7 @@ final class HandlerCall {
         return error == null || error.isNull() ? null : error.asText();
     }
 
-    /** Returns what a text says as a JSON object, or null if it is none. */
+    /** Parses a text as a JSON object; returns null if it is not one. */
     static JsonNode objectOf(String text) {
         try {
             JsonNode node = text == null ? null : new ObjectMapper().readTree(text);

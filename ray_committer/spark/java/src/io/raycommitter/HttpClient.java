@@ -9,7 +9,7 @@ import java.net.SocketTimeoutException;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 
-/** Makes requests with a deadline and a bearer token; the token is in no text that it gives. */
+/** Makes requests with a deadline and a bearer token; no text that it returns contains the token. */
 final class HttpClient {
     private static final int CONNECT_MILLIS = 10_000;
     private static final int READ_MILLIS = 30_000;
@@ -39,7 +39,7 @@ final class HttpClient {
         }
     }
 
-    /** Takes null for no token. */
+    /** Sends no token if it is null. */
     HttpClient(String base, String token) {
         this.base = base;
         this.token = token;
@@ -64,7 +64,7 @@ final class HttpClient {
         connection.setRequestMethod(method);
         connection.setConnectTimeout(CONNECT_MILLIS);
         connection.setReadTimeout(READ_MILLIS);
-        connection.setInstanceFollowRedirects(false); // It would take the token elsewhere.
+        connection.setInstanceFollowRedirects(false); // A redirect would take the token elsewhere.
         connection.setUseCaches(false);
         if (token != null) {
             connection.setRequestProperty("Authorization", "Bearer " + token);
@@ -85,7 +85,7 @@ final class HttpClient {
         }
     }
 
-    /** Reads to the deadline: the time-out of the connection starts anew with every byte. */
+    /** Reads until the deadline: the time-out of the connection starts again with every byte. */
     private static String readAll(InputStream body, long deadline) throws IOException {
         ByteArrayOutputStream all = new ByteArrayOutputStream();
         byte[] buffer = new byte[64 * 1024];

@@ -9,17 +9,17 @@ import org.slf4j.LoggerFactory;
 /**
  * Asks the commit handler to abort a job.
  *
- * <p>Nothing is deleted from here: an abort is a change of the job's state, so that it and a commit at
- * the same time never both succeed. Where that cannot be asked for, everything is kept.
+ * <p>This class deletes nothing: an abort changes the job's state, so that an abort and a commit at the
+ * same time never both succeed. If the handler cannot be asked, everything is kept.
  */
 final class JobAbort {
     private static final Logger LOG = LoggerFactory.getLogger(JobAbort.class);
 
     private JobAbort() {}
 
-    /** Raises nothing, since Spark reports the failure that led here. Idempotent. */
+    /** Throws nothing, because Spark reports the failure that led to the abort. Idempotent. */
     static void run(JobDirectory job, JobRequest request, Configuration conf) {
-        boolean wasInterrupted = Thread.interrupted(); // What is waited for would end at once.
+        boolean wasInterrupted = Thread.interrupted(); // Otherwise every wait would end at once.
         try {
             JobCommitHandler handler = Bridge.handlerFor(conf);
             if (handler == null) {
@@ -31,8 +31,8 @@ final class JobAbort {
                 LOG.warn("ray_committer: the job was kept: " + kept.asText());
             }
         } catch (IOException | RuntimeException e) {
-            LOG.warn(job.attemptDir() + ": could not be aborted, so everything was kept; this aborts"
-                    + " it: " + job.command("abort"), e);
+            LOG.warn(job.attemptDir() + ": could not be aborted, so everything was kept; abort it"
+                    + " with: " + job.command("abort"), e);
         } finally {
             if (wasInterrupted) {
                 Thread.currentThread().interrupt();

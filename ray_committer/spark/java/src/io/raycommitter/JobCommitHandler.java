@@ -7,27 +7,27 @@ import java.io.IOException;
  * without Python, a child process or a job on a Ray cluster does.
  *
  * <p>Requests and answers are JSON text, so that nothing but strings crosses the language border.
- * An answer is a JSON object; one with the key {@code error} fails the write with that text.
+ * An answer is a JSON object; the key {@code error} in it fails the write with that text.
  */
 public interface JobCommitHandler {
-    /** Sets up the job attempt; the answer's {@code stamp} is what its tasks' manifests must bear. */
+    /** Sets up the job attempt; its tasks' manifests must contain the answer's {@code stamp}. */
     String setupJob(String requestJson) throws IOException;
 
     /**
-     * Starts workers for the commit of a job whose tasks still run; asked for once they have committed as
-     * many files as the answer to its set-up names as {@code workersFrom}. Idempotent.
+     * Starts workers for the commit of a job whose tasks still run. It is called after the tasks have
+     * committed as many files as {@code workersFrom} in the answer to the set-up. Idempotent.
      */
     default String startWorkers(String requestJson) throws IOException {
         return "{}";
     }
 
-    /** Makes the files of all tasks that the request names visible, or records them for later. */
+    /** Makes the files of all tasks in the request visible, or records them for later. */
     String commitJob(String requestJson) throws IOException;
 
     /**
      * Removes the job attempt unless its commit is recorded. Idempotent.
      *
-     * <p>An answer with the key {@code kept} says why the job was kept and what finishes it.
+     * <p>The key {@code kept} in the answer explains why the job was kept and what finishes it.
      */
     String abortJob(String requestJson) throws IOException;
 }

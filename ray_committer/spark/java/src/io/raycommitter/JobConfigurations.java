@@ -12,8 +12,8 @@ import org.apache.hadoop.conf.Configuration;
 /**
  * Lends the configuration of a job to the commit handler while a call for that job runs.
  *
- * <p>It holds what the session, the write's options and the cluster's files say together, so it is
- * what the tasks use. It is not in the request, because it may hold secrets.
+ * <p>The configuration combines the session's settings, the write's options and the cluster's files, as
+ * the tasks use them. It is not in the request, because it may contain secrets.
  */
 public final class JobConfigurations {
     private static final String[] PREFIXES = {
@@ -32,7 +32,7 @@ public final class JobConfigurations {
         BY_JOB.remove(jobId);
     }
 
-    /** Returns the configuration of a job of which a call runs, else null. */
+    /** Returns the configuration of a job while a call for that job runs, otherwise null. */
     public static Configuration of(String jobId) {
         return BY_JOB.get(jobId);
     }
@@ -40,8 +40,8 @@ public final class JobConfigurations {
     /**
      * Returns the settings that a commit may depend on: one JSON object, variables expanded, gzip.
      *
-     * <p>Py4J sends what is longer than 8 KiB in two parts, and the second waits 40 ms for Python's
-     * delayed acknowledgement of the first; compressed it is one part.
+     * <p>Py4J sends more than 8 KiB in two parts, and the second part waits 40 ms for Python's delayed
+     * acknowledgement of the first. Compressed settings fit into one part.
      */
     public static byte[] settings(Configuration configuration) throws IOException {
         Json json = new Json();
@@ -58,13 +58,13 @@ public final class JobConfigurations {
         return compressed.toByteArray();
     }
 
-    /** Returns a secret from Hadoop's credential providers, else from the settings, else null. */
+    /** Returns a secret from Hadoop's credential providers or from the settings; null without either. */
     public static String password(Configuration configuration, String key) throws IOException {
         char[] found = configuration.getPassword(key);
         return found == null ? null : new String(found);
     }
 
-    /** Tells whether a commit may depend on a setting. */
+    /** Returns whether a commit may depend on a setting. */
     static boolean isWanted(String key) {
         for (String prefix : PREFIXES) {
             if (key.startsWith(prefix)) {

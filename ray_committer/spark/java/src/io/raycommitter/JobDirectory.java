@@ -9,13 +9,13 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Knows where a job keeps its files below {@code _temporary}, and whether tasks may still join it.
+ * Knows where a job keeps its files below {@code _temporary}, and whether tasks can still join it.
  *
- * <p>It never removes a job: whether that may be done only a change of the job's state decides, which
- * is the commit handler's.
+ * <p>It never removes a job: a change of the job's state decides whether that is possible, and only the
+ * commit handler changes the state.
  */
 final class JobDirectory {
-    /** Spark starts a job once only: a retried job is a new job with another id. */
+    /** Spark starts each job only once: a retried job is a new job with another id. */
     static final int ATTEMPT = 0;
 
     private static final int BUFFER_BYTES = 64 * 1024;
@@ -59,7 +59,7 @@ final class JobDirectory {
                 + quoted(jobId);
     }
 
-    /** Returns where a commit's request is that does not fit into a command line. */
+    /** Returns the path of a commit's request, which does not fit into a command line. */
     Path commitRequest() {
         return new Path(stateDir(), "commit-request.json");
     }
@@ -73,7 +73,7 @@ final class JobDirectory {
         return new Path(attemptDir, "state");
     }
 
-    /** Creates no parents where the store can: the job may be cleaned up at this very moment. */
+    /** Creates no parents if the store can do so: the job may be cleaned up at the same time. */
     static OutputStream create(FileSystem fs, Path path) throws IOException {
         try {
             return fs.createNonRecursive(
@@ -92,21 +92,21 @@ final class JobDirectory {
     }
 
     /**
-     * Refuses tasks that outlived their job: what they add could never be committed.
+     * Refuses tasks that outlived their job: their output could never be committed.
      *
-     * @param stamp what set-up gave the job that the task is of
+     * @param stamp the stamp that set-up gave the task's job
      */
     void requireOpen(FileSystem fs, String stamp) throws IOException {
         requireOurs(state(fs), stamp);
     }
 
     /**
-     * Looks again once a task has saved its manifest, since it may have slept before: true if the job's
-     * commit has it, false while that has not begun.
+     * Checks the job again after a task has saved its manifest, because the task may have slept before.
+     * Returns true if the job's commit includes the manifest, false while the commit has not begun.
      *
-     * <p>If the commit has begun meanwhile, the manifest counts only where it was frozen as it is or,
-     * where directories are not renamed, if the commit record names it. While the job is declared its
-     * committer may still find what was saved; that is waited for.
+     * <p>If the commit has begun, the manifest counts only if it was frozen unchanged or, on stores that
+     * do not rename directories, if the commit record names it. While the job is declared, its committer
+     * may still find the manifest, so this method waits.
      */
     boolean isCounted(FileSystem fs, String stamp, String manifest, byte[] bytes)
             throws IOException {
@@ -128,15 +128,15 @@ final class JobDirectory {
                 }
             }
         }
-        throw new JobNotOpenException(attemptDir + ": a commit of this job is declared and has decided"
-                + " nothing for long; it may yet have this task attempt");
+        throw new JobNotOpenException(attemptDir + ": a commit of this job is declared and has been"
+                + " undecided for long; it may still include this task attempt");
     }
 
-    /** Refuses to say that a manifest did not count if the clean-up may have removed it meanwhile. */
+    /** Throws if the clean-up may have removed the manifest: it is not known then whether it counted. */
     private void requireKnown(JobState state, String stamp) throws JobNotOpenException {
         if (state == null || !state.isOf(stamp) || state.isCommitted()) {
-            throw new JobNotOpenException(attemptDir + ": is over; its commit may have had this task"
-                    + " attempt or another one of the task, and nothing is left to do here");
+            throw new JobNotOpenException(attemptDir + ": is over; its commit may have included this"
+                    + " task attempt or another one of the task, so nothing is left to do here");
         }
     }
 
@@ -146,11 +146,11 @@ final class JobDirectory {
                     attemptDir + ": the job was never set up, or it is already cleaned up");
         }
         if (!state.isOf(stamp)) {
-            throw new JobNotOpenException(attemptDir + ": is another job of that id than the task was"
-                    + " started for, which is over");
+            throw new JobNotOpenException(attemptDir + ": is another job with the same id; the job that"
+                    + " this task was started for is over");
         }
         if (!state.isOpen()) {
-            throw new TooLateException(attemptDir + ": the job is " + state.phase() + ", a task can"
+            throw new TooLateException(attemptDir + ": the job is " + state.phase() + ", so a task can"
                     + " no longer join it");
         }
     }
@@ -173,7 +173,7 @@ final class JobDirectory {
         }
     }
 
-    /** Removes the empty directories that a task leaves which ran on after the job's clean-up. */
+    /** Removes the empty directories of a task that still ran after the job's clean-up. */
     void removeLeftovers(FileSystem fs) throws IOException {
         if (state(fs) == null) {
             removeIfEmpty(fs, new Path(attemptDir, "tasks"));
@@ -183,14 +183,14 @@ final class JobDirectory {
         }
     }
 
-    /** Other jobs may be at work in the directory: a lost race or an absent one is fine. */
+    /** Ignores errors: another job may use the directory, or it may be gone already. */
     private static void removeIfEmpty(FileSystem fs, Path directory) {
         try {
             if (!fs.listStatusIterator(directory).hasNext()) {
                 fs.delete(directory, false);
             }
         } catch (IOException e) {
-            // An empty directory that stays does no harm.
+            // An empty directory that remains does no harm.
         }
     }
 
@@ -198,7 +198,7 @@ final class JobDirectory {
         return word.matches("[\\w@%+=:,./-]+") ? word : "'" + word.replace("'", "'\"'\"'") + "'";
     }
 
-    /** Says that trying again cannot help. */
+    /** Thrown if another try cannot help. */
     static class JobNotOpenException extends IOException {
         private static final long serialVersionUID = 1L;
 
@@ -207,7 +207,7 @@ final class JobDirectory {
         }
     }
 
-    /** Says that the commit of the task's own job has begun. */
+    /** Thrown if the commit of the task's own job has begun. */
     private static final class TooLateException extends JobNotOpenException {
         private static final long serialVersionUID = 1L;
 

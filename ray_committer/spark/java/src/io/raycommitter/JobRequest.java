@@ -26,12 +26,12 @@ final class JobRequest {
                 .put("replacePaths", replacePaths);
     }
 
-    /** Builds the request for an abort, which concerns nothing but the job's own directory. */
+    /** Builds the request for an abort, which concerns only the job's own directory. */
     static JobRequest forAbort(JobDirectory job, String mode) {
         return new JobRequest(job, mode, false, Collections.emptyList());
     }
 
-    /** Adds what only a commit has: the tasks, their partitions, and where else they write. */
+    /** Adds the parts of a commit: the tasks, their partitions, and the other places they write to. */
     JobRequest withTasks(
             Iterator<TaskCommitMessage> messages, boolean markSuccess)
             throws IOException {

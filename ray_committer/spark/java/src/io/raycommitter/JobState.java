@@ -13,10 +13,10 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * What has been decided of a job. Only Python changes it; here it is read.
+ * The state of a job. Only Python changes it; this class reads it.
  *
- * <p>It is one name, {@code <phase>.<intent>.<stamp>.<nonce>[.<record>].state}, in a directory of its
- * own, or, on stores that do not rename directories, the text of the object {@code current} in it.
+ * <p>The state is one name, {@code <phase>.<intent>.<stamp>.<nonce>[.<record>].state}, in its own
+ * directory. On stores that do not rename directories, it is the text of the object {@code current}.
  */
 final class JobState {
     private static final String SUFFIX = ".state";
@@ -41,7 +41,7 @@ final class JobState {
         return phase;
     }
 
-    /** Tells whether this is the job that set-up gave this stamp, not another of the same id. */
+    /** Returns whether this is the job with this stamp of its set-up, not another with the same id. */
     boolean isOf(String expected) {
         return stamp.equals(expected);
     }
@@ -50,12 +50,12 @@ final class JobState {
         return phase.equals("open");
     }
 
-    /** Tells whether a committer has said what the job wants to write, and nothing is decided yet. */
+    /** Returns whether a committer has declared what the job writes, and nothing is decided yet. */
     boolean isDeclared() {
         return phase.equals("declared");
     }
 
-    /** Tells whether only its clean-up is left. */
+    /** Returns whether only the job's clean-up is left. */
     boolean isCommitted() {
         return phase.equals("committed");
     }
@@ -65,7 +65,7 @@ final class JobState {
         return record;
     }
 
-    /** Tells whether the store keeps it as an object, and so does not rename directories. */
+    /** Returns whether the state is an object, because the store does not rename directories. */
     boolean isObject() {
         return isObject;
     }
@@ -73,8 +73,8 @@ final class JobState {
     /**
      * Reads the state in a directory; null if there is no such directory.
      *
-     * <p>A listing that is made while the name changes may show neither of the two names, or both:
-     * it is made again, and never taken for "no state".
+     * <p>A listing that is made while the name changes may show neither of the two names, or both. Then
+     * it is repeated; it never counts as "no state".
      */
     static JobState read(FileSystem fs, Path directory) throws IOException {
         for (int look = 0; look < LOOKS; look++) {
@@ -90,8 +90,8 @@ final class JobState {
                 return states.get(0);
             }
         }
-        throw new IOException(directory + ": holds no state of its job, or several, where one should"
-                + " be; run the task again");
+        throw new IOException(directory + ": holds no state of its job, or several, instead of one;"
+                + " run the task again");
     }
 
     private static List<JobState> statesIn(FileSystem fs, FileStatus[] listed) throws IOException {
@@ -110,7 +110,7 @@ final class JobState {
                 String token = new String(readAll(fs, object), StandardCharsets.UTF_8);
                 states.add(parse(token, object, true));
             } catch (FileNotFoundException e) {
-                // It was removed since it was listed: the next look tells.
+                // It was removed after the listing: the next listing shows the state.
             }
         }
         return states;
@@ -119,8 +119,8 @@ final class JobState {
     private static JobState parse(String token, Path path, boolean isObject) throws IOException {
         String[] parts = token.split("\\.");
         if (!token.endsWith(SUFFIX) || parts.length <= MIN_PARTS) {
-            throw new IOException(path + ": " + token + " is no state of a job that this version"
-                    + " reads; check that driver and executors have the same ray-committer jar");
+            throw new IOException(path + ": " + token + " is not a job state that this version can"
+                    + " read; check that driver and executors have the same ray-committer jar");
         }
         String record = parts.length > MIN_PARTS + 1 ? parts[MIN_PARTS] : null;
         return new JobState(parts[0], parts[2], record, isObject);

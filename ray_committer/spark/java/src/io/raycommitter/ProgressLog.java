@@ -25,7 +25,7 @@ final class ProgressLog {
         }
     }
 
-    /** Returns the end of an error's text; empty if there were no lines. */
+    /** Returns the last lines, for the end of an error's text; empty if there were no lines. */
     synchronized String tail() {
         String lines = String.join("\n", last);
         return last.isEmpty() ? "" : "\nThe last lines of " + name + ":\n" + lines;

@@ -1,8 +1,8 @@
 package io.raycommitter;
 
 /**
- * What Python implements, and Py4J calls through a port of this machine: a {@link JobCommitHandler}
- * that wants a secret with each request.
+ * The interface that Python implements and Py4J calls through a port of this machine: a {@link
+ * JobCommitHandler} that requires a secret with each request.
  */
 public interface PythonCallback {
     /** See {@link JobCommitHandler#setupJob}. */

@@ -1,6 +1,6 @@
 package io.raycommitter;
 
-/** The handler of a driver that Python drives: passes requests on, with the secret that it was told. */
+/** The handler of a driver that Python drives: passes requests on, with the secret. */
 final class PythonHandler implements JobCommitHandler {
     private final PythonCallback python;
     private final String secret;

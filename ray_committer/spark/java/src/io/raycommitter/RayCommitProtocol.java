@@ -20,10 +20,10 @@ import scala.collection.Iterator;
 /**
  * Lets the driver's commit handler commit the jobs of Spark's file sources.
  *
- * <p>Tasks save manifests, the handler moves their files. The driver decides at the start of a job
- * whether that is done or Spark's own committer is used; the decision travels to the tasks in this
- * object. It is a commit protocol, not only a committer, because overwrites, dynamic partitions and
- * custom partition locations are in the protocol's hands.
+ * <p>Tasks save manifests, and the handler moves their files. The driver decides at the start of a job
+ * whether to use this or Spark's own committer; the decision travels to the tasks in this object. The
+ * class is a commit protocol, not only a committer, because the protocol controls overwrites, dynamic
+ * partitions and custom partition locations.
  */
 public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     private static final long serialVersionUID = 1L;
@@ -42,10 +42,10 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     /** The qualified destination, as text because a Path is not serializable in every Hadoop. */
     private String dest;
 
-    /** What set-up gave the job; every manifest of its tasks bears it. */
+    /** The stamp that set-up gave the job; every manifest of its tasks contains it. */
     private String stamp;
 
-    /** What an overwrite replaces; only in the driver. */
+    /** The paths that an overwrite replaces; only in the driver. */
     private final transient List<Path> replacePaths = new ArrayList<>();
 
     /** Whether the job may be committed after its write has failed; only in the driver. */
@@ -65,7 +65,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     }
 
     /**
-     * Remembers what to replace and deletes nothing yet, so that a failed write loses no old data.
+     * Remembers the path to replace and deletes nothing yet, so that a failed write loses no old data.
      *
      * <p>Spark calls this before {@link #setupJob}, when the mode is not known.
      */
@@ -134,13 +134,13 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
     }
 
-    /** Leaves it to the handler, and keeps everything if that cannot be reached. Idempotent. */
+    /** Leaves the abort to the handler; keeps everything if it cannot be reached. Idempotent. */
     @Override
     public void abortJob(JobContext context) throws IOException {
         if (!isActive()) {
             super.abortJob(context);
         } else if (commitMayGoOn) {
-            LOG.warn(job().attemptDir() + ": kept, because its commit may still go on");
+            LOG.warn(job().attemptDir() + ": was kept, because its commit may still go on");
         } else if (dest != null) {
             JobAbort.run(job(), JobRequest.forAbort(job(), mode), context.getConfiguration());
         }
@@ -181,7 +181,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         return committer.newAbsoluteFile(fs.makeQualified(target)).toString();
     }
 
-    /** Asks Spark's commit coordinator, as every protocol must: one attempt of a task commits. */
+    /** Asks Spark's commit coordinator, as every protocol must, so that one attempt per task commits. */
     @Override
     public TaskCommitMessage commitTask(TaskAttemptContext context) throws IOException {
         TaskCommitMessage message = super.commitTask(context);
@@ -196,7 +196,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             try {
                 committer.abortTask(context);
             } catch (IOException e) {
-                // The task's own failure is what Spark should report.
+                // Spark should report the task's own failure.
                 LOG.warn(committer.getWorkPath() + ": cannot clean up the task attempt", e);
             }
         }
@@ -219,7 +219,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         for (Path old : replacePaths) {
             FileSystem fs = old.getFileSystem(context.getConfiguration());
             if (!super.deleteWithJob(fs, old, true)) {
-                throw new IOException(old + ": cannot delete it before overwriting");
+                throw new IOException(old + ": cannot be deleted before the overwrite");
             }
         }
     }
@@ -239,8 +239,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         JsonNode given = answer.get("stamp");
         if (given == null || given.asText().isEmpty()) {
             throw new IOException("ray_committer: the commit handler has set up the job, but its"
-                    + " answer, with the stamp of the job, was lost or is of another version; run"
-                    + " the write again");
+                    + " answer with the stamp of the job was lost or has another version; run the"
+                    + " write again");
         }
         return given.asText();
     }
@@ -255,9 +255,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     }
 
     /**
-     * Aborts what a set-up that failed has left, since Spark does not.
+     * Aborts the leftovers of a failed set-up, because Spark does not.
      *
-     * <p>A handler that could do nothing is not asked again for nothing.
+     * <p>If the set-up did nothing, the handler is not asked again.
      */
     private void abortFailedSetup(JobContext context) {
         try {
@@ -265,8 +265,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
                 abortJob(context);
             }
         } catch (IOException e) {
-            LOG.warn(job().attemptDir() + ": nobody knows whether its set-up has left anything; if"
-                    + " so, this aborts it: " + job().command("abort"), e);
+            LOG.warn(job().attemptDir() + ": cannot find out whether the failed set-up left anything;"
+                    + " if it did, abort the job with: " + job().command("abort"), e);
         }
     }
 

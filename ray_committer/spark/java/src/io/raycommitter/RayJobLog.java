@@ -3,9 +3,9 @@ package io.raycommitter;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Arrays;
 
-/** Passes on what is new in the output of a Ray job, and finds the answer in it. */
+/** Passes on the new output of a Ray job, and finds the answer in it. */
 final class RayJobLog {
-    /** What the line of an answer has one of; other lines that are JSON are not for here. */
+    /** An answer's line has one of these keys; other JSON lines are ordinary output. */
     private static final String[] KEYS = {"error", "stamp", "kept"};
 
     private final ProgressLog progress;
@@ -16,7 +16,7 @@ final class RayJobLog {
         this.progress = progress;
     }
 
-    /** Takes all output so far, or null; a line without an end waits unless it is the last. */
+    /** Takes all output so far, or null; an unfinished last line waits until the output is whole. */
     void update(String all, boolean isWhole) {
         if (all == null) {
             return;
@@ -30,7 +30,7 @@ final class RayJobLog {
         }
     }
 
-    /** Returns what the command answered; an empty object if it said no more than that it is done. */
+    /** Returns the answer of the command; an empty object if the command only reported its end. */
     String answer() {
         return answer;
     }

@@ -13,10 +13,10 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 
 /**
- * Submits jobs to a Ray cluster and follows them, by its REST API.
+ * Submits jobs to a Ray cluster and follows them, through its REST API.
  *
- * <p>The name of a job is chosen here, so that a request whose answer is lost is made again without
- * a second job: Ray refuses a name that it knows.
+ * <p>The name of a job is chosen here and not by Ray. So a request whose answer was lost can be repeated
+ * without a second job: Ray refuses a name that it knows.
  */
 final class RayJobsClient {
     static final long UNREACHABLE_SECONDS = 60;
@@ -29,7 +29,7 @@ final class RayJobsClient {
     private final HttpClient http;
     private final long unreachableNanos;
 
-    /** Of a job: what Ray calls status, message and driver_exit_code (null before the end). */
+    /** Ray's status, message and driver_exit_code (null before the end) of a job. */
     static final class State {
         final String status;
         final String message;
@@ -42,7 +42,7 @@ final class RayJobsClient {
             exitCode = text(details, "driver_exit_code");
         }
 
-        /** Tells whether the command ended by itself; shells give more than 127 for a signal. */
+        /** Returns whether the command ended by itself; shells return more than 127 for a signal. */
         boolean hasAnswered() {
             return exitCode != null && exitCode.matches("\\d{1,2}|1[01]\\d|12[0-7]");
         }
@@ -57,7 +57,7 @@ final class RayJobsClient {
         address = settings.get(Settings.ADDRESS).replaceAll("/+$", "");
         if (!address.matches("(?i)https?://.+")) {
             throw new IOException(Settings.ADDRESS + "=" + address + " is not"
-                    + " the address of a Ray dashboard, like http://head:8265");
+                    + " the address of a Ray dashboard; use one like http://head:8265");
         }
         http = new HttpClient(address, tokenOf(settings));
         unreachableNanos = 1_000_000_000L
@@ -69,9 +69,9 @@ final class RayJobsClient {
     }
 
     /**
-     * Submits a job unless there is one of this name already.
+     * Submits a job unless a job with this name exists already.
      *
-     * @throws NothingRunsException if no job can have been submitted; after any other exception one
+     * @throws NothingRunsException if no job can have been submitted; after any other exception the job
      *     may run
      */
     void submit(String name, String request) throws IOException {
@@ -101,7 +101,7 @@ final class RayJobsClient {
         }
     }
 
-    /** Returns the job's state, asking again while the cluster is not to be reached. */
+    /** Returns the job's state; asks again while the cluster cannot be reached. */
     State requireState(String name) throws IOException {
         long deadline = System.nanoTime() + unreachableNanos;
         while (true) {
@@ -111,7 +111,7 @@ final class RayJobsClient {
                 if (state != null) {
                     return state;
                 }
-                failure = new IOException(address + ": the cluster has forgotten job " + name);
+                failure = new IOException(address + ": the cluster no longer knows job " + name);
             } catch (RefusedException e) {
                 throw e;
             } catch (IOException e) {
@@ -124,7 +124,7 @@ final class RayJobsClient {
         }
     }
 
-    /** Returns all that a job has written so far, or null if that cannot be had now. */
+    /** Returns the whole output of a job so far, or null if it is not available now. */
     String logs(String name) {
         try {
             HttpClient.Answer answer = http.get(JOBS + name + "/logs");
@@ -135,7 +135,7 @@ final class RayJobsClient {
         }
     }
 
-    /** Returns all that a job has written which has ended, asking again for a while; else null. */
+    /** Returns the whole output of a job that has ended; asks again for a while, then returns null. */
     String lastLogs(String name) throws InterruptedIOException {
         long deadline = System.nanoTime() + unreachableNanos;
         while (true) {
@@ -164,7 +164,7 @@ final class RayJobsClient {
         }
         JsonNode details = answer.isOk() ? HandlerCall.objectOf(answer.body) : null;
         if (details == null) {
-            throw failed(answer, "the state of job " + name + " is not to be had");
+            throw failed(answer, "the state of job " + name + " is not available");
         }
         return new State(details);
     }
@@ -183,7 +183,7 @@ final class RayJobsClient {
 
     private IOException unreachable(IOException cause) {
         return new IOException(address + ": the Ray cluster does not answer (" + cause + "); check "
-                + Settings.ADDRESS + " and that the cluster runs", cause);
+                + Settings.ADDRESS + " and that the cluster is running", cause);
     }
 
     private static String text(JsonNode object, String key) {
@@ -191,7 +191,7 @@ final class RayJobsClient {
         return value == null || value.isNull() ? null : value.asText();
     }
 
-    /** Looks where Ray's own clients look; null for a cluster without tokens. */
+    /** Reads the token from the same places as Ray's own clients; null for a cluster without tokens. */
     private static String tokenOf(Settings settings) throws IOException {
         String file = System.getenv("RAY_AUTH_TOKEN_PATH");
         Path path = file != null ? Paths.get(file)
@@ -206,7 +206,7 @@ final class RayJobsClient {
         return token == null || token.trim().isEmpty() ? null : token.trim();
     }
 
-    /** Says that asking again cannot help. */
+    /** Thrown if another request cannot help. */
     private static final class RefusedException extends IOException {
         private static final long serialVersionUID = 1L;
 

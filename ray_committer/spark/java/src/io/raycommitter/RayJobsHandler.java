@@ -15,16 +15,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Commits in a job on a Ray cluster, which ends the commit also when this driver dies.
+ * Commits in a job on a Ray cluster, which finishes the commit even if this driver dies.
  *
- * <p>A job has a command line and no standard input. The request of a set-up or an abort is small and
- * stands in it; that of a commit, which names every task, is a file beside the job's state: it stays
- * where it is while manifests are frozen, and is removed with the job.
+ * <p>A Ray job has a command line and no standard input. The request of a set-up or an abort is small
+ * and is in the command line. The request of a commit names every task, so it is a file beside the job's
+ * state: it stays there while manifests are frozen, and is removed with the job.
  */
 final class RayJobsHandler implements JobCommitHandler {
     private static final Logger LOG = LoggerFactory.getLogger(RayJobsHandler.class);
 
-    /** Linux takes 128 KiB in one argument, and Ray passes the command line on inside of others. */
+    /** Linux takes 128 KiB in one argument, and Ray puts the command line inside other arguments. */
     private static final int MAX_INLINE_CHARACTERS = 48 * 1024;
 
     private final Settings settings;
@@ -65,7 +65,7 @@ final class RayJobsHandler implements JobCommitHandler {
         return run("abort", jobOf(requestJson), "--inline " + inline);
     }
 
-    /** Others can read the file and the command line of a job: no secret goes there. */
+    /** Leaves secrets out: others can read the file and the command line of a job. */
     private String withSettings(String requestJson) {
         return Json.with(requestJson, "conf", settings.toJsonWithoutSecrets());
     }
@@ -96,7 +96,7 @@ final class RayJobsHandler implements JobCommitHandler {
         }
     }
 
-    /** Follows a job to its end; an exception of another kind says nothing of that. */
+    /** Follows a job to its end; only {@link NothingRunsException} means that it has ended. */
     private String follow(String name) throws IOException {
         RayJobLog log = new RayJobLog(new ProgressLog(LOG, "Ray job " + name));
         while (true) {
@@ -113,7 +113,7 @@ final class RayJobsHandler implements JobCommitHandler {
         }
     }
 
-    /** Only a command that ended by itself tells how; its cluster may have lost sight of it. */
+    /** Trusts only a command that ended by itself; otherwise the cluster may have lost track of it. */
     private IOException ended(String name, RayJobsClient.State state, RayJobLog log) {
         if (!state.hasAnswered()) {
             return new IOException(client.address() + ": Ray job " + name + " is " + state.status
@@ -121,7 +121,7 @@ final class RayJobsHandler implements JobCommitHandler {
         }
         String error = HandlerCall.errorOf(log.answer());
         String what = error != null ? error : "Ray job " + name + " gave no answer; check that "
-                + "ray-committer of this jar's version is on all nodes of the cluster, or set "
+                + "ray-committer of this jar's version is installed on all nodes, or set "
                 + Settings.COMMAND + " or " + Settings.RUNTIME_ENV;
         String tail = log.tail().isEmpty() ? "\n" + state.message : log.tail();
         return new NothingRunsException(
@@ -130,12 +130,12 @@ final class RayJobsHandler implements JobCommitHandler {
 
     private IOException unknown(String name, JobDirectory job, IOException cause) {
         return new CommitStateUnknownException(cause.getMessage() + "\nThe commit of " + job.dest()
-                + " may still go on, so everything was kept. When Ray job " + name + " on "
-                + client.address() + " has ended, this finishes what it left, or says that it is"
-                + " done: " + job.command("commit"), cause);
+                + " may still go on, so everything was kept. After Ray job " + name + " on "
+                + client.address() + " has ended, this command finishes the commit, or reports that"
+                + " it is done: " + job.command("commit"), cause);
     }
 
-    /** Stands for a job in the names of Ray jobs, whichever driver asks. */
+    /** Returns the key of a job in the names of Ray jobs, which is the same for every driver. */
     private static String keyOf(JobDirectory job) {
         String key = job.dest().toUri() + "\n" + job.jobId();
         return TaskManifestWriter.sha256(key.getBytes(StandardCharsets.UTF_8)).substring(0, 32);

@@ -34,17 +34,17 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         this.taskAttemptDir = job.taskAttemptDir(context.getTaskAttemptID().toString());
     }
 
-    /** Remembers a partition of which a dynamic overwrite replaces the old files. */
+    /** Remembers a partition whose old files a dynamic overwrite replaces. */
     void addPartitionPath(String relativePath) {
         partitionPaths.add(relativePath);
     }
 
-    /** Returns where to write a file which the job's commit moves to a partition's directory. */
+    /** Returns where to write a file that the job's commit moves to a partition's directory. */
     Path newPartitionFile(String partitionPath, String name) {
         return stage(TaskScan.join(job.dest(), partitionPath + "/" + name));
     }
 
-    /** Returns where to write a file which the job's commit moves to an absolute destination. */
+    /** Returns where to write a file that the job's commit moves to an absolute destination. */
     Path newAbsoluteFile(Path destination) {
         absoluteRoots.add(destination.getParent().toUri().toString());
         return stage(destination);
@@ -53,7 +53,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     /**
      * Remembers where a file goes, and returns a path for it beside the task's other files.
      *
-     * <p>A directory a partition would have to be made, listed and removed again in every task.
+     * <p>One directory per partition would have to be created, listed and removed in every task.
      */
     private Path stage(Path destination) {
         String name = destinations.size() + "-" + destination.getName();
@@ -61,12 +61,12 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         return TaskScan.join(taskAttemptDir, name);
     }
 
-    /** Returns what {@link #commitTask} committed, or null before that. */
+    /** Returns the result of {@link #commitTask}, or null before it. */
     TaskCommit committed() {
         return committed;
     }
 
-    /** Returns null while the parent's constructor runs, which is how it is kept from any I/O. */
+    /** Returns null while the parent's constructor runs, so that the constructor does no I/O. */
     @Override
     public Path getOutputPath() {
         return job == null ? null : job.dest();
@@ -101,7 +101,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         throw new IOException("ray_committer: only RayCommitProtocol aborts job " + job.jobId());
     }
 
-    /** Makes the work directory, so that its absence at commit means that somebody removed it. */
+    /** Creates the work directory, so that its absence at commit means that it was removed. */
     @Override
     public void setupTask(TaskAttemptContext context) throws IOException {
         FileSystem fs = fileSystem(context);
@@ -111,7 +111,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         }
     }
 
-    /** Always true: a task without output has a manifest, too, so that all can be counted. */
+    /** Always true: a task without output also has a manifest, so that all tasks can be counted. */
     @Override
     public boolean needsTaskCommit(TaskAttemptContext context) {
         return true;
@@ -126,7 +126,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
     }
 
-    /** Removes the attempt's files, but no manifest: it may be another's. Idempotent. */
+    /** Removes the attempt's files, but no manifest: it may be another attempt's. Idempotent. */
     @Override
     public void abortTask(TaskAttemptContext context) throws IOException {
         FileSystem fs = fileSystem(context);
@@ -146,7 +146,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     @Override
     public void recoverTask(TaskAttemptContext context) throws IOException {
-        throw new IOException("ray_committer: a task cannot be recovered, run it again");
+        throw new IOException("ray_committer: a task cannot be recovered; run it again");
     }
 
     private FileSystem fileSystem(JobContext context) throws IOException {

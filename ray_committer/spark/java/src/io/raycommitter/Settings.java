@@ -8,7 +8,7 @@ import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 
-/** What the user set for this package, and for the stores: what a commit elsewhere must know. */
+/** The user's settings for this package and for the stores, which a commit elsewhere needs. */
 final class Settings {
     static final String PREFIX = "spark.ray_committer.";
     static final String MODE = PREFIX + "commit";
@@ -19,10 +19,10 @@ final class Settings {
     static final String UNREACHABLE_SECONDS = PREFIX + "jobs.unreachable_seconds";
     static final String DEFAULT_COMMAND = "ray-committer";
 
-    /** These say how a commit is reached, not how it is done. */
+    /** These settings specify how to reach a commit, not how to do it. */
     private static final String JOBS_PREFIX = PREFIX + "jobs.";
 
-    /** Names that hold secrets; more than Spark's own spark.redaction.regex. */
+    /** Keys whose values are secrets; more than in Spark's own spark.redaction.regex. */
     private static final Pattern SECRET =
             Pattern.compile("(?i)secret|password|passwd|token|key|credential|signature|sas");
 
@@ -41,7 +41,7 @@ final class Settings {
         return settings;
     }
 
-    /** Returns null for a key that is not set, or is set to nothing. */
+    /** Returns null for a key that is not set, or is set to blanks. */
     String get(String key) {
         String value = values.getOrDefault(key, "").trim();
         return value.isEmpty() ? null : value;
@@ -63,12 +63,12 @@ final class Settings {
         return command == null ? DEFAULT_COMMAND : command;
     }
 
-    /** Returns the settings that say how to commit, for a reader who may know secrets. */
+    /** Returns the settings for a commit, with secrets. */
     String toJson() {
         return json(true);
     }
 
-    /** Returns the settings for a reader that others can look over the shoulder. */
+    /** Returns the settings for a commit, without secrets, for a place that others can read. */
     String toJsonWithoutSecrets() {
         return json(false);
     }
@@ -87,7 +87,7 @@ final class Settings {
         return SECRET.matcher(key.startsWith(PREFIX) ? key.substring(PREFIX.length()) : key).find();
     }
 
-    /** Tells whether a program of this name can be started from here. */
+    /** Returns whether a program with this name is on the PATH and can be started. */
     static boolean isOnPath(String program) {
         String path = System.getenv("PATH");
         return path != null && Arrays.stream(path.split(File.pathSeparator))

@@ -7,10 +7,10 @@ import java.util.List;
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
 
 /**
- * Tells the driver what a task attempt committed.
+ * The result of a task attempt's commit, for the driver.
  *
- * <p>It travels as arrays of strings: every serializer knows them, also Kryo with mandatory
- * registration, and no class of this jar must be loaded to read a task's result.
+ * <p>It travels as arrays of strings: every serializer knows them, even Kryo with mandatory
+ * registration, and no class of this jar is needed to read a task's result.
  */
 final class TaskCommit {
     private static final int MANIFEST_PARTS = 5;

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.TaskAttemptID;
 
-/** Saves the manifest of one task attempt, in the form that Hadoop's manifest committer reads. */
+/** Saves the manifest of one task attempt, in the format that Hadoop's manifest committer reads. */
 final class TaskManifestWriter {
     private static final String TYPE =
             "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1";
@@ -82,7 +82,7 @@ final class TaskManifestWriter {
     /**
      * The last attempt of a task wins, as long as the job's commit has not begun.
      *
-     * <p>This process may sleep between any two of these steps, so it looks again at the end.
+     * <p>This process may sleep between any two of these steps, so it checks the job again at the end.
      */
     private void saveOnce(byte[] bytes, Path target) throws IOException {
         Path temporary = new Path(job.manifests(), taskAttemptId + "-manifest.json.tmp");
@@ -93,7 +93,7 @@ final class TaskManifestWriter {
             fs.delete(target, false);
         }
         if (!fs.rename(temporary, target)) {
-            throw new IOException(temporary + ": cannot rename to " + target);
+            throw new IOException(temporary + ": cannot be renamed to " + target);
         }
         job.isCounted(fs, stamp, target.getName(), bytes);
     }

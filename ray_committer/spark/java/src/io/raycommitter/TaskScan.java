@@ -16,9 +16,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 
 /**
- * Lists what a task attempt wrote, as the entries of its manifest.
+ * Lists the files of a task attempt, as the entries of its manifest.
  *
- * <p>One listing a directory and no other store call: sizes, times and etags come with it.
+ * <p>It makes one listing per directory and no other store call: sizes, times and etags are in it.
  */
 final class TaskScan {
     private final FileSystem fs;
@@ -36,11 +36,11 @@ final class TaskScan {
     /**
      * Scans a task attempt directory.
      *
-     * <p>What a writer left beside a file of {@code destinations}, under a name that begins with the
-     * same number, goes to the same directory as that. All else goes to the same place below
-     * {@code dest} as it has below {@code root}.
+     * <p>A file that a writer left beside a file of {@code destinations}, with a name that begins with
+     * the same number, goes to the same directory as that file. All other files go to the same place
+     * below {@code dest} as they have below {@code root}.
      *
-     * @param destinations of files in it, by their names: a number, "-", and the name to be
+     * @param destinations destinations of files in it, by their names: a number, "-", and the final name
      * @throws FileNotFoundException if the directory or one of the named files is missing
      */
     static TaskScan of(FileSystem fs, Path dest, Path root, Map<String, Path> destinations)
@@ -71,7 +71,7 @@ final class TaskScan {
         return directories;
     }
 
-    /** Joins by text: the constructor that takes a parent refuses names with a colon. */
+    /** Joins paths as text: the constructor that takes a parent refuses names with a colon. */
     static Path join(Path parent, String relative) {
         URI base = parent.toUri();
         return new Path(
@@ -86,7 +86,7 @@ final class TaskScan {
                 : join(destination.getParent(), name.substring(number.length() + 1));
     }
 
-    /** Returns what is before the first "-"; a name without one is no number. */
+    /** Returns the text before the first "-"; empty for a name without one. */
     private static String numberOf(String name) {
         return name.substring(0, Math.max(0, name.indexOf('-')));
     }
@@ -122,12 +122,12 @@ final class TaskScan {
     }
 
     private void addDirectory(Path target) {
-        int level = Math.max(1, target.depth() - dest.depth()); // of no meaning outside of dest
+        int level = Math.max(1, target.depth() - dest.depth()); // has no meaning outside dest
         Json entry = new Json().put("d", target.toUri().toString()).put("t", 0).put("l", level);
         directories.add(entry.text());
     }
 
-    /** Asks by reflection: only newer Hadoop versions and some stores have etags in listings. */
+    /** Uses reflection: only newer Hadoop versions and some stores have etags in listings. */
     private static String etagOf(FileStatus status) {
         try {
             Method getter = status.getClass().getMethod("getEtag");

@@ -9,10 +9,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Asks the handler to start workers for a commit while the job's tasks still run, once these have
- * committed as many files as the handler named when it set the job up.
+ * Asks the handler to start workers for a commit while the job's tasks still run, after the tasks have
+ * committed as many files as the handler specified at set-up.
  *
- * <p>Spark tells of committed tasks in the thread that schedules all others, so nothing waits here.
+ * <p>Spark reports committed tasks in the thread that schedules all others, so nothing waits here.
  */
 final class WorkersAhead {
     private static final Logger LOG = LoggerFactory.getLogger(WorkersAhead.class);
@@ -50,7 +50,7 @@ final class WorkersAhead {
         try {
             filesToGo -= TaskCommit.from(message).files();
         } catch (IOException e) {
-            return; // The commit of the job says what is wrong.
+            return; // The commit of the job reports the error.
         }
         if (filesToGo <= 0) {
             ASKING.execute(this::ask);
