@@ -16,7 +16,7 @@ import ray
 
 from ray_committer import CommitOptions
 from ray_committer.executors.ray.host import Host, HostedLimit
-from ray_committer.permits import Permits
+from ray_committer.limits.permits import Permits
 
 SECONDS = 5.0
 EVEN, SKEWED = (32, 32, 32, 32), (100, 10, 10, 10)

@@ -23,12 +23,12 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
-from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
-from ray_committer.ratelimit import RateLimit
 from ray_committer.report.command import repeat_command
 from ray_committer.stages import find_job
 from ray_committer.stages.context import JobContext

@@ -8,9 +8,9 @@ from ray_committer.checkup.ray_lines import examine_ray
 from ray_committer.checkup.spark_lines import examine_spark
 from ray_committer.checkup.store_lines import costs, examine_store, what_it_is
 from ray_committer.executors.choose import ExecutorName
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
-from ray_committer.permits import Permits
-from ray_committer.ratelimit import RateLimit
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 

@@ -14,8 +14,8 @@ from typing import Generic, Protocol, TypeVar
 
 from ray_committer.directories import Directories
 from ray_committer.events import EventSink
-from ray_committer.permits import Permits
-from ray_committer.ratelimit import LimitStatistics
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import LimitStatistics
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

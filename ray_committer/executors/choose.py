@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, cast
 from ray_committer.executors.base import CommitPool, OpenResources, WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
-from ray_committer.ratelimit import RateLimit
 
 if TYPE_CHECKING:
     from ray_committer.executors.ray.executor import RayPool

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ray_committer.executors.base import THREAD_PREFIX, Item, OpenResources, Result, Work, call
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.ratelimit import RateLimit
+from ray_committer.limits.ratelimit import RateLimit
 
 _LOOK_SECONDS = 0.01
 """How often work is checked while one thread does it."""

@@ -10,13 +10,13 @@ import os
 import time
 from collections.abc import Callable
 
-from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     RayCommitterError,
     ThrottledError,
 )
+from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stages.entries import Entry

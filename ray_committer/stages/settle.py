@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import StoreUnavailableError
+from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.stores.base import StoreOperations
 
 ATTEMPTS = 8

@@ -6,9 +6,9 @@ import time
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.events import Notice, Throttled
+from ray_committer.limits.ratelimit import LimitStatistics, ThrottledSpan
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, count
-from ray_committer.ratelimit import LimitStatistics, ThrottledSpan
 from ray_committer.stages.context import JobContext
 
 EVERY_SECONDS = 1.0

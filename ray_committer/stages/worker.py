@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError
 from ray_committer.executors.base import THREAD_PREFIX, Place
-from ray_committer.permits import Permits
+from ray_committer.limits.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import JobAttempt, join

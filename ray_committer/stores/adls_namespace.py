@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.stores.adls_http import AdlsHttp, error_code
 from ray_committer.stores.http import HttpAnswer
 

@@ -19,8 +19,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
-from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,

@@ -15,12 +15,12 @@ from contextlib import suppress
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from ray_committer.backoff import backoff_seconds
 from ray_committer.errors import StoreUnavailableError, ThrottledError
-from ray_committer.permits import Permits
+from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import Clock
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
-from ray_committer.ratelimit import Clock
 from ray_committer.stores.base import (
     FileStatus,
     StoredState,

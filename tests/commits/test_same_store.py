@@ -7,11 +7,11 @@ import errno
 import pytest
 
 from ray_committer.errors import CommitStateUnknownError
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
-from ray_committer.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.ratelimit import RateLimit
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations

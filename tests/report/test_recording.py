@@ -28,10 +28,10 @@ from ray_committer.events import (
     ignore,
 )
 from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.success import decode_success
-from ray_committer.ratelimit import RateLimit
 from ray_committer.report.old_job import report_of_success
 from ray_committer.report.recording import MOST_LOST, MOST_ROWS, MOST_SAMPLES, Recording
 from ray_committer.stages.busy import BusyTimes

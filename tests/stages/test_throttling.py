@@ -7,9 +7,9 @@ import pytest
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.events import Event, Notice, Throttled
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.limits.ratelimit import LimitStatistics, ThrottledSpan
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, count
-from ray_committer.ratelimit import LimitStatistics, ThrottledSpan
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.throttling import ThrottlingWatch, note_limit
 from ray_committer.stages.worker import Worker

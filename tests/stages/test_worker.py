@@ -9,11 +9,11 @@ from msgspec import structs
 
 from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError
 from ray_committer.executors.base import Place
-from ray_committer.permits import Permits
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
-from ray_committer.ratelimit import RateLimit
 from ray_committer.stages.worker import Worker, _Cache
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
 from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ray_committer.errors import LeaseLostError, StoreUnavailableError, ThrottledError
-from ray_committer.permits import Permits
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import Grant, LimitStatistics, RateLimit
 from ray_committer.protocol.iostatistics import IOStatistics, Mean, aggregate
-from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
 from ray_committer.stores.base import StoredState, StoreOperations
 from ray_committer.stores.guarded import STATE_SECONDS, GuardedStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, throttle

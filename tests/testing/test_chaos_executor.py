@@ -9,7 +9,7 @@ import pytest
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitStateUnknownError, MissingManifestsError, PreflightError
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.permits import Permits
+from ray_committer.limits.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations

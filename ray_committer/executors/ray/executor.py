@@ -23,9 +23,9 @@ from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, Hos
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.executors.ray.shared_pool import SharedWorkerPool
+from ray_committer.limits.permits import PATIENCE, Permits
+from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.options import CommitOptions
-from ray_committer.permits import PATIENCE, Permits
-from ray_committer.ratelimit import LimitStatistics
 from ray_committer.version import __version__
 
 _log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.ray.cluster import calls, on_drivers_node
 from ray_committer.executors.ray.handles import Actor, Ref
 from ray_committer.executors.ray.remote import CommitHostActor
+from ray_committer.limits.ratelimit import Grant, LimitStatistics, RateLimit
 from ray_committer.options import CommitOptions
-from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
 
 HOST = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "enable_task_events": False}
 """The options of a host's actor."""

@@ -22,8 +22,8 @@ from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAvailableError
 from ray_committer.executors.base import OpenResources, Place, Resources, Result, Work
 from ray_committer.executors.ray.metrics import WorkerMetrics
-from ray_committer.permits import PATIENCE, Permits
-from ray_committer.ratelimit import LimitAuthority, LimitStatistics, RateLimit
+from ray_committer.limits.permits import PATIENCE, Permits
+from ray_committer.limits.ratelimit import LimitAuthority, LimitStatistics, RateLimit
 from ray_committer.version import __version__
 
 _log = logging.getLogger(__name__)

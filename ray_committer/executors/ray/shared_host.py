@@ -16,8 +16,8 @@ import ray
 from ray_committer.executors.ray.cluster import NAMESPACE
 from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.processes import CommitHost
+from ray_committer.limits.permits import PATIENCE
 from ray_committer.options import CommitOptions
-from ray_committer.permits import PATIENCE
 from ray_committer.version import __version__
 
 RENEW_SECONDS = 2.0

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
-from ray_committer.permits import Permits
-from ray_committer.ratelimit import RateLimit
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.gcs import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.stores.gcs_batch import MOST_CALLS

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_committer.errors import LeaseLostError
-from ray_committer.permits import RENEW_SECONDS, Permits
-from ray_committer.ratelimit import Grant, LimitStatistics, RateLimit
+from ray_committer.limits.permits import RENEW_SECONDS, Permits
+from ray_committer.limits.ratelimit import Grant, LimitStatistics, RateLimit
 from tests.threads import running_threads
 
 LEASE = 10.0

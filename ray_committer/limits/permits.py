@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ray_committer.errors import LeaseLostError
-from ray_committer.ratelimit import Clock, Grant, LimitAuthority
+from ray_committer.limits.ratelimit import Clock, Grant, LimitAuthority
 
 _log = logging.getLogger(__name__)
 

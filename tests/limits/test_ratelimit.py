@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ray_committer.errors import LeaseLostError
-from ray_committer.ratelimit import (
+from ray_committer.limits.ratelimit import (
     BATCH_SECONDS,
     DECREASE,
     DECREASE_AGAIN,
