@@ -27,10 +27,10 @@ from http_renames import (
     names,
 )
 
-from ray_committer.stores.adls import AdlsStore
-from ray_committer.stores.adls_auth import Connection, SharedKey
-from ray_committer.stores.adls_http import AdlsHttp
-from ray_committer.stores.adls_sdk import SdkAdlsStore
+from ray_committer.stores.adls.auth import Connection, SharedKey
+from ray_committer.stores.adls.http import AdlsHttp
+from ray_committer.stores.adls.sdk import SdkAdlsStore
+from ray_committer.stores.adls.store import AdlsStore
 from ray_committer.stores.base import StoreSpec
 
 ACCOUNT = "account"

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from ray_committer.errors import SettingsError
 from ray_committer.spark.hadoop_conf import HadoopConf, refusal
-from ray_committer.stores.adls_identity import AzureIdentity
-from ray_committer.stores.adls_names import Container, parse_authority
+from ray_committer.stores.adls.identity import AzureIdentity
+from ray_committer.stores.adls.names import Container, parse_authority
 
 CREDENTIALS = (
     "account_key",

@@ -21,7 +21,7 @@ from functools import partial
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec, list_anew
 from ray_committer.stores.hard_links import denied_links
-from ray_committer.stores.hdfs_protocol import UMASK, permissions
+from ray_committer.stores.hdfs.protocol import UMASK, permissions
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
 from ray_committer.stores.state_names import read_state_name, state_rename
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
-from ray_committer.stores.adls_names import is_same_container, normal_authority
+from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 
@@ -136,19 +136,19 @@ def _open_remote(spec: StoreSpec) -> StoreOperations:
     """Open a store whose client is imported only where it is used."""
     match spec.scheme:
         case "gs":
-            from ray_committer.stores.gcs import GcsStore
+            from ray_committer.stores.gcs.store import GcsStore
 
             return GcsStore(spec)
         case "abfs":
-            from ray_committer.stores.adls_open import open_adls
+            from ray_committer.stores.adls.open import open_adls
 
             return open_adls(spec)
         case "hdfs" if not spec.storage_options.get("webhdfs_url"):
-            from ray_committer.stores.hdfs import HdfsStore
+            from ray_committer.stores.hdfs.store import HdfsStore
 
             return HdfsStore(spec)
         case "hdfs" | "webhdfs":
-            from ray_committer.stores.webhdfs import WebHdfsStore
+            from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 
             return WebHdfsStore(spec)
         case _:

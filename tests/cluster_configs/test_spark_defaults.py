@@ -13,7 +13,7 @@ from ray_committer.checkup.spark_lines import examine_spark
 from ray_committer.cli.main import main
 from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_stores import qualify, storage_options
-from ray_committer.stores.adls_identity import AzureIdentity
+from ray_committer.stores.adls.identity import AzureIdentity
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.version import __version__
 from tests.cluster_configs.pins import CONFIGS, wrong_pins

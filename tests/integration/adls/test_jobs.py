@@ -249,7 +249,7 @@ def test_a_large_attempt_directory_is_deleted_by_a_request_a_page(
 
 
 def test_a_listing_of_several_pages_is_complete(store: StoreOperations, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ray_committer.stores.adls.PAGE_PATHS", 7)
+    monkeypatch.setattr("ray_committer.stores.adls.store.PAGE_PATHS", 7)
     names = {f"d{n % 3}/f-{n}": b"" for n in range(40)}
     for name, data in names.items():
         store.mkdirs(f"/t/{name.partition('/')[0]}")

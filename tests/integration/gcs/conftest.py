@@ -9,7 +9,7 @@ import pytest
 
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.gcs import GcsStore
+from ray_committer.stores.gcs.store import GcsStore
 from tests.servers.gcs import GcsServer
 
 RENAMES = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "120"))

@@ -12,8 +12,8 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.gcs import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
-from ray_committer.stores.gcs_batch import MOST_CALLS
+from ray_committer.stores.gcs.batch import MOST_CALLS
+from ray_committer.stores.gcs.store import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.stores.guarded import GuardedStore
 from tests.servers.gcs import BATCH, GcsServer, decode_calls, encode_answers, failure
 from tests.servers.proxy import Answer, Fault, Harm, Request, Send

@@ -16,7 +16,7 @@ from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
 from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.record_job import MOST_WRITES
-from ray_committer.stores.gcs import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
+from ray_committer.stores.gcs.store import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.testing import (
     SimulatedCrash,
     StoreCall,

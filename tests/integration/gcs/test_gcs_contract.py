@@ -17,7 +17,7 @@ from ray_committer.errors import (
     ThrottledError,
 )
 from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
-from ray_committer.stores.gcs import GcsStore
+from ray_committer.stores.gcs.store import GcsStore
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import StoreContract
 from tests.integration.gcs.conftest import RENAMES
@@ -215,7 +215,7 @@ def test_a_store_that_throttles_while_it_is_opened_is_asked_again(server: GcsSer
 
 
 def test_a_server_in_trouble_does_not_make_a_bucket_flat(server: GcsServer, bucket: str, monkeypatch):
-    monkeypatch.setattr("ray_committer.stores.gcs.OPEN_ATTEMPTS", 2)
+    monkeypatch.setattr("ray_committer.stores.gcs.store.OPEN_ATTEMPTS", 2)
     trouble = Fault(Harm.REFUSE, status=500)
     with server.proxy.faulty(trouble), pytest.raises(StoreUnavailableError):
         GcsStore(StoreSpec("gs", bucket, server.storage_options))

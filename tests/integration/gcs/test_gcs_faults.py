@@ -8,7 +8,7 @@ import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.recovery import Proof
-from ray_committer.stores.gcs import GcsStore
+from ray_committer.stores.gcs.store import GcsStore
 from ray_committer.testing import visible_files
 from tests.integration.gcs.conftest import RENAMES
 from tests.integration.gcs.jobs import write_hadoop_job

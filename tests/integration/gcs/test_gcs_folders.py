@@ -11,7 +11,7 @@ from ray_committer import Outcome
 from ray_committer.checkup.lines import Verdict
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.gcs import GcsStore
+from ray_committer.stores.gcs.store import GcsStore
 from ray_committer.testing import run_abort, run_commit, visible_files
 from tests.integration.gcs.jobs import write_hadoop_job
 from tests.integration.store_jobs import all_of, tasks_of, write_job

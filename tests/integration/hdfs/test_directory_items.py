@@ -11,7 +11,7 @@ from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.job_state import require_state
 from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.hdfs_protocol import MAX_ITEMS
+from ray_committer.stores.hdfs.protocol import MAX_ITEMS
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_file

@@ -12,10 +12,10 @@ from ray_committer.protocol.paths import GONE_PREFIX, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.hdfs import HdfsStore
+from ray_committer.stores.hdfs.store import HdfsStore
+from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 from ray_committer.stores.http import HttpClient
 from ray_committer.stores.registry import open_store
-from ray_committer.stores.webhdfs import WebHdfsStore
 from ray_committer.testing import StoreCall, WrappedStore, run_commit, visible_files
 from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer

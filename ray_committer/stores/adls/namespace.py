@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.limits.backoff import backoff_seconds
-from ray_committer.stores.adls_http import AdlsHttp, error_code
+from ray_committer.stores.adls.http import AdlsHttp, error_code
 from ray_committer.stores.http import HttpAnswer
 
 ATTEMPTS = 6

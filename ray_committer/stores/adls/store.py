@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import msgspec
 
-from ray_committer.stores.adls_costs import cost_warnings
-from ray_committer.stores.adls_http import (
+from ray_committer.stores.adls.costs import cost_warnings
+from ray_committer.stores.adls.http import (
     APPEND_BYTES,
     PAGE_PATHS,
     AdlsHttp,

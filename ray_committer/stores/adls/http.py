@@ -13,7 +13,7 @@ from email.utils import formatdate
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
-from ray_committer.stores.adls_auth import Connection
+from ray_committer.stores.adls.auth import Connection
 from ray_committer.stores.http import HttpAnswer, HttpClient
 
 VERSION = "2023-11-03"

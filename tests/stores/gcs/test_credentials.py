@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_stores import storage_options
-from ray_committer.stores.gcs_credentials import FRESH_SECONDS, GcsCredentials
+from ray_committer.stores.gcs.credentials import FRESH_SECONDS, GcsCredentials
 
 
 class Tokens(google.auth.credentials.Credentials):

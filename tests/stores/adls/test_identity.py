@@ -8,7 +8,7 @@ import pytest
 
 from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_stores import storage_options
-from ray_committer.stores.adls_identity import AzureIdentity
+from ray_committer.stores.adls.identity import AzureIdentity
 from tests.spark.test_hadoop_stores import CLIENT, HOST, LAKE, TENANT, oauth
 
 identities = pytest.importorskip("azure.identity")

@@ -10,7 +10,7 @@ import pytest
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.stores.base import FileStatus
-from ray_committer.stores.hdfs_protocol import (
+from ray_committer.stores.hdfs.protocol import (
     CAPABILITIES,
     MAX_ITEMS,
     UMASK,

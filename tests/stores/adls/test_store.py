@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ray_committer.stores.adls import AdlsStore
-from ray_committer.stores.adls_auth import Anonymous, Connection
-from ray_committer.stores.adls_http import AdlsHttp
+from ray_committer.stores.adls.auth import Anonymous, Connection
+from ray_committer.stores.adls.http import AdlsHttp
+from ray_committer.stores.adls.store import AdlsStore
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.http import HttpAnswer
 

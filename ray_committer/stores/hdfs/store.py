@@ -17,7 +17,7 @@ import hdfs_native
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import DeadlineThreads
-from ray_committer.stores.hdfs_protocol import (
+from ray_committer.stores.hdfs.protocol import (
     capabilities,
     files_below,
     not_a_directory,

@@ -23,7 +23,7 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError
 from fsspec.asyn import get_loop, sync
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
-from ray_committer.stores.adls_names import blob_host, dfs_host
+from ray_committer.stores.adls.names import blob_host, dfs_host
 
 SCOPE = "https://storage.azure.com/.default"
 REFRESH_SECONDS = 300.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.stores.adls import AdlsStore
-from ray_committer.stores.adls_auth import connect
-from ray_committer.stores.adls_http import AdlsHttp
-from ray_committer.stores.adls_names import parse_authority
-from ray_committer.stores.adls_namespace import require_hierarchical_namespace
+from ray_committer.stores.adls.auth import connect
+from ray_committer.stores.adls.http import AdlsHttp
+from ray_committer.stores.adls.names import parse_authority
+from ray_committer.stores.adls.namespace import require_hierarchical_namespace
+from ray_committer.stores.adls.store import AdlsStore
 from ray_committer.stores.base import StoreOperations, StoreSpec
 
 
@@ -27,7 +27,7 @@ def open_adls(spec: StoreSpec) -> StoreOperations:
         case "http":
             return AdlsStore(spec, http)
         case "sdk":
-            from ray_committer.stores.adls_sdk import SdkAdlsStore
+            from ray_committer.stores.adls.sdk import SdkAdlsStore
 
             http.close()
             return SdkAdlsStore(spec, connection, container.name)

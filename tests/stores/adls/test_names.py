@@ -8,7 +8,7 @@ import pytest
 
 from ray_committer.errors import PreflightError
 from ray_committer.stages.entries import store_path
-from ray_committer.stores.adls_names import is_same_container, normal_authority
+from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import resolve_destination
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ray_committer.stores.adls_http import AdlsHttp, error_code, error_of
+from ray_committer.stores.adls.http import AdlsHttp, error_code, error_of
 
 _POLICY = re.compile(rb"<DeleteRetentionPolicy>(.*?)</DeleteRetentionPolicy>", re.DOTALL)
 _DAYS = re.compile(rb"<Days>(\d+)</Days>")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 from ray_committer.stores.http import HttpAnswer
-from ray_committer.stores.webhdfs import WebHdfsStore
 
 
 class Canned:

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ray_committer.errors import ThrottledError
-from ray_committer.stores.gcs_batch import BATCH_HEADERS, decode_batch, encode_batch
-from ray_committer.stores.gcs_credentials import GcsCredentials
+from ray_committer.stores.gcs.batch import BATCH_HEADERS, decode_batch, encode_batch
+from ray_committer.stores.gcs.credentials import GcsCredentials
 from ray_committer.stores.http import HttpAnswer, HttpClient, raise_if_unanswered
 
 PAGE_ITEMS = 1000

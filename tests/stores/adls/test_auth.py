@@ -10,8 +10,8 @@ import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from ray_committer.errors import StoreUnavailableError
-from ray_committer.stores.adls_auth import REFRESH_SECONDS, Bearer, string_to_sign
-from ray_committer.stores.adls_http import bare_etag, error_of, quoted_etag
+from ray_committer.stores.adls.auth import REFRESH_SECONDS, Bearer, string_to_sign
+from ray_committer.stores.adls.http import bare_etag, error_of, quoted_etag
 
 
 def test_the_text_that_is_signed_is_the_documented_one():

@@ -22,10 +22,9 @@ from requests import Session
 from requests.adapters import HTTPAdapter
 
 from ray_committer.errors import StoreUnavailableError
-from ray_committer.stores.adls import AdlsStore, file_status
-from ray_committer.stores.adls_auth import Bearer, Connection, SharedKey
-from ray_committer.stores.adls_costs import cost_warnings
-from ray_committer.stores.adls_http import (
+from ray_committer.stores.adls.auth import Bearer, Connection, SharedKey
+from ray_committer.stores.adls.costs import cost_warnings
+from ray_committer.stores.adls.http import (
     APPEND_BYTES,
     PAGE_PATHS,
     AdlsHttp,
@@ -33,6 +32,7 @@ from ray_committer.stores.adls_http import (
     error_of,
     quoted_etag,
 )
+from ray_committer.stores.adls.store import AdlsStore, file_status
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
 from ray_committer.stores.http import DEADLINE_SECONDS, raise_if_unanswered
 from ray_committer.stores.state_names import NamedStates

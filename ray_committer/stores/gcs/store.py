@@ -28,8 +28,8 @@ from ray_committer.stores.base import (
     StoreSpec,
     Versions,
 )
-from ray_committer.stores.gcs_api import GcsBucket, GcsObject
-from ray_committer.stores.gcs_batch import MOST_CALLS
+from ray_committer.stores.gcs.api import GcsBucket, GcsObject
+from ray_committer.stores.gcs.batch import MOST_CALLS
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urljoin
 import msgspec
 
 from ray_committer.stores.base import FileStatus, StoreSpec
-from ray_committer.stores.hdfs_protocol import (
+from ray_committer.stores.hdfs.protocol import (
     capabilities,
     files_below,
     not_a_directory,

@@ -1,0 +1,1 @@
+"""HDFS, by its client in the JVM's library or by WebHDFS."""
