@@ -14,7 +14,7 @@ from pathlib import Path
 import harness
 
 from ray_committer import CommitOptions
-from ray_committer.directories import Directories
+from ray_committer.executors.directories import Directories
 from ray_committer.executors.ray.executor import RayExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext

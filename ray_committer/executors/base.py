@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from ray_committer.directories import Directories
 from ray_committer.events import EventSink
+from ray_committer.executors.directories import Directories
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ray_committer.directories import Directories, DirectoryCoordinator
 from ray_committer.events import EventSink
 from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work, call
+from ray_committer.executors.directories import Directories, DirectoryCoordinator
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics, RateLimit
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.directories import Directories
 from ray_committer.errors import CommitConflictError, PreflightError
+from ray_committer.executors.directories import Directories
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef

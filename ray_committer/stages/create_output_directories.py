@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from ray_committer.directories import Directories
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError
+from ray_committer.executors.directories import Directories
 from ray_committer.stages.check_places import blocking_file, in_the_way
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.worker import Worker

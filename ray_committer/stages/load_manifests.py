@@ -17,7 +17,6 @@ from operator import attrgetter
 import msgspec
 from msgspec import structs
 
-from ray_committer.directories import Directories
 from ray_committer.errors import (
     IncompleteJobError,
     ManifestError,
@@ -27,6 +26,7 @@ from ray_committer.errors import (
     PreflightError,
 )
 from ray_committer.executors.base import Parked
+from ray_committer.executors.directories import Directories
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError
 from ray_committer.executors.base import THREAD_PREFIX, Place
+from ray_committer.executors.thread_pool import Crew
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
@@ -21,7 +22,6 @@ from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, decode_sidecar, sidecar_name
 from ray_committer.stages.busy import BusyTimes
-from ray_committer.stages.crew import Crew
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store

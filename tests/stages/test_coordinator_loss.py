@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode

@@ -11,12 +11,12 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
     CommitStateUnknownError,
 )
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stages.context import JobContext

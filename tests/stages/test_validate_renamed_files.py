@@ -13,13 +13,13 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import (
     CommitCancelledError,
     CommitStateUnknownError,
     ValidationError,
 )
 from ray_committer.executors.base import Supplied
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import ray
 
-from ray_committer.directories import Directories
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import Item, OpenResources, Parked, Readiness, Result, Work
+from ray_committer.executors.directories import Directories
 from ray_committer.executors.ray.cluster import (
     calls,
     connect,

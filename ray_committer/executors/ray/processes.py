@@ -18,9 +18,9 @@ from typing import cast
 
 import ray
 
-from ray_committer.directories import DirectoryCoordinator
 from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAvailableError
 from ray_committer.executors.base import OpenResources, Place, Resources, Result, Work
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.ray.metrics import WorkerMetrics
 from ray_committer.limits.permits import PATIENCE, Permits
 from ray_committer.limits.ratelimit import LimitAuthority, LimitStatistics, RateLimit

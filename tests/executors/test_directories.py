@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_committer.directories import DirectoryCoordinator
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import parent
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ray_committer.stages.crew import Crew
+from ray_committer.executors.thread_pool import Crew
 from ray_committer.testing import SimulatedCrash
 from tests.threads import running_threads
 
