@@ -23,6 +23,9 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files import find_job
+from ray_committer.job_files.other_attempts import refuse_other_attempts
+from ray_committer.job_files.other_jobs import finish_first, other_jobs
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
@@ -30,10 +33,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
 from ray_committer.report.command import repeat_command
-from ray_committer.stages import find_job
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.other_attempts import refuse_other_attempts
-from ray_committer.stages.other_jobs import finish_first, other_jobs
 from ray_committer.stages.worker import Worker, WorkerSpec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore

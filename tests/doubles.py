@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import CommitRecord, ConflictMode, decode_record
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import read_state
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 from ray_committer.testing import Identity, MemoryStore, visible_files, write_job

@@ -14,9 +14,9 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, open_job
 from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError
+from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore

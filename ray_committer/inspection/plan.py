@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ray_committer.errors import RayCommitterError, RecordGoneError
+from ray_committer.job_files.find_job import read_state_and_manifests
+from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef
@@ -14,8 +16,6 @@ from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator
 from ray_committer.stages.entries import entries
-from ray_committer.stages.find_job import read_state_and_manifests
-from ray_committer.stages.job_state import Seen, StateChangedError, read_state
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ray_committer.errors import JobGoneError, JobNotFoundError, ManifestError, ValidationError
+from ray_committer.job_files.commands import commit_command
+from ray_committer.job_files.job_state import Seen
 from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_here, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import SUCCESS, join
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
-from ray_committer.stages.commands import commit_command
-from ray_committer.stages.job_state import Seen
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.validate_renamed_files import validate_renamed_files

@@ -7,20 +7,20 @@ succeed. Source: Hadoop AbortJobStage.
 from __future__ import annotations
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
-from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.state import UNDECIDED, Phase
-from ray_committer.stages.cleanup_job import remove_empty_parents
-from ray_committer.stages.commands import abort_command, commit_command
-from ray_committer.stages.context import JobContext
-from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
-from ray_committer.stages.find_job import read_attempt_state, without_late
-from ray_committer.stages.gone_jobs import (
+from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.job_files.find_job import read_attempt_state, without_late
+from ray_committer.job_files.gone_jobs import (
     delete_gone,
     remove_husk,
     sweep_all_gone,
     take_away,
 )
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, require_state
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, require_state
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.state import UNDECIDED, Phase
+from ray_committer.stages.cleanup_job import remove_empty_parents
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
 from ray_committer.stages.sync_to_disk import sync_taken_away
 
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from ray_committer.errors import CommitConflictError, PreflightError
 from ray_committer.executors.directories import Directories
+from ray_committer.job_files.other_jobs import destinations_above
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
@@ -20,7 +21,6 @@ from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.obstacles import some_of
-from ray_committer.stages.other_jobs import destinations_above
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
+from ray_committer.job_files.gone_jobs import delete_gone, remove_husk, sweep_all_gone, take_away
+from ray_committer.job_files.job_state import Seen, StateChangedError
+from ray_committer.job_files.other_attempts import abort_other_attempts
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.gone_jobs import delete_gone, remove_husk, sweep_all_gone, take_away
-from ray_committer.stages.job_state import Seen, StateChangedError
-from ray_committer.stages.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import network_file_system

@@ -25,6 +25,10 @@ from ray_committer.errors import (
     RecordGoneError,
 )
 from ray_committer.events import CommitStarted, JobLoaded
+from ray_committer.job_files.find_job import AttemptState
+from ray_committer.job_files.job_state import Seen, StateChangedError, read_state, require_state
+from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
@@ -35,9 +39,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
 from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
-from ray_committer.stages.find_job import AttemptState
 from ray_committer.stages.heartbeat import heartbeat
-from ray_committer.stages.job_state import Seen, StateChangedError, read_state, require_state
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -46,8 +48,6 @@ from ray_committer.stages.load_manifests import (
     load_manifests,
     load_unchanged,
 )
-from ray_committer.stages.other_jobs import read_other
-from ray_committer.stages.owners import at_work
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files, seal
 from ray_committer.stages.record_job import record_job

@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError
-from ray_committer.protocol.paths import is_inside
-from ray_committer.protocol.record import Claim, Declaration, encode
-from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
-from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import not_read, skipped_link
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.stages.other_jobs import (
+from ray_committer.job_files.find_job import not_read, skipped_link
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.other_jobs import (
     OtherJob,
     destinations_above,
     finish_first,
     other_jobs,
     read_other,
 )
-from ray_committer.stages.owners import owner_of
+from ray_committer.job_files.owners import owner_of
+from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.record import Claim, Declaration, encode
+from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
+from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import real_path
 
 SHORTEST_SECONDS = 0.01

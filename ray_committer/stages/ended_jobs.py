@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from ray_committer.commit_report import Outcome
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, JobGoneError
+from ray_committer.job_files.commands import abort_command
+from ray_committer.job_files.find_job import is_noted, not_found, success_if_told
+from ray_committer.job_files.gone_jobs import find_gone, is_gone_committed
+from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.cleanup_job import finish_cleanup
-from ray_committer.stages.commands import abort_command
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import is_noted, not_found, success_if_told
-from ray_committer.stages.gone_jobs import find_gone, is_gone_committed
-from ray_committer.stages.job_state import Seen
 from ray_committer.stages.save_commit_record import refuse_aborted
 
 

@@ -8,9 +8,9 @@ shows whether the copies are still current.
 from __future__ import annotations
 
 from ray_committer.errors import MissingManifestsError
+from ray_committer.job_files.settle import settle
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, counted_manifests, listing_of
-from ray_committer.stages.settle import settle
 from ray_committer.stores.base import list_anew, move_directory
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ray_committer.errors import RayCommitterError
+from ray_committer.job_files.owners import BEAT_SECONDS, owner_of
+from ray_committer.job_files.settle import put_file
 from ray_committer.protocol.record import Heartbeat, encode
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.owners import BEAT_SECONDS, owner_of
 from ray_committer.stages.rename_files import Renamed
-from ray_committer.stages.settle import put_file
 
 _log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.base import Parked
 from ray_committer.executors.directories import Directories
+from ray_committer.job_files.find_job import list_manifest_files, refuse_links
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
@@ -37,7 +38,6 @@ from ray_committer.stages.batches import batches
 from ray_committer.stages.check_sources import WrongSources, check_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
-from ray_committer.stages.find_job import list_manifest_files, refuse_links
 from ray_committer.stages.sidecars import new_sidecar, save_sidecar
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus

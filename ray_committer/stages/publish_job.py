@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any
 
 from ray_committer.errors import CommitStateUnknownError
+from ray_committer.job_files.gone_jobs import has_content
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import Phase, new_nonce
@@ -20,8 +22,6 @@ from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
-from ray_committer.stages.gone_jobs import has_content
-from ray_committer.stages.job_state import Seen, StateChangedError, advance
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.remove_replaced_files import (
     make_places_aside,

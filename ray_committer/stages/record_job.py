@@ -13,6 +13,10 @@ from functools import partial
 from typing import Any, cast
 
 from ray_committer.errors import ManifestChangedError, RayCommitterError
+from ray_committer.job_files.job_state import Seen, StateChangedError
+from ray_committer.job_files.other_attempts import abort_older_attempts
+from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Owner
 from ray_committer.protocol.state import Phase, new_nonce
@@ -23,11 +27,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
-from ray_committer.stages.job_state import Seen, StateChangedError
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
-from ray_committer.stages.other_attempts import abort_older_attempts
-from ray_committer.stages.other_jobs import read_other
-from ray_committer.stages.owners import nobody, owner_of
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.remove_replaced_files import make_places_of_blocking
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record

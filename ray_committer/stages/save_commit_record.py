@@ -11,12 +11,12 @@ from ray_committer.errors import (
     ManifestError,
     RecordGoneError,
 )
+from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
 from ray_committer.protocol.record import CommitRecord, decode_record, encode
 from ray_committer.protocol.state import JobState, Phase
-from ray_committer.stages.commands import abort_command, commit_command
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.job_state import Seen, advance
 
 
 def load_commit_record(context: JobContext, state: JobState) -> CommitRecord:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ray_committer.errors import RayCommitterError
+from ray_committer.job_files.find_job import read_success
+from ray_committer.job_files.settle import put_file
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.paths import join
@@ -18,8 +20,6 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.success import ATTEMPT, SuccessData, encode_success, new_success_data
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import read_success
-from ray_committer.stages.settle import put_file
 
 _log = logging.getLogger(__name__)
 

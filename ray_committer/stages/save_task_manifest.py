@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.job_files.find_job import AttemptState, read_attempt_state
+from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
-from ray_committer.stages.find_job import AttemptState, read_attempt_state
-from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stages.sidecars import freezes_copies
 from ray_committer.stores.base import StoreOperations
 

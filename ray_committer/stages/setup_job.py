@@ -15,13 +15,18 @@ from ray_committer.errors import (
     RayCommitterError,
     TaskCommitError,
 )
+from ray_committer.job_files.find_job import (
+    attempt_of,
+    read_attempt_state,
+    skipped_link,
+    success_if_told,
+)
+from ray_committer.job_files.gone_jobs import delete_gone, take_away
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state
+from ray_committer.job_files.other_attempts import refuse_other_attempts
+from ray_committer.job_files.other_jobs import OtherJob, finish_first, other_jobs
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_state
-from ray_committer.stages.find_job import attempt_of, read_attempt_state, skipped_link, success_if_told
-from ray_committer.stages.gone_jobs import delete_gone, take_away
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, begin_state
-from ray_committer.stages.other_attempts import refuse_other_attempts
-from ray_committer.stages.other_jobs import OtherJob, finish_first, other_jobs
 from ray_committer.stores.base import StoreOperations
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ray_committer.errors import TaskCommitError
+from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase
-from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stores.base import StoreOperations
 
 

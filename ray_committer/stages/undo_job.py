@@ -16,24 +16,24 @@ from ray_committer.errors import (
     ManifestChangedError,
     RecordGoneError,
 )
+from ray_committer.job_files.commands import commit_command
+from ray_committer.job_files.find_job import AttemptState
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.settle import settle
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import UNDONE, JobAttempt, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import abort_job, remove_aborted
-from ray_committer.stages.commands import commit_command
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
 from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.entries import Entry
-from ray_committer.stages.find_job import AttemptState
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stages.other_jobs import read_other
 from ray_committer.stages.remove_replaced_files import put_back_blocking_files
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths, sync_state
-from ray_committer.stages.settle import settle
 from ray_committer.stages.sidecars import recorded_entries
 from ray_committer.stages.sync_to_disk import sync_taken_back
 from ray_committer.stages.worker import Worker

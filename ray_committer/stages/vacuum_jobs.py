@@ -16,17 +16,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import LinkedPathError, RayCommitterError
-from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
-from ray_committer.protocol.state import WITH_RECORD, Phase
-from ray_committer.stages.find_job import (
+from ray_committer.job_files.find_job import (
     FoundJob,
     list_job_directories,
     not_read,
     read_attempt_state,
     skipped_link,
 )
-from ray_committer.stages.gone_jobs import list_gone, state_inside
-from ray_committer.stages.other_jobs import read_other
+from ray_committer.job_files.gone_jobs import list_gone, state_inside
+from ray_committer.job_files.other_jobs import read_other
+from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
+from ray_committer.protocol.state import WITH_RECORD, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 DOCTOR_PREFIX = "doctor-"

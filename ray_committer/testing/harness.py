@@ -9,6 +9,8 @@ from ray_committer.commit_report import CommitReport
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.find_job import AttemptState, read_attempt_state, without_late
+from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
@@ -17,8 +19,6 @@ from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import DRIVER_THREADS, JobContext
-from ray_committer.stages.find_job import AttemptState, read_attempt_state, without_late
-from ray_committer.stages.job_state import read_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.undo_job import undo_job

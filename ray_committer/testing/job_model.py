@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.gone_jobs import list_gone
 from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, join, parent
-from ray_committer.stages.find_job import read_attempt_state
-from ray_committer.stages.gone_jobs import list_gone
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import all_files, visible_files
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
+from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.stages.job_state import read_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreOperations

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.stages import owners
+from ray_committer.job_files import owners
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing.faults import StoreCall, WrappedStore

@@ -19,10 +19,10 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
+from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from tests.cli.commands import COMMANDS, HADOOP, run

@@ -13,9 +13,9 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitConflictError
+from ray_committer.job_files.job_state import advance, begin_state, read_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase, new_state
-from ray_committer.stages.job_state import advance, begin_state, read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from tests.cli.commands import run

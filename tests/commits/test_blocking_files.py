@@ -11,11 +11,12 @@ import pytest
 
 from ray_committer import CommitOptions
 from ray_committer.errors import CommitConflictError, RayCommitterError
+from ray_committer.job_files import owners
+from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages import commit_task, owners
-from ray_committer.stages.job_state import read_state
+from ray_committer.stages import commit_task
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations, StoreSpec

@@ -18,9 +18,9 @@ import pytest
 import ray_committer
 from ray_committer import Outcome
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
+from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.gone_jobs import sweep_all_gone
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.testing import (

@@ -18,9 +18,9 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import ManifestError, PathError, PreflightError, RayCommitterError
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.manifest import MANIFEST_TYPE, STAMP
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.job_state import require_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
+from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import read_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import move_directory
 from ray_committer.testing import (

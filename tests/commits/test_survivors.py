@@ -14,10 +14,10 @@ from ray_committer.errors import (
     JobGoneError,
     ManifestError,
 )
+from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,

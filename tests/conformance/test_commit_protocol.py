@@ -22,13 +22,13 @@ from ray_committer.errors import (
     TaskCommitError,
 )
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.job_state import read_state
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec

@@ -12,10 +12,10 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import TaskCommitError
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.success import decode_success
-from ray_committer.stages.job_state import require_state
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore

@@ -32,13 +32,13 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol import uri
 from ray_committer.protocol.manifest import STAMP, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages import entries as stage_entries
-from ray_committer.stages.job_state import require_state
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore

@@ -14,10 +14,10 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stages.job_state import require_state
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 from tests.doubles import recorded
 

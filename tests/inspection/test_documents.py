@@ -11,8 +11,8 @@ import pytest
 import ray_committer
 from ray_committer import DocumentKind
 from ray_committer.errors import JobNotFoundError, ManifestError
+from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.job_state import read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 

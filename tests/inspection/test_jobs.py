@@ -11,11 +11,11 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, open_job
+from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore

@@ -21,10 +21,10 @@ from ray_committer.errors import (
     RecordGoneError,
 )
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.job_state import advance, read_state
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec, Versions

@@ -28,6 +28,7 @@ from ray_committer.events import (
     ignore,
 )
 from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
@@ -37,7 +38,6 @@ from ray_committer.report.recording import MOST_LOST, MOST_ROWS, MOST_SAMPLES, R
 from ray_committer.stages.busy import BusyTimes
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore

@@ -16,11 +16,11 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.cli.main import main
 from ray_committer.errors import PreflightError
+from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.manifest import STAMP
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.spark.callback import callback
 from ray_committer.spark.handler import CommitHandler, HandlerSettings
-from ray_committer.stages.job_state import read_state
 from ray_committer.stores.base import StoreOperations
 from tests.jar_requests import request, tasks_of
 

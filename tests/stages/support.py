@@ -15,6 +15,8 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.job_state import Seen, advance, read_state, require_state
+from ray_committer.job_files.owners import owner_of
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt
 from ray_committer.protocol.record import (
@@ -27,9 +29,7 @@ from ray_committer.protocol.record import (
 )
 from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.job_state import Seen, advance, read_state, require_state
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
-from ray_committer.stages.owners import owner_of
 from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory

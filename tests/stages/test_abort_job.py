@@ -19,10 +19,10 @@ from ray_committer.errors import (
     JobNotFoundError,
     RayCommitterError,
 )
+from ray_committer.job_files.gone_jobs import take_away
+from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import GONE_PREFIX
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.gone_jobs import take_away
-from ray_committer.stages.job_state import read_state
 from ray_committer.testing import (
     Fault,
     FaultKind,

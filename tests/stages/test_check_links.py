@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import StoreRefusedError
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import require_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.testing import run_commit, visible_files, write_job
@@ -24,7 +24,7 @@ _AS_NOBODY = """
 import os, sys
 from ray_committer.errors import PreflightError
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.job_state import require_state
+from ray_committer.job_files.job_state import require_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 from ray_committer.testing import run_commit

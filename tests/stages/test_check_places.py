@@ -10,13 +10,13 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, PreflightError
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import TEMPORARY, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.check_places import check_destinations, find_other_destinations
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.job_state import read_state
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
 from ray_committer.stages.obstacles import SHOWN
 from ray_committer.stages.worker import Worker

@@ -13,12 +13,12 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import LeaseLostError
 from ray_committer.events import Event, Notice
+from ray_committer.job_files.gone_jobs import find_gone
+from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.paths import JobAttempt, is_inside, new_job_attempt
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS, cleanup_job, finish_cleanup
-from ray_committer.stages.gone_jobs import find_gone
-from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.testing import (
     Fault,
     FaultKind,

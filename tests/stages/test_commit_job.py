@@ -24,14 +24,14 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event, FilesRenamed, StageStarted
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_job import read_attempt_state
-from ray_committer.stages.job_state import read_state
 from ray_committer.stages.worker import Worker
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit

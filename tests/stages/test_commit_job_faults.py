@@ -22,15 +22,15 @@ from ray_committer.errors import (
     RecordGoneError,
 )
 from ray_committer.events import CommitStarted, Event, JobLoaded, StageStarted
+from ray_committer.job_files import owners
+from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.job_state import advance
+from ray_committer.job_files.owners import DEAD_SECONDS
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import ConflictMode, Heartbeat, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages import owners
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.find_job import read_attempt_state
-from ray_committer.stages.job_state import advance
-from ray_committer.stages.owners import DEAD_SECONDS
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,

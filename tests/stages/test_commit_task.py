@@ -10,12 +10,12 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.job_files.job_state import begin_state
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest, stamp_of
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
 from ray_committer.stages.commit_task import commit_task
-from ray_committer.stages.job_state import begin_state
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
 from ray_committer.testing.harness import set_up_attempt
 from ray_committer.testing.harness import write_attempt as put_files

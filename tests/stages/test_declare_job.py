@@ -15,6 +15,10 @@ from ray_committer.errors import (
     CommitterBusyError,
     LinkedPathError,
 )
+from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.owners import owner_of
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, CommitRecord, Owner, decode_claim
@@ -31,10 +35,6 @@ from ray_committer.stages.declare_job import (
     wait_for_declaration,
     withdraw,
 )
-from ray_committer.stages.find_job import read_attempt_state
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.stages.other_jobs import OtherJob
-from ray_committer.stages.owners import owner_of
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore

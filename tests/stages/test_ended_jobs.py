@@ -8,10 +8,10 @@ import pytest
 
 from ray_committer import Outcome
 from ray_committer.errors import JobGoneError
+from ray_committer.job_files.find_job import read_attempt_state, read_state_and_manifests
 from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import join
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.find_job import read_attempt_state, read_state_and_manifests
 from ray_committer.testing import MemoryStore, run_abort, run_commit, write_job
 from tests.stages.support import JOB, OTHER_JOB, MakesParentsOfWrites, context, requests
 

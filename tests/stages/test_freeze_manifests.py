@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-import ray_committer.stages.settle as settle_module
+import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     IncompleteJobError,
     ManifestError,
@@ -15,10 +15,10 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
+from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import join
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
-from ray_committer.stages.job_state import read_state
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (

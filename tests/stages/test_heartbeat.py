@@ -9,14 +9,14 @@ from contextlib import suppress
 import pytest
 
 from ray_committer.errors import StoreRefusedError
+from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, owner_of
 from ray_committer.protocol.record import Heartbeat, decode_heartbeat, decode_record, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.heartbeat import heartbeat
-from ray_committer.stages.job_state import read_state
-from ray_committer.stages.other_jobs import read_other
-from ray_committer.stages.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, owner_of
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, write_job
 from tests.stages.support import JOB, NOW, at, context

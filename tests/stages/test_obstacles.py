@@ -15,12 +15,12 @@ from ray_committer.errors import (
     PreflightError,
     RayCommitterError,
 )
+from ray_committer.job_files.job_state import require_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
-from ray_committer.stages.job_state import require_state
 from ray_committer.stages.obstacles import SHOWN, noted, refuse, some_of
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore

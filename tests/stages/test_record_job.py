@@ -9,6 +9,9 @@ from contextlib import suppress
 import pytest
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
+from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.owners import at_work
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import (
@@ -22,10 +25,7 @@ from ray_committer.protocol.record import (
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.declare_job import Patience, declare_job, withdraw
-from ray_committer.stages.find_job import read_attempt_state
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.load_manifests import ManifestsChangedError, load_manifests
-from ray_committer.stages.owners import at_work
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.record_job import MOST_WRITES, record_job
 from ray_committer.stores.base import StoreOperations

@@ -19,10 +19,10 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef, ReplacedFile, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.stages.save_commit_record import (
     load_commit_record,
     refuse_aborted,

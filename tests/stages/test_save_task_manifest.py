@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import ray_committer
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.job_files.job_state import advance, begin_state, read_state
 from ray_committer.protocol.manifest import (
     FileEntry,
     TaskManifest,
@@ -21,7 +22,6 @@ from ray_committer.protocol.manifest import (
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef, encode
 from ray_committer.protocol.state import Phase, new_state
-from ray_committer.stages.job_state import advance, begin_state, read_state
 from ray_committer.stages.save_task_manifest import LOOK_SECONDS, LOOKS, save_task_manifest
 from ray_committer.testing import (
     Fault,

@@ -12,11 +12,11 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, TaskCommitError
+from ray_committer.job_files.find_job import list_attempts, read_attempt_state
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.find_job import list_attempts, read_attempt_state
-from ray_committer.stages.job_state import require_state
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.testing import (

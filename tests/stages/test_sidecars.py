@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, ManifestChangedError, ManifestError
+from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -15,7 +16,6 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.sidecar import SUFFIX, decode_sidecar
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,

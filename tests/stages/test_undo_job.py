@@ -11,7 +11,7 @@ from threading import Event, Thread
 import pytest
 from msgspec import structs
 
-import ray_committer.stages.settle as settle_module
+import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitConflictError,
     CommitRecordExistsError,
@@ -23,15 +23,15 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event as AnyEvent
 from ray_committer.events import Notice
+from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.job_files.owners import at_work
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, digest, encode_manifest
 from ray_committer.protocol.paths import GONE_PREFIX, UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode, Heartbeat, decode_record, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.find_job import read_attempt_state
-from ray_committer.stages.job_state import advance, read_state
-from ray_committer.stages.owners import at_work
 from ray_committer.stages.undo_job import undo_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore

@@ -10,10 +10,10 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
+from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.testing import (

@@ -10,11 +10,11 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
+from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
-from ray_committer.stages.find_job import read_attempt_state
 from ray_committer.stages.record_job import MOST_WRITES
 from ray_committer.stores.gcs.store import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.testing import (

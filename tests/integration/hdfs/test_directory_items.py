@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from ray_committer.errors import PreflightError
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import require_state
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.hdfs.protocol import MAX_ITEMS
 from ray_committer.stores.registry import open_store

@@ -20,9 +20,9 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import RayCommitterError
 from ray_committer.events import Event, StageStarted
+from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.manifest import STAMP
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.job_state import read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from tests.integration.spark.conftest import data_files

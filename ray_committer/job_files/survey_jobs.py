@@ -14,14 +14,14 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.executors.thread_pool import Crew
+from ray_committer.job_files.find_job import list_manifest_files, not_read
+from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.other_jobs import read_other
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import Heartbeat, Owner, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stages.entries import entries, store_path
-from ray_committer.stages.find_job import list_manifest_files, not_read
-from ray_committer.stages.job_state import Seen, read_state
-from ray_committer.stages.other_jobs import read_other
 from ray_committer.stages.save_commit_record import record_gone
 from ray_committer.stores.base import FileStatus, StoreOperations
 

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 
 from ray_committer.errors import RayCommitterError
+from ray_committer.job_files.find_job import list_attempts
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.find_job import list_attempts
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import destination_url
 

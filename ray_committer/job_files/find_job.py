@@ -18,6 +18,7 @@ from ray_committer.errors import (
     ManifestError,
     RayCommitterError,
 )
+from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import (
     DOCUMENTED_PREFIX,
@@ -37,7 +38,6 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
-from ray_committer.stages.job_state import Seen, read_state
 from ray_committer.stores.base import FileStatus, StoreOperations, first_link, list_anew
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)

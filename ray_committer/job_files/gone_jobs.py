@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from ray_committer.errors import LinkedPathError
+from ray_committer.job_files.find_job import list_temporary, refuse_links
+from ray_committer.job_files.job_state import Seen, delete_state, read_state
+from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import (
     CONTENT_SUFFIX,
     GONE_PREFIX,
@@ -21,9 +24,6 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.record import decode_claim
 from ray_committer.protocol.state import SUFFIX, JobState, Phase, new_nonce, parse_token
-from ray_committer.stages.find_job import list_temporary, refuse_links
-from ray_committer.stages.job_state import Seen, delete_state, read_state
-from ray_committer.stages.settle import settle
 from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,

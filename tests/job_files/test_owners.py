@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ray_committer.job_files.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, is_alive, owner_of
 from ray_committer.protocol.record import Owner
-from ray_committer.stages.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, is_alive, owner_of
 from tests.stages.support import NOW
 
 BOUND = round(DEAD_SECONDS * 1000)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ray_committer.errors import CommitRecordExistsError
+from ray_committer.job_files.find_job import list_attempts
+from ray_committer.job_files.job_state import StateChangedError, advance, read_state, require_state
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
-from ray_committer.stages.find_job import list_attempts
-from ray_committer.stages.job_state import StateChangedError, advance, read_state, require_state
 from ray_committer.stores.base import StoreOperations
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import CURRENT, FROZEN, GONE_PREFIX, MANIFESTS, JobAttempt, join
 from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce, new_state, parse_token
-from ray_committer.stages.settle import settle
 from ray_committer.stores.base import (
     StoredState,
     StoreOperations,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,

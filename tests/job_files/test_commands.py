@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
+from ray_committer.job_files.commands import abort_command, commit_command, job_command
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.commands import abort_command, commit_command, job_command
 from ray_committer.stores.base import StoreSpec
 from ray_committer.testing import MemoryStore
 from tests.stages.support import JOB, closed, requests

@@ -10,12 +10,24 @@ from threading import Barrier, Thread
 
 import pytest
 
-import ray_committer.stages.settle as settle_module
+import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitRecordExistsError,
     CommitStateUnknownError,
     StoreUnavailableError,
 )
+from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
+from ray_committer.job_files.gone_jobs import (
+    delete_gone,
+    find_gone,
+    has_content,
+    is_gone_committed,
+    list_gone,
+    sweep_all_gone,
+    sweep_gone,
+    take_away,
+)
+from ray_committer.job_files.job_state import Seen, advance, begin_state, read_state
 from ray_committer.protocol.paths import (
     CURRENT,
     GONE_PREFIX,
@@ -26,18 +38,6 @@ from ray_committer.protocol.paths import (
     new_job_attempt,
 )
 from ray_committer.protocol.state import Phase, new_state
-from ray_committer.stages.find_job import list_job_directories, read_attempt_state
-from ray_committer.stages.gone_jobs import (
-    delete_gone,
-    find_gone,
-    has_content,
-    is_gone_committed,
-    list_gone,
-    sweep_all_gone,
-    sweep_gone,
-    take_away,
-)
-from ray_committer.stages.job_state import Seen, advance, begin_state, read_state
 from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
 from ray_committer.stores.local import LocalStore

@@ -21,10 +21,7 @@ from ray_committer.errors import (
     JobNotFoundError,
     PathError,
 )
-from ray_committer.protocol.paths import DOCUMENTED_PREFIX, JobAttempt, join, new_job_attempt
-from ray_committer.protocol.state import Phase
-from ray_committer.protocol.success import SuccessData
-from ray_committer.stages.find_job import (
+from ray_committer.job_files.find_job import (
     AttemptState,
     estimate_files,
     find_documented_attempt,
@@ -36,7 +33,10 @@ from ray_committer.stages.find_job import (
     read_attempt_state,
     read_success,
 )
-from ray_committer.stages.job_state import read_state
+from ray_committer.job_files.job_state import read_state
+from ray_committer.protocol.paths import DOCUMENTED_PREFIX, JobAttempt, join, new_job_attempt
+from ray_committer.protocol.state import Phase
+from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import (

@@ -10,18 +10,18 @@ from contextlib import ExitStack
 import pytest
 
 from ray_committer.errors import CommitStateUnknownError, LinkedPathError, ManifestError, RecordGoneError
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
-from ray_committer.protocol.state import IN_THE_WAY, Phase
-from ray_committer.stages.job_state import advance, read_state
-from ray_committer.stages.other_jobs import (
+from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.job_files.other_jobs import (
     OtherJob,
     destinations_above,
     finish_first,
     other_jobs,
     read_other,
 )
-from ray_committer.stages.owners import DEAD_SECONDS, at_work, owner_of
+from ray_committer.job_files.owners import DEAD_SECONDS, at_work, owner_of
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
+from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec, move_directory
 from ray_committer.stores.local import LocalStore

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import ray_committer.stages.settle as settle_module
+import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import StoreUnavailableError
+from ray_committer.job_files.settle import ATTEMPTS, put_file, settle
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.settle import ATTEMPTS, put_file, settle
 from ray_committer.testing import (
     MemoryStore,
     StoreCall,

@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 
 import ray_committer
-import ray_committer.stages.settle as settle_module
+import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import ManifestError, StoreUnavailableError
-from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
-from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
-from ray_committer.stages.gone_jobs import sweep_all_gone
-from ray_committer.stages.job_state import (
+from ray_committer.job_files.gone_jobs import sweep_all_gone
+from ray_committer.job_files.job_state import (
     Seen,
     StateChangedError,
     advance,
@@ -28,7 +26,9 @@ from ray_committer.stages.job_state import (
     read_state,
     require_state,
 )
-from ray_committer.stages.settle import ATTEMPTS
+from ray_committer.job_files.settle import ATTEMPTS
+from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
+from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.state_names import LOOKS, read_state_name
@@ -144,7 +144,7 @@ PROCESS = """
 import pathlib, sys, time
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.job_state import StateChangedError, advance, read_state
+from ray_committer.job_files.job_state import StateChangedError, advance, read_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 
