@@ -19,8 +19,8 @@ from ray_committer.executors.ray.executor import RayExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import create_output_directories
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.guarded import GuardedStore
+from ray_committer.work.worker import Worker
 
 BATCH, BATCHES, TASKS_A_DIRECTORY = 1_000, 400, 5
 LEAVES, SECONDS = 20_000, 0.020

@@ -30,10 +30,10 @@ from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
+from ray_committer.work.worker import Worker
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5

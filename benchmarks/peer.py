@@ -27,8 +27,8 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.find_job import read_state_and_manifests
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import run_commit
+from ray_committer.work.worker import Worker
 
 DIRECTORIES = 10
 REPETITIONS = 3

@@ -20,8 +20,8 @@ from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import run_commit
+from ray_committer.work.worker import Worker
 
 SECONDS = 0.020
 SMALL, MEDIUM, LARGE = (1, 10), (20, 100), (20, 500)

@@ -16,8 +16,8 @@ from ray_committer import CommitOptions, CommitReport
 from ray_committer.executors.ray.executor import RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import run_commit
+from ray_committer.work.worker import Worker
 
 SECONDS = 0.035
 TASKS, FILES_A_TASK, DIRECTORIES = 378, 250, 40  # as many files as a published slow commit had

@@ -22,10 +22,10 @@ from ray_committer import CommitOptions
 from ray_committer.events import Event, StageEnded, StageStarted
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import run_commit
+from ray_committer.work.worker import Worker
 
 SECONDS = 0.020
 TASKS, FILES_A_TASK, DIRECTORIES, THREADS = 20, 500, 10, 32

@@ -15,7 +15,7 @@ import harness
 from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayPool
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.worker import Worker
+from ray_committer.work.worker import Worker
 
 SECONDS, SLOWER = 0.035, 8
 TASKS, FILES_A_TASK, DIRECTORIES = 80, 250, 20

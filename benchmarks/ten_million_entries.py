@@ -30,10 +30,10 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import run_commit
+from ray_committer.work.worker import Worker
 
 MANY_FILES, ONE_FILE = 100, 1
 FEW_TASKS = 1_000

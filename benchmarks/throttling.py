@@ -19,8 +19,8 @@ import harness
 from ray_committer import CommitOptions
 from ray_committer.errors import ThrottledError
 from ray_committer.executors.threads import ThreadsExecutor
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import StoreCall, run_commit, throttle_above
+from ray_committer.work.worker import Worker
 
 SECONDS = 0.020
 TASKS, FILES_A_TASK, DIRECTORIES = 20, 150, 10

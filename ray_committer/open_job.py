@@ -34,10 +34,10 @@ from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
 from ray_committer.report.command import repeat_command
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.worker import Worker, WorkerSpec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import destination_url, open_store, resolve_destination
+from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]
 

@@ -15,7 +15,6 @@ from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator
-from ray_committer.stages.entries import entries
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -26,8 +25,9 @@ from ray_committer.stages.load_manifests import (
 )
 from ray_committer.stages.preflight import look_at_data, preflight
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_aborted
-from ray_committer.stages.sidecars import freezes_copies
-from ray_committer.stages.worker import Worker
+from ray_committer.work.entries import entries
+from ray_committer.work.sidecars import freezes_copies
+from ray_committer.work.worker import Worker
 
 FIRST = 10
 _FIXED_REQUESTS = 21

@@ -21,9 +21,9 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import Heartbeat, Owner, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
-from ray_committer.stages.entries import entries, store_path
 from ray_committer.stages.save_commit_record import record_gone
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.entries import entries, store_path
 
 _SHOWN = {
     Phase.OPEN: "running",

@@ -11,12 +11,12 @@ from functools import partial
 
 from ray_committer.errors import PreflightError
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import entries
 from ray_committer.stages.obstacles import SHOWN, some_of
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import denied_links, links_files
+from ray_committer.work.batches import batches
+from ray_committer.work.entries import entries
+from ray_committer.work.worker import Worker
 
 Denied = tuple[int, list[str]]
 """The number of files, and the first of them."""

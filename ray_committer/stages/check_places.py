@@ -16,13 +16,13 @@ from ray_committer.job_files.other_jobs import destinations_above
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
-from ray_committer.stages.batches import batches
 from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.obstacles import some_of
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
+from ray_committer.work.batches import batches
+from ray_committer.work.worker import Worker
 
 _IS_FILE = "is a file where the job needs a directory"
 _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"

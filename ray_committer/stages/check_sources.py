@@ -12,12 +12,12 @@ from ray_committer.errors import ManifestError
 from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import prove
-from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.obstacles import SHOWN, some_of
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
+from ray_committer.work.batches import batches
+from ray_committer.work.entries import Entry, entries
+from ray_committer.work.worker import Worker
 
 FILES_A_LISTING = 8
 """How many files a task's directories must have on average, so that listings of them save time; a

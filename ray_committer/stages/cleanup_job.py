@@ -16,11 +16,11 @@ from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.other_attempts import abort_other_attempts
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
-from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_taken_away
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import network_file_system
+from ray_committer.work.batches import batches
+from ray_committer.work.worker import Worker
 
 FEW_ATTEMPTS = 32
 """On any store, one deletion can include this many attempt directories, which are empty by now."""

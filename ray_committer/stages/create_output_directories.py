@@ -13,8 +13,8 @@ from ray_committer.errors import CommitConflictError, CommitStateUnknownError
 from ray_committer.executors.directories import Directories
 from ray_committer.stages.check_places import blocking_file, in_the_way
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
+from ray_committer.work.worker import Worker
 
 CLAIM = 100
 ROUNDS = 5

@@ -7,10 +7,10 @@ from functools import partial
 
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import entries
-from ray_committer.stages.worker import Worker
+from ray_committer.work.batches import batches
+from ray_committer.work.entries import entries
+from ray_committer.work.worker import Worker
 
 
 def find_destinations(

@@ -34,7 +34,7 @@ from ray_committer.stages.save_commit_record import sync_state
 from ray_committer.stages.save_success_file import WrittenSuccess, write_success_file
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
-from ray_committer.stages.worker import Worker
+from ray_committer.work.worker import Worker
 
 
 def move_files(

@@ -25,10 +25,8 @@ from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.obstacles import some_of
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,
@@ -38,6 +36,8 @@ from ray_committer.stores.base import (
     move_directory,
     set_aside,
 )
+from ray_committer.work.batches import batches
+from ray_committer.work.worker import Worker
 
 SPARK_STAGING = ".spark-staging-"
 _NOT_THERE = (errno.ENOENT, errno.EXDEV)

@@ -28,12 +28,12 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.entries import Entry
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
-from ray_committer.stages.rename_entry import rename_entry, require_source
-from ray_committer.stages.sidecars import recorded_entries
 from ray_committer.stages.throttling import ThrottlingWatch
-from ray_committer.stages.worker import Worker
+from ray_committer.work.entries import Entry
+from ray_committer.work.rename_entry import rename_entry, require_source
+from ray_committer.work.sidecars import recorded_entries
+from ray_committer.work.worker import Worker
 
 _CALL_SECONDS = 0.005
 """Work of this length is not split: a call, its event and its statistics take up to 1 ms."""

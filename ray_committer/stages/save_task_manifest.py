@@ -17,8 +17,8 @@ from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifes
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
-from ray_committer.stages.sidecars import freezes_copies
 from ray_committer.stores.base import StoreOperations
+from ray_committer.work.sidecars import freezes_copies
 
 RETRY_SECONDS = 0.5
 LOOKS, LOOK_SECONDS = 900, 1.0

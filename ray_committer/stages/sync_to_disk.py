@@ -16,10 +16,10 @@ from itertools import chain
 from ray_committer.executors.base import Work
 from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
-from ray_committer.stages.batches import batches
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.worker import Worker, kept_name
 from ray_committer.stores.base import StoreOperations, sync
+from ray_committer.work.batches import batches
+from ray_committer.work.worker import Worker, kept_name
 
 Paths = tuple[str, ...]
 

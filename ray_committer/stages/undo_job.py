@@ -30,14 +30,14 @@ from ray_committer.stages.abort_job import abort_job, remove_aborted
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
 from ray_committer.stages.ended_jobs import refuse_committed
-from ray_committer.stages.entries import Entry
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.remove_replaced_files import put_back_blocking_files
 from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths, sync_state
-from ray_committer.stages.sidecars import recorded_entries
 from ray_committer.stages.sync_to_disk import sync_taken_back
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
+from ray_committer.work.entries import Entry
+from ray_committer.work.sidecars import recorded_entries
+from ray_committer.work.worker import Worker
 
 Numbered = tuple[int, ManifestRef]
 

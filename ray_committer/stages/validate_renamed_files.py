@@ -21,9 +21,9 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
-from ray_committer.stages.sidecars import recorded_entries
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.work.sidecars import recorded_entries
+from ray_committer.work.worker import Worker
 
 FILES_A_SHARE = 250_000
 FILES_A_THREAD = 32

@@ -22,10 +22,10 @@ from ray_committer.stages.context import DRIVER_THREADS, JobContext
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.undo_job import undo_job
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
+from ray_committer.work.worker import Worker
 
 
 def run_commit(

@@ -13,7 +13,6 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.publish_job import prove_same_store
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -24,6 +23,7 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from ray_committer.work.worker import Worker
 from tests.doubles import phase_of, recorded
 
 JOB = new_job_attempt("/bucket/table", "job_1", 0)

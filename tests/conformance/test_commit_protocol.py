@@ -30,11 +30,11 @@ from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.setup_task import setup_task
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore
+from ray_committer.work.worker import Worker
 from tests.conftest import visible_files
 from tests.threads import running_threads
 

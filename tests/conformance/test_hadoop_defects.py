@@ -38,11 +38,11 @@ from ray_committer.protocol.manifest import STAMP, FileEntry, TaskManifest, enco
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
-from ray_committer.stages import entries as stage_entries
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
+from ray_committer.work import entries as stage_entries
+from ray_committer.work.worker import Worker
 from tests.doubles import phase_of
 
 PROTOCOL_PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"

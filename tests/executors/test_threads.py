@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ray_committer.executors.threads import ThreadsExecutor
-from ray_committer.stages.worker import Worker
+from ray_committer.work.worker import Worker
 
 
 class Gauge:

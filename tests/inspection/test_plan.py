@@ -26,7 +26,6 @@ from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec, Versions
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
@@ -39,6 +38,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing import write_job as write_to
 from ray_committer.testing.harness import all_files, put_file
+from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, KINDS, source_path
 
 FILES = {0: {"p=2/b": "yy", "p=1/a": "x"}, 1: {"p=1/c": "zzz"}, 2: {}}

@@ -35,16 +35,16 @@ from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.success import decode_success
 from ray_committer.report.old_job import report_of_success
 from ray_committer.report.recording import MOST_LOST, MOST_ROWS, MOST_SAMPLES, Recording
-from ray_committer.stages.busy import BusyTimes
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import MemoryStore, write_job
 from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.faults import StoreCall, WrappedStore, throttle
 from ray_committer.testing.harness import chaos_executor
+from ray_committer.work.busy import BusyTimes
+from ray_committer.work.worker import Worker
 
 TASKS = {task: {f"p={task}/f{n:03d}": b"x" * n for n in range(50)} for task in range(4)}
 BLANK = CommitReport(destination="/t", job_id="j", outcome=Outcome.COMMITTED)

@@ -31,7 +31,6 @@ from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
 from ray_committer.stages.save_commit_record import load_commit_record
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
@@ -43,6 +42,7 @@ from ray_committer.testing import (
     WrappedStore,
     crash_at,
 )
+from ray_committer.work.worker import Worker
 
 JOB = new_job_attempt("/table", "job_1", 0)
 OTHER_JOB = new_job_attempt("/table", "job_2", 0)

@@ -19,7 +19,6 @@ from ray_committer.stages.check_places import check_destinations, find_other_des
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
 from ray_committer.stages.obstacles import SHOWN
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
@@ -31,6 +30,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
+from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, KINDS, context
 
 FILES = {"a": b"1", "p=1/b": b"2", "p=1/c": b"3", "p=2/d": b"4"}

@@ -14,7 +14,6 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.check_sources import FILES_A_LISTING, check_sources_at_once
 from ray_committer.stages.obstacles import SHOWN
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -25,6 +24,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.work.worker import Worker
 from tests.stages.support import (
     JOB,
     KINDS,

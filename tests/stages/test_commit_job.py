@@ -32,9 +32,9 @@ from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
+from ray_committer.work.worker import Worker
 from tests.stages.support import context as context_of
 from tests.stages.support import do_at, state_of
 

@@ -21,7 +21,6 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import ROUNDS, create_output_directories
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
@@ -32,6 +31,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
+from ray_committer.work.worker import Worker
 from tests.stages.support import WHEN, at, context, do_at, each_crash, requests
 
 JOB = new_job_attempt("/table", "job_1", 0)

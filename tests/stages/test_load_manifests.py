@@ -24,7 +24,6 @@ from ray_committer.protocol.manifest import STAMP, digest
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, unpack
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -34,6 +33,7 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from ray_committer.work.worker import Worker
 from tests.stages.manifests import edit, refused, set_dest
 from tests.stages.support import (
     JOB,

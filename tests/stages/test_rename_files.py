@@ -26,12 +26,12 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.load_manifests import PACKED_FILES, Listing, LoadedManifests
 from ray_committer.stages.rename_files import _supplied
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import (
     StoreCall,
     WrappedStore,
     run_commit,
 )
+from ray_committer.work.worker import Worker
 from tests.stages.support import state_of
 
 

@@ -12,8 +12,8 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, count
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.throttling import ThrottlingWatch, note_limit
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import MemoryStore
+from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, context
 
 FIRST = ThrottledSpan(9.0, 7.0, 4, before=100.0, lowest=50.0, recovered_seconds_ago=6.0)

@@ -25,7 +25,6 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
-from ray_committer.stages.worker import Worker
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -35,6 +34,7 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from ray_committer.work.worker import Worker
 from tests.stages.support import (
     WHEN,
     context,

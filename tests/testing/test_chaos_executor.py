@@ -11,7 +11,6 @@ from ray_committer.errors import CommitStateUnknownError, MissingManifestsError,
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Chaos,
@@ -25,6 +24,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.work.worker import Worker
 
 RUNS = {
     Chaos.NOTHING: 1,

@@ -17,7 +17,6 @@ from ray_committer.events import Event, FilesRenamed
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.recovery import Proof
-from ray_committer.stages.worker import Worker
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import (
@@ -28,6 +27,7 @@ from ray_committer.testing import (
     together,
     visible_files,
 )
+from ray_committer.work.worker import Worker
 from tests.integration.ray.jobs import commit_workers
 from tests.integration.store_jobs import Tasks, all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer

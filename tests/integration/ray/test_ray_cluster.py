@@ -28,8 +28,8 @@ from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stages.publish_job import prove_same_store
-from ray_committer.stages.worker import WorkerSpec
 from ray_committer.stores.base import StoreSpec
+from ray_committer.work.worker import WorkerSpec
 from tests.doubles import recorded
 from tests.integration.ray.jobs import commit_workers, write_files
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ray_committer.errors import PreflightError
-from ray_committer.stages.entries import store_path
 from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import resolve_destination
+from ray_committer.work.entries import store_path
 
 NORMAL = "lake@acct.dfs.core.windows.net"
 CONNECTION = "DefaultEndpointsProtocol=https;AccountName=acct;AccountKey=a2V5;"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_committer.stages.batches import LARGEST, batches
+from ray_committer.work.batches import LARGEST, batches
 
 
 def executor(width: int, threads: int = 1) -> Any:

@@ -14,11 +14,11 @@ from ray_committer.errors import (
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Proof
-from ray_committer.stages.entries import Entry, entries
 from ray_committer.stages.rename_files import rename_entry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, Rename
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
+from ray_committer.work.entries import Entry, entries
 from tests.stages.support import WHEN, at
 
 

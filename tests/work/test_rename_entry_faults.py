@@ -14,10 +14,10 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Expectation, Proof
-from ray_committer.stages.entries import Entry
 from ray_committer.stages.rename_files import rename_entry
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
+from ray_committer.work.entries import Entry
 from tests.stages.support import at, do_at, each_crash, requests
 
 SOURCE, DEST = "/table/_temporary/tasks/a", "/table/p=1/a"

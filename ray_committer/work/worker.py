@@ -21,10 +21,10 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest, diges
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, decode_sidecar, sidecar_name
-from ray_committer.stages.busy import BusyTimes
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store
+from ray_committer.work.busy import BusyTimes
 
 MANIFEST_CACHE_BYTES = 64 << 20
 PARSED_CACHE_FILES = 10_000

@@ -19,8 +19,8 @@ from ray_committer.errors import (
 from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
-from ray_committer.stages.entries import Entry
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.entries import Entry
 
 _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long
 

@@ -14,8 +14,8 @@ from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
-from ray_committer.stages.worker import Worker, _Cache
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
+from ray_committer.work.worker import Worker, _Cache
 from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded
 from tests.threads import running_threads
 

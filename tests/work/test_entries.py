@@ -14,8 +14,8 @@ from ray_committer.errors import (
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.sidecar import FileIdentity
-from ray_committer.stages.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.testing import MemoryStore, run_commit
+from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
 from tests.stages.manifests import edit, refused, set_dest
 from tests.stages.support import JOB
 

@@ -1,0 +1,1 @@
+"""What one worker does in its process."""
