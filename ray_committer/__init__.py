@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         setup_job,
     )
     from ray_committer.cancellation import CancelToken
-    from ray_committer.commit_report import CommitReport, Outcome
     from ray_committer.inspection.abort import AbortPlan, plan_abort
     from ray_committer.inspection.documents import Document, DocumentKind, read_document
     from ray_committer.inspection.jobs import JobSummary, list_jobs
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from ray_committer.inspection.validation import Evidence, Validation, validate_job
     from ray_committer.options import CommitOptions, CommittedTask
     from ray_committer.protocol.record import ConflictMode
+    from ray_committer.report.commit_report import CommitReport, Outcome
     from ray_committer.task_attempts import TaskAttempt, task_attempt
     from ray_committer.vacuum import VacuumedJob, vacuum_jobs
     from ray_committer.version import __version__

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.checkup.lines import Diagnosis
-from ray_committer.commit_report import CommitReport
 from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
@@ -24,6 +23,7 @@ from ray_committer.open_job import OpenJob, StorageOptions, open_here, open_job,
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage

@@ -17,7 +17,6 @@ from typing import BinaryIO
 from ray_committer import api
 from ray_committer.arrow import pa
 from ray_committer.arrow_files import FileLayout, Written, write_tables
-from ray_committer.commit_report import CommitReport
 from ray_committer.errors import IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -25,6 +24,7 @@ from ray_committer.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.stores.base import sync
 from ray_committer.stores.output import open_output
 from ray_committer.task_attempts import task_attempt

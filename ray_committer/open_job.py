@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
@@ -33,6 +32,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
 from ray_committer.report.command import repeat_command
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore

@@ -16,10 +16,10 @@ from ray_committer.cli.command import Command
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
 from ray_committer.cli.progress import progress
-from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.report.text import report_json, report_lines
 
 

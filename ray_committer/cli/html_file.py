@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ray_committer.commit_report import CommitReport
+from ray_committer.report.commit_report import CommitReport
 
 html_option = click.option(
     "--html",

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from ray_committer import telemetry
 from ray_committer.cli.lines import tell
 from ray_committer.cli.otel import asking_variable, set_up_spans
 from ray_committer.events import EventSink, to_all
+from ray_committer.report import telemetry
 from ray_committer.report.event_log import event_log
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
-from ray_committer.commit_report import CommitReport, StageRow
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
+from ray_committer.report.commit_report import CommitReport, StageRow
 from ray_committer.report.findings import stage_name
 from ray_committer.report.numbers import short_seconds
 

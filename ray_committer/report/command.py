@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from ray_committer.commit_report import CommitReport
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.commit_report import CommitReport
 
 
 def repeat_command(report: CommitReport, url: str, options: CommitOptions) -> str:

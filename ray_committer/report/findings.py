@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from ray_committer.commit_report import CommitReport, Outcome, ThrottledRow, WorkerRow
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
+from ray_committer.report.commit_report import CommitReport, Outcome, ThrottledRow, WorkerRow
 
 SLOW = 0.5
 """A worker below this share of the median rate is a straggler, if it also cost time."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from ray_committer.commit_report import CommitReport, Outcome, WorkerRow
 from ray_committer.report.amounts import bytes_text
 from ray_committer.report.charts import rate_chart, timeline
+from ray_committer.report.commit_report import CommitReport, Outcome, WorkerRow
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
 from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers

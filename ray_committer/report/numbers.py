@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.report.amounts import bytes_text, seconds_text
+from ray_committer.report.commit_report import CommitReport, Outcome
 
 VERDICTS = {
     Outcome.COMMITTED: "is committed",

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ray_committer.commit_report import CommitReport, Outcome, StageRow
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS
 from ray_committer.protocol.success import COMMITTER_NAME, SuccessData
+from ray_committer.report.commit_report import CommitReport, Outcome, StageRow
 from ray_committer.report.findings import findings
 
 _ORDER = (

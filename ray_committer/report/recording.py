@@ -12,13 +12,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ray_committer.commit_report import (
-    CommitReport,
-    LostWorkerRow,
-    StageRow,
-    ThrottledRow,
-    WorkerRow,
-)
 from ray_committer.events import (
     Event,
     EventSink,
@@ -31,6 +24,13 @@ from ray_committer.events import (
     WorkerLost,
 )
 from ray_committer.protocol.statistic_names import RENAME_FILES
+from ray_committer.report.commit_report import (
+    CommitReport,
+    LostWorkerRow,
+    StageRow,
+    ThrottledRow,
+    WorkerRow,
+)
 from ray_committer.report.findings import findings
 
 MOST_ROWS = 200

@@ -6,7 +6,7 @@ import textwrap
 
 import msgspec
 
-from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.report.findings import stage_name
 from ray_committer.report.numbers import VERDICTS, six_numbers
 

@@ -18,7 +18,6 @@ import msgspec
 
 from ray_committer import api
 from ray_committer.cancellation import CancelToken
-from ray_committer.commit_report import CommitReport
 from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
@@ -26,6 +25,7 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
 from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_keys import ignored_keys

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
-from ray_committer.commit_report import CommitReport
 from ray_committer.errors import RayCommitterError, RayNotAvailableError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.options import CommitOptions
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.callback import callback, new_secret
 from ray_committer.spark.driver_kind import require_driver

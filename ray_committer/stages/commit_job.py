@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
@@ -33,6 +32,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
+from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.commit_progress import CommitProgress, commit_report
 from ray_committer.stages.context import JobContext

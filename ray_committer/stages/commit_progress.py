@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
+from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.rename_files import Renamed
 

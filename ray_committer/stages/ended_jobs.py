@@ -6,7 +6,6 @@ not deleted yet.
 
 from __future__ import annotations
 
-from ray_committer.commit_report import Outcome
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, JobGoneError
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.find_job import is_noted, not_found, success_if_told
@@ -15,6 +14,7 @@ from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
+from ray_committer.report.commit_report import Outcome
 from ray_committer.stages.cleanup_job import finish_cleanup
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_commit_record import refuse_aborted

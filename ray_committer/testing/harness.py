@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ray_committer.commit_report import CommitReport
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
@@ -15,6 +14,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_task import commit_task

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from msgspec import structs
 
-from ray_committer.commit_report import CommitReport
 from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, join
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.chaos_executor import Chaos

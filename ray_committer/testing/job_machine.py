@@ -17,7 +17,6 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitConflictError,
@@ -32,6 +31,7 @@ from ray_committer.errors import (
 from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.protocol.paths import join, new_job_attempt
+from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, Versions

@@ -6,7 +6,8 @@ import math
 
 import msgspec
 
-from ray_committer.commit_report import (
+from ray_committer.protocol import statistic_names as names
+from ray_committer.report.commit_report import (
     CommitReport,
     LostWorkerRow,
     Outcome,
@@ -14,7 +15,6 @@ from ray_committer.commit_report import (
     ThrottledRow,
     WorkerRow,
 )
-from ray_committer.protocol import statistic_names as names
 from ray_committer.report.findings import findings
 
 UGLY = "/data/événements <b>&amp;</b>/日本語の表/emoji=😀/" + "a_directory_name_without_any_break_" * 6

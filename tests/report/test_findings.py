@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ray_committer.commit_report import CommitReport, LostWorkerRow, Outcome, StageRow, WorkerRow
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
+from ray_committer.report.commit_report import CommitReport, LostWorkerRow, Outcome, StageRow, WorkerRow
 from ray_committer.report.findings import findings, stragglers
 from tests.report.cases import hard, quiet, throttled, worker
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from ray_committer.commit_report import CommitReport, Outcome
+from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.report.html import report_fragment, report_html
 from tests.report.cases import UGLY, hard, quiet, worker
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ray_committer.commit_report import CommitReport
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.html import report_html
 from tests.report.cases import hard, quiet
 from tests.servers.chromium import Page, browser, open_page

@@ -10,7 +10,6 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome
-from ray_committer.commit_report import CommitReport
 from ray_committer.errors import (
     CommitCancelledError,
     CommitterBusyError,
@@ -30,6 +29,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.guarded import GuardedStore

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ray_committer.commit_report import CommitReport, Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitRecordExistsError,
@@ -30,6 +29,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import ConflictMode, Heartbeat, encode
 from ray_committer.protocol.state import Phase
+from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.testing import (
     MemoryStore,

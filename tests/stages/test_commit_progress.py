@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from ray_committer.commit_report import Outcome
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Proof
+from ray_committer.report.commit_report import Outcome
 from ray_committer.stages.commit_progress import CommitProgress, commit_report
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.testing import MemoryStore

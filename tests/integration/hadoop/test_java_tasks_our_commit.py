@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ray_committer.api import commit_job
-from ray_committer.commit_report import Outcome
 from ray_committer.errors import (
     CommitConflictError,
     JobGoneError,
@@ -21,6 +20,7 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.options import CommitOptions
+from ray_committer.report.commit_report import Outcome
 
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob, Tree

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ray_committer.api import commit_job, setup_job
-from ray_committer.commit_report import Outcome
 from ray_committer.errors import PathError
 from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.report.commit_report import Outcome
 from ray_committer.task_attempts import task_attempt
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from ray_committer import commit_job, validate_job
 from ray_committer.cli.main import main
-from ray_committer.commit_report import Outcome
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.success import decode_success
+from ray_committer.report.commit_report import Outcome
 
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob

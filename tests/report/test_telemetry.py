@@ -16,7 +16,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode, Tracer
 
 import ray_committer
-from ray_committer import telemetry
 from ray_committer.events import (
     CommitStarted,
     Notice,
@@ -26,6 +25,7 @@ from ray_committer.events import (
     WorkerLost,
 )
 from ray_committer.protocol import statistic_names as names
+from ray_committer.report import telemetry
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_what_a_person_should_know_is_an_event_of_the_stage_in_which_it_happened
 def test_nothing_of_opentelemetry_is_imported_by_who_does_not_use_it(write_job, dest: Path):
     write_job({0: {"a": "x"}})
     code = (
-        "import sys, ray_committer, ray_committer.telemetry, ray_committer.cli.main\n"
+        "import sys, ray_committer, ray_committer.report.telemetry, ray_committer.cli.main\n"
         f"ray_committer.commit_job({str(dest)!r}, executor='threads')\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
