@@ -27,7 +27,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ray_committer.api import (
+    from ray_committer.cancellation import CancelToken
+    from ray_committer.jobs.commit import (
         abort_job,
         commit_job,
         commit_pool,
@@ -35,17 +36,16 @@ if TYPE_CHECKING:
         record_job,
         setup_job,
     )
-    from ray_committer.cancellation import CancelToken
-    from ray_committer.inspection.abort import AbortPlan, plan_abort
-    from ray_committer.inspection.documents import Document, DocumentKind, read_document
-    from ray_committer.inspection.jobs import JobSummary, list_jobs
-    from ray_committer.inspection.plan import JobPlan, PlannedRename, plan_job
-    from ray_committer.inspection.validation import Evidence, Validation, validate_job
+    from ray_committer.jobs.documents import Document, DocumentKind, read_document
+    from ray_committer.jobs.list_jobs import JobSummary, list_jobs
+    from ray_committer.jobs.plan import JobPlan, PlannedRename, plan_job
+    from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
+    from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
+    from ray_committer.jobs.vacuum import VacuumedJob, vacuum_jobs
+    from ray_committer.jobs.validate import Evidence, Validation, validate_job
     from ray_committer.options import CommitOptions, CommittedTask
     from ray_committer.protocol.record import ConflictMode
     from ray_committer.report.commit_report import CommitReport, Outcome
-    from ray_committer.task_attempts import TaskAttempt, task_attempt
-    from ray_committer.vacuum import VacuumedJob, vacuum_jobs
     from ray_committer.version import __version__
 
 __all__ = [

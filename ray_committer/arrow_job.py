@@ -14,20 +14,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from ray_committer import api
 from ray_committer.arrow import pa
 from ray_committer.arrow_files import FileLayout, Written, write_tables
 from ray_committer.errors import IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.open_job import StorageOptions, open_here
+from ray_committer.jobs import commit as api
+from ray_committer.jobs.open_job import StorageOptions, open_here
+from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stores.base import sync
 from ray_committer.stores.output import open_output
-from ray_committer.task_attempts import task_attempt
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from ray_committer.arrow_files import FileLayout
 from ray_committer.arrow_job import ArrowJob, conflict_mode
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.open_job import StorageOptions
+from ray_committer.jobs.open_job import StorageOptions
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.report.commit_report import CommitReport
 

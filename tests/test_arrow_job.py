@@ -180,7 +180,8 @@ def test_an_abort_after_the_record_deletes_nothing_and_the_command_finishes(star
 DRIVER = """
 import os, sys
 import ray_committer
-from ray_committer import api, arrow_job
+from ray_committer import arrow_job
+from ray_committer.jobs import commit as api
 from tests.test_arrow_job import table
 from ray_committer.arrow_files import FileLayout
 from ray_committer.events import StageStarted

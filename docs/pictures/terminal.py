@@ -24,7 +24,7 @@ BLOCKED = "day=07/part-03-07.csv"
 OTHER_PROGRAM = f"""
 import sys
 from pathlib import Path
-import ray_committer.open_job as open_job
+import ray_committer.jobs.open_job as open_job
 from ray_committer.cli.main import main
 from ray_committer.testing import WrappedStore
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from ray_committer import api
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.events import Event, Notice
-from ray_committer.inspection.abort import AbortPlan, plan_abort
+from ray_committer.jobs import commit as api
+from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
 
 
 @click.command(cls=Command)

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import msgspec
 
-from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
@@ -17,6 +16,7 @@ from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
 from ray_committer.cli.progress import progress
 from ray_committer.executors.choose import ExecutorName
+from ray_committer.jobs import commit as api
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport, Outcome

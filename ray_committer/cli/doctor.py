@@ -10,12 +10,12 @@ from typing import Any
 import click
 from rich.text import Text
 
-from ray_committer import api
 from ray_committer.checkup.lines import Diagnosis, Verdict
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import print_result
 from ray_committer.executors.choose import ExecutorName
+from ray_committer.jobs import commit as api
 
 _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ray_committer.cli.print import count_text, print_result, size_text
-from ray_committer.inspection.plan import JobPlan, plan_job
+from ray_committer.jobs.plan import JobPlan, plan_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import is_inside
 from ray_committer.report.amounts import seconds_text

@@ -14,7 +14,7 @@ from ray_committer.cli.command import Command
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.errors import ManifestError
-from ray_committer.inspection.documents import Document, read_document
+from ray_committer.jobs.documents import Document, read_document
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest

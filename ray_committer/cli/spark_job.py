@@ -16,10 +16,10 @@ from collections.abc import Callable
 import click
 import msgspec
 
-from ray_committer import api
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.lines import lines, tell
 from ray_committer.errors import RayCommitterError
+from ray_committer.jobs import commit as api
 from ray_committer.report.text import report_lines
 from ray_committer.spark.driver_settings import settings_of
 from ray_committer.spark.handler import CommitHandler

@@ -11,7 +11,7 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import age_text, ago_text, count_text, print_result, size_text
-from ray_committer.inspection.jobs import JobSummary, list_jobs
+from ray_committer.jobs.list_jobs import JobSummary, list_jobs
 
 _MEANING = {
     "running": ("undecided: its tasks may still run, or the application has died", ""),

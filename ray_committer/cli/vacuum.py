@@ -11,7 +11,7 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import age_text, count_text, print_result, size_text
-from ray_committer.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
+from ray_committer.jobs.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 
 
 @click.command(cls=Command)

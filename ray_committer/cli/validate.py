@@ -9,7 +9,7 @@ import click
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
-from ray_committer.inspection.validation import Validation, validate_job
+from ray_committer.jobs.validate import Validation, validate_job
 
 
 @click.command(cls=Command)

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from ray_committer import api
 from ray_committer.cancellation import CancelToken
 from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
+from ray_committer.jobs import commit as api
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import api
 from ray_committer.cli import status as status_module
+from ray_committer.jobs import commit as api
 from tests.cli.commands import run, snapshot
 
 READERS = ["status", "show"]

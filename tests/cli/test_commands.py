@@ -275,7 +275,7 @@ def test_ctrl_c_cancels_in_order_and_the_same_command_finishes(write_job, dest: 
 
 STUCK = """
 import sys, time
-import ray_committer.open_job as open_job
+import ray_committer.jobs.open_job as open_job
 from ray_committer.cli.main import main
 from ray_committer.testing import WrappedStore
 

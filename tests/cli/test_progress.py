@@ -24,7 +24,7 @@ FILES = 300
 # A commit of FILES files whose renames take a while; with "warn", it logs in the middle.
 SLOW = """
 import logging, sys, time
-import ray_committer.open_job as open_job
+import ray_committer.jobs.open_job as open_job
 from ray_committer.cli.main import main
 from ray_committer.testing import WrappedStore
 

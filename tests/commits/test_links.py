@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, open_job
+from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitConflictError, LinkedPathError
 from ray_committer.events import Event, Notice
+from ray_committer.jobs import open_job
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import Phase

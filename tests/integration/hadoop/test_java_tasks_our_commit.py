@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ray_committer.api import commit_job
 from ray_committer.errors import (
     CommitConflictError,
     JobGoneError,
@@ -19,6 +18,7 @@ from ray_committer.errors import (
     PreflightError,
     RayCommitterError,
 )
+from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
 from ray_committer.report.commit_report import Outcome
 

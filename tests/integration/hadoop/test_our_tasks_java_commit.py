@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ray_committer.api import commit_job, setup_job
 from ray_committer.errors import PathError
+from ray_committer.jobs.commit import commit_job, setup_job
+from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.report.commit_report import Outcome
-from ray_committer.task_attempts import task_attempt
 
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob, Tree

@@ -1,7 +1,7 @@
 """The public operations on jobs: set up, commit, abort, and the doctor.
 
 Read-only operations are in `ray_committer.inspection`, and the removal of dead jobs is in
-`ray_committer.vacuum`: a commit imports neither.
+`ray_committer.jobs.vacuum`: a commit imports neither.
 Every function first opens the store that the destination's URL names, and refuses a store whose rename
 is a copy. Errors are those of `ray_committer.errors`.
 """
@@ -19,7 +19,7 @@ from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
-from ray_committer.open_job import OpenJob, StorageOptions, open_here, open_job, roots_on_store
+from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_here, open_job, roots_on_store
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode

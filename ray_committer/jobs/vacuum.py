@@ -10,7 +10,7 @@ from ray_committer.job_files.commands import is_beside_others, job_command
 from ray_committer.job_files.find_job import is_noted, read_attempt_state
 from ray_committer.job_files.gone_jobs import sweep_gone
 from ray_committer.job_files.job_state import read_state
-from ray_committer.open_job import StorageOptions, attempt_context, open_here, require_destination
+from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase

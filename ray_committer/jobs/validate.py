@@ -8,7 +8,7 @@ from enum import StrEnum
 from ray_committer.errors import JobGoneError, JobNotFoundError, ManifestError, ValidationError
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.job_state import Seen
-from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_here, open_job
+from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_here, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import SUCCESS, join

@@ -8,8 +8,9 @@ import fsspec
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, open_job
+from ray_committer import CommitOptions
 from ray_committer.errors import PathError, StoreRefusedError, StoreUnavailableError
+from ray_committer.jobs import open_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url

@@ -9,7 +9,7 @@ from functools import partial
 from ray_committer.errors import RayCommitterError, RecordGoneError
 from ray_committer.job_files.find_job import read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
-from ray_committer.open_job import OpenJob, StorageOptions, existing_state, open_job
+from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase

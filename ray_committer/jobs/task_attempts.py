@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from ray_committer.errors import PathError, TaskCommitError
-from ray_committer.open_job import StorageOptions, open_here
+from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.uri import normal_path

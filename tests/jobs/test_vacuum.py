@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, open_job
+from ray_committer import CommitOptions
 from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError
 from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.jobs import open_job
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.vacuum_jobs import find_remains

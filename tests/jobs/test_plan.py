@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, JobPlan, open_job
+from ray_committer import CommitOptions, ConflictMode, JobPlan
 from ray_committer.errors import (
     CommitAbortedError,
     CommitConflictError,
@@ -22,6 +22,7 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.jobs import open_job
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, open_job
+from ray_committer import CommitOptions
 from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.jobs import open_job
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Heartbeat, Owner, encode

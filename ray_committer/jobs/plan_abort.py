@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ray_committer.job_files.survey_jobs import survey_exactly
-from ray_committer.open_job import OpenJob, StorageOptions, open_job
+from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import refuse_decided

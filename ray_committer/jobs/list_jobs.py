@@ -10,7 +10,7 @@ from functools import partial
 from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.find_job import list_job_directories, not_read, skipped_link
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
-from ray_committer.open_job import StorageOptions, open_here, require_destination
+from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ray_committer.errors import JobNotFoundError, ManifestError
-from ray_committer.open_job import StorageOptions, open_here
+from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, SUCCESS, join

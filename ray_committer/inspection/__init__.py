@@ -1,1 +1,0 @@
-"""Examine destinations, jobs and files, without changing anything."""
