@@ -22,7 +22,7 @@ from ray_committer import CommitOptions, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import CommitCancelledError, CommitConflictError
 from ray_committer.events import StageStarted
-from ray_committer.ray_data import ManifestDatasink
+from ray_committer.writers.ray_data import ManifestDatasink
 
 pytestmark = [
     pytest.mark.ray,

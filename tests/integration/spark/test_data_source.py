@@ -27,7 +27,7 @@ Save = Callable[..., None]
 
 @pytest.fixture
 def save(spark: SparkSession) -> Save:
-    from ray_committer.spark.data_source import RayCommitterDataSource
+    from ray_committer.writers.spark_data_source import RayCommitterDataSource
 
     spark.dataSource.register(RayCommitterDataSource)
 
@@ -40,7 +40,7 @@ def save(spark: SparkSession) -> Save:
 @pytest.mark.skipif(IS_SPARK_4, reason="is about older versions")
 def test_an_older_spark_is_told_what_to_use():
     with pytest.raises(ImportError, match=r"need Spark 4; with an older Spark, use .*transactional"):
-        import ray_committer.spark.data_source  # noqa: F401
+        import ray_committer.writers.spark_data_source  # noqa: F401
 
 
 @needs_spark_4
@@ -100,7 +100,7 @@ def test_a_task_that_fails_for_good_keeps_what_was_there(
 
 @needs_spark_4
 def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path: Path):
-    from ray_committer.spark.data_source import ManifestWriter, RayCommitterDataSource
+    from ray_committer.writers.spark_data_source import ManifestWriter, RayCommitterDataSource
 
     class CommitsTwice(ManifestWriter):
         def write(self, iterator):
@@ -128,7 +128,7 @@ def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path
 def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
     spark, rows: DataFrame, tmp_path: Path
 ):
-    from ray_committer.spark.data_source import ManifestWriter, RayCommitterDataSource
+    from ray_committer.writers.spark_data_source import ManifestWriter, RayCommitterDataSource
 
     dest = tmp_path / "t"
 

@@ -18,7 +18,7 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.events import Event, StageStarted
 from ray_committer.spark import install, uninstall
-from ray_committer.spark.transactional import write_transactional
+from ray_committer.writers.spark_arrow import write_transactional
 from tests.integration.ray.jobs import commit_workers
 
 pytestmark = [

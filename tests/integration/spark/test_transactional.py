@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 import ray_committer
-from ray_committer import CommitOptions, Outcome, arrow_job
-from ray_committer.arrow_files import FileLayout
+from ray_committer import CommitOptions, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError
 from ray_committer.options import CommittedTask
-from ray_committer.spark.transactional import RESULT, WriteTask, write_transactional
+from ray_committer.writers import job as arrow_job
+from ray_committer.writers.files import FileLayout
+from ray_committer.writers.spark_arrow import RESULT, WriteTask, write_transactional
 from tests.integration.spark.conftest import a_file_appears_after_the_record, data_files
 from tests.integration.spark.test_spark_writes import fail_task, texts
 

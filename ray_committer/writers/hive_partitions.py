@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ray_committer.arrow import pa, pc
+from ray_committer.writers.arrow import pa, pc
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 

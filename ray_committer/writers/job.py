@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from ray_committer.arrow import pa
-from ray_committer.arrow_files import FileLayout, Written, write_tables
 from ray_committer.errors import IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -28,6 +26,8 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stores.base import sync
 from ray_committer.stores.output import open_output
+from ray_committer.writers.arrow import pa
+from ray_committer.writers.files import FileLayout, Written, write_tables
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import pyarrow.csv
 import pyarrow.dataset
 import pytest
 
-from ray_committer import arrow_files
-from ray_committer.arrow_files import FileLayout, Written, write_tables
+from ray_committer.writers import files as arrow_files
+from ray_committer.writers.files import FileLayout, Written, write_tables
 
 ODD = ["a b", "50%", "x:y", "k=v", "日本", None, "a/b", "{?}"]
 

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
-from ray_committer.arrow import csv, pa, parquet
-from ray_committer.hive_partitions import is_partition_type, split_by_partition
+from ray_committer.writers.arrow import csv, pa, parquet
+from ray_committer.writers.hive_partitions import is_partition_type, split_by_partition
 
 BUFFER_BYTES = 128 * 1024 * 1024
 """How much is kept for all directories together before it is written."""

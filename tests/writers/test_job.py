@@ -13,9 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import ray_committer
-from ray_committer import CommitOptions, CommittedTask, ConflictMode, Outcome, arrow_job
-from ray_committer.arrow_files import FileLayout
-from ray_committer.arrow_job import ArrowJob
+from ray_committer import CommitOptions, CommittedTask, ConflictMode, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import (
     CommitConflictError,
@@ -26,6 +24,9 @@ from ray_committer.errors import (
     TaskCommitError,
 )
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.writers import job as arrow_job
+from ray_committer.writers.files import FileLayout
+from ray_committer.writers.job import ArrowJob
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
 
@@ -180,10 +181,10 @@ def test_an_abort_after_the_record_deletes_nothing_and_the_command_finishes(star
 DRIVER = """
 import os, sys
 import ray_committer
-from ray_committer import arrow_job
+from ray_committer.writers import job as arrow_job
 from ray_committer.jobs import commit as api
-from tests.test_arrow_job import table
-from ray_committer.arrow_files import FileLayout
+from tests.writers.test_job import table
+from ray_committer.writers.files import FileLayout
 from ray_committer.events import StageStarted
 
 def die(event):
@@ -271,6 +272,6 @@ def test_a_token_is_not_shown():
 
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path):
     (tmp_path / "pyarrow.py").write_text("raise ImportError('none', name='pyarrow')")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ray_committer.arrow_job"
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ray_committer.writers.job"
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pyarrow is not installed; to write with Arrow, install ray-committer[arrow]" in failed.stderr

@@ -13,22 +13,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ray_committer import arrow_job
-from ray_committer.arrow import pa
-from ray_committer.arrow_files import FileLayout
-from ray_committer.arrow_job import ArrowJob
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.spark.transactional import arrow_schema, partition_id, tables
+from ray_committer.writers import job as arrow_job
+from ray_committer.writers.arrow import pa
+from ray_committer.writers.files import FileLayout
+from ray_committer.writers.job import ArrowJob
+from ray_committer.writers.spark_arrow import arrow_schema, partition_id, tables
 
 try:
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 except ImportError as e:
     raise ImportError(
         "Python data sources need Spark 4; with an older Spark, use "
-        "ray_committer.spark.transactional.write_transactional"
+        "ray_committer.writers.spark_arrow.write_transactional"
     ) from e
 
 if TYPE_CHECKING:

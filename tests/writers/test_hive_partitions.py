@@ -8,7 +8,12 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from ray_committer.hive_partitions import escape, is_partition_type, partition_text, split_by_partition
+from ray_committer.writers.hive_partitions import (
+    escape,
+    is_partition_type,
+    partition_text,
+    split_by_partition,
+)
 
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
 

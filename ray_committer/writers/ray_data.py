@@ -15,15 +15,15 @@ import ray.data
 from ray.data.block import BlockAccessor
 from ray.data.datasource import Datasink
 
-from ray_committer import arrow_job
-from ray_committer.arrow import pa
-from ray_committer.arrow_files import FileLayout
-from ray_committer.arrow_job import ArrowJob, conflict_mode
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.open_job import StorageOptions
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.report.commit_report import CommitReport
+from ray_committer.writers import job as arrow_job
+from ray_committer.writers.arrow import pa
+from ray_committer.writers.files import FileLayout
+from ray_committer.writers.job import ArrowJob, conflict_mode
 
 if TYPE_CHECKING:
     from ray.data.datasource.datasink import WriteResult

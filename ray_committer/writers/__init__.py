@@ -1,0 +1,1 @@
+"""Python writers of jobs: Arrow, Ray Data, Spark."""
