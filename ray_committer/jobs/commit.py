@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.checkup.lines import Diagnosis
+from ray_committer.doctor_checks.lines import Diagnosis
 from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
@@ -209,7 +209,10 @@ def doctor(
     The checks use their own files below ``$dest/_temporary`` and remove them. A store that is refused
     is a failed line, not an error.
     """
-    from ray_committer.checkup.examine import examine, refused  # only this operation needs all of it
+    from ray_committer.doctor_checks.examine import (  # only this operation needs all of it
+        examine,
+        refused,
+    )
 
     try:
         spec, destination = resolve_destination(dest, storage_options)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ray_committer.checkup.lines import Verdict
-from ray_committer.checkup.spark_lines import examine_spark
 from ray_committer.cli.main import main
+from ray_committer.doctor_checks.lines import Verdict
+from ray_committer.doctor_checks.spark_lines import examine_spark
 from ray_committer.spark.hadoop_conf import HadoopConf
 from ray_committer.spark.hadoop_stores import qualify, storage_options
 from ray_committer.stores.adls.identity import AzureIdentity

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import ray_committer
-from ray_committer.checkup.lines import Verdict
-from ray_committer.checkup.store_lines import LOOKS
+from ray_committer.doctor_checks.lines import Verdict
+from ray_committer.doctor_checks.store_lines import LOOKS
 from ray_committer.stores.gcs.store import GcsStore
 from ray_committer.testing.harness import all_files, put_file
 from tests.servers.gcs import GcsServer

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.checkup.lines import Verdict
-from ray_committer.checkup.ray_lines import _cluster, _package, _room, _same_store
-from ray_committer.checkup.scratch import PROOF
+from ray_committer.doctor_checks.lines import Verdict
+from ray_committer.doctor_checks.ray_lines import _cluster, _package, _room, _same_store
+from ray_committer.doctor_checks.scratch import PROOF
 from ray_committer.executors.ray.survey import NodeAnswer, Survey
 from ray_committer.version import __version__
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.checkup.lines import Verdict
-from ray_committer.checkup.spark_lines import examine_spark
+from ray_committer.doctor_checks.lines import Verdict
+from ray_committer.doctor_checks.spark_lines import examine_spark
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from itertools import takewhile
 
-from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.doctor_checks.lines import Line, Verdict
 from ray_committer.protocol.paths import ancestors, join, parent, temporary_directory
 from ray_committer.stores.base import FileStatus, StoreOperations
 

@@ -11,7 +11,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from ray_committer.checkup.lines import Line, Verdict
+from ray_committer.doctor_checks.lines import Line, Verdict
 from ray_committer.errors import RayCommitterError
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 

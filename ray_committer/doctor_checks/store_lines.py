@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 
-from ray_committer.checkup.lines import Line, Verdict
-from ray_committer.checkup.scratch import Scratch
+from ray_committer.doctor_checks.lines import Line, Verdict
+from ray_committer.doctor_checks.scratch import Scratch
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import (

@@ -14,10 +14,10 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.checkup import store_lines
-from ray_committer.checkup.examine import examine
-from ray_committer.checkup.lines import Diagnosis, Line, Verdict
-from ray_committer.checkup.store_lines import LOOKS
+from ray_committer.doctor_checks import store_lines
+from ray_committer.doctor_checks.examine import examine
+from ray_committer.doctor_checks.lines import Diagnosis, Line, Verdict
+from ray_committer.doctor_checks.store_lines import LOOKS
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore

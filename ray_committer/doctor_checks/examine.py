@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ray_committer.checkup.lines import Diagnosis, Line, Verdict
-from ray_committer.checkup.network_lines import examine_processes
-from ray_committer.checkup.ray_lines import examine_ray
-from ray_committer.checkup.spark_lines import examine_spark
-from ray_committer.checkup.store_lines import costs, examine_store, what_it_is
+from ray_committer.doctor_checks.lines import Diagnosis, Line, Verdict
+from ray_committer.doctor_checks.network_lines import examine_processes
+from ray_committer.doctor_checks.ray_lines import examine_ray
+from ray_committer.doctor_checks.spark_lines import examine_spark
+from ray_committer.doctor_checks.store_lines import costs, examine_store, what_it_is
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit

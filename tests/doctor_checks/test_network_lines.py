@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.checkup.examine import examine
-from ray_committer.checkup.lines import Line, Verdict
-from ray_committer.checkup.network_lines import NODES, PROCESSES, examine_nodes, examine_processes
-from ray_committer.checkup.scratch import Scratch
+from ray_committer.doctor_checks.examine import examine
+from ray_committer.doctor_checks.lines import Line, Verdict
+from ray_committer.doctor_checks.network_lines import NODES, PROCESSES, examine_nodes, examine_processes
+from ray_committer.doctor_checks.scratch import Scratch
 from ray_committer.executors.ray.survey import NodeAnswer, Survey
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import StoreOperations, StoreSpec

@@ -6,9 +6,9 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ray_committer.checkup.lines import Line, Verdict
-from ray_committer.checkup.network_lines import examine_nodes
-from ray_committer.checkup.scratch import PROOF, Scratch
+from ray_committer.doctor_checks.lines import Line, Verdict
+from ray_committer.doctor_checks.network_lines import examine_nodes
+from ray_committer.doctor_checks.scratch import PROOF, Scratch
 from ray_committer.errors import RayCommitterError
 from ray_committer.executors.choose import (
     ExecutorName,

@@ -1,0 +1,1 @@
+"""What `ray-committer doctor` looks at."""
