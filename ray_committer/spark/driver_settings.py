@@ -7,7 +7,7 @@ import msgspec
 from ray_committer.errors import RayCommitterError
 from ray_committer.events import EventSink
 from ray_committer.options import CommitOptions
-from ray_committer.spark.hadoop_conf import HadoopConf
+from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.handler import HandlerSettings
 from ray_committer.spark.job_options import job_executor, job_options
 from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION

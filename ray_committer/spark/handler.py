@@ -27,9 +27,9 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
-from ray_committer.spark.hadoop_conf import HadoopConf
-from ray_committer.spark.hadoop_keys import ignored_keys
-from ray_committer.spark.hadoop_stores import storage_options
+from ray_committer.spark.hadoop.conf import HadoopConf
+from ray_committer.spark.hadoop.keys import ignored_keys
+from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.job_options import job_options, on_destination
 from ray_committer.spark.workers_ahead import WorkersAhead
 

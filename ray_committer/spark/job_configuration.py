@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ray_committer.errors import SettingsError
-from ray_committer.spark.hadoop_conf import PROVIDER_PATH, HadoopConf
+from ray_committer.spark.hadoop.conf import PROVIDER_PATH, HadoopConf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

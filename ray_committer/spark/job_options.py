@@ -14,7 +14,7 @@ from ray_committer.errors import SettingsError
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.uri import parse_uri
-from ray_committer.spark.hadoop_keys import hadoop_options
+from ray_committer.spark.hadoop.keys import hadoop_options
 
 EXECUTOR_KEY = "spark.ray_committer.executor"
 

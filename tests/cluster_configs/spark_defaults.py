@@ -16,9 +16,9 @@ import msgspec
 from ray_committer.errors import RayCommitterError, SettingsError
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 from ray_committer.options import JOBS_PREFIX, SPARK_PREFIX, CommitOptions
-from ray_committer.spark import hadoop_keys
-from ray_committer.spark.hadoop_conf import HadoopConf
-from ray_committer.spark.hadoop_stores import qualify, storage_options
+from ray_committer.spark.hadoop import keys as hadoop_keys
+from ray_committer.spark.hadoop.conf import HadoopConf
+from ray_committer.spark.hadoop.stores import qualify, storage_options
 from ray_committer.spark.job_options import job_executor, job_options
 from ray_committer.spark.store_settings import store_settings
 from tests.cluster_configs.pins import ROOT

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from ray_committer.cli.main import main
 from ray_committer.doctor_checks.lines import Verdict
 from ray_committer.doctor_checks.spark_lines import examine_spark
-from ray_committer.spark.hadoop_conf import HadoopConf
-from ray_committer.spark.hadoop_stores import qualify, storage_options
+from ray_committer.spark.hadoop.conf import HadoopConf
+from ray_committer.spark.hadoop.stores import qualify, storage_options
 from ray_committer.stores.adls.identity import AzureIdentity
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.version import __version__

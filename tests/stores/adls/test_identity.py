@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ray_committer.spark.hadoop_conf import HadoopConf
-from ray_committer.spark.hadoop_stores import storage_options
+from ray_committer.spark.hadoop.conf import HadoopConf
+from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.stores.adls.identity import AzureIdentity
-from tests.spark.test_hadoop_stores import CLIENT, HOST, LAKE, TENANT, oauth
+from tests.spark.hadoop.test_stores import CLIENT, HOST, LAKE, TENANT, oauth
 
 identities = pytest.importorskip("azure.identity")
 

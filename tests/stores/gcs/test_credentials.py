@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
-from ray_committer.spark.hadoop_conf import HadoopConf
-from ray_committer.spark.hadoop_stores import storage_options
+from ray_committer.spark.hadoop.conf import HadoopConf
+from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.stores.gcs.credentials import FRESH_SECONDS, GcsCredentials
 
 

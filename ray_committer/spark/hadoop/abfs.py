@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ray_committer.errors import SettingsError
-from ray_committer.spark.hadoop_conf import HadoopConf, refusal
+from ray_committer.spark.hadoop.conf import HadoopConf, refusal
 from ray_committer.stores.adls.identity import AzureIdentity
 from ray_committer.stores.adls.names import Container, parse_authority
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ray_committer.errors import SettingsError
-from ray_committer.spark.hadoop_conf import HadoopConf, refusal
+from ray_committer.spark.hadoop.conf import HadoopConf, refusal
 
 DEFAULT_ROOT = "https://storage.googleapis.com"
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ray_committer.errors import SettingsError, StoreRefusedError
-from ray_committer.spark.hadoop_conf import PROVIDER_PATH, HadoopConf
-from ray_committer.spark.hadoop_stores import qualify, storage_options
+from ray_committer.spark.hadoop.conf import PROVIDER_PATH, HadoopConf
+from ray_committer.spark.hadoop.stores import qualify, storage_options
 from ray_committer.stores.adls.identity import AzureIdentity
 from ray_committer.stores.registry import resolve_destination
 

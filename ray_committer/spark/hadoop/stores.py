@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ray_committer.protocol.uri import parse_uri
-from ray_committer.spark.hadoop_abfs import abfs_options
-from ray_committer.spark.hadoop_conf import HadoopConf
-from ray_committer.spark.hadoop_gs import gs_options
+from ray_committer.spark.hadoop.abfs import abfs_options
+from ray_committer.spark.hadoop.conf import HadoopConf
+from ray_committer.spark.hadoop.gs import gs_options
 
 DEFAULT_FS = "fs.defaultFS"
 UMASK = "fs.permissions.umask-mode"

@@ -11,7 +11,7 @@ import pytest
 from ray_committer import CommitOptions
 from ray_committer.errors import SettingsError
 from ray_committer.options import TEXTS
-from ray_committer.spark.hadoop_keys import (
+from ray_committer.spark.hadoop.keys import (
     FILE_OUTPUT,
     HADOOP_KEYS,
     MANIFEST,

@@ -1,0 +1,1 @@
+"""Hadoop's settings of stores, as a Spark session has them."""
