@@ -120,7 +120,7 @@ def main() -> None:
     waiting = harness.rounds(lambda: measure(root, WaitingStore(StoreSpec("file"))))
     local = harness.rounds(lambda: measure(root, LocalStore(StoreSpec("file"))))
     waits, renames = harness.rounds(only_wait), harness.rounds(lambda: only_rename(root))
-    crews = harness.rounds(lambda: sixty_four_to_sixteen(root))
+    pools = harness.rounds(lambda: sixty_four_to_sixteen(root))
     harness.save(
         "rename_cpu",
         __doc__,
@@ -130,12 +130,12 @@ def main() -> None:
             "local": local,
             "only_waiting": waits,
             "only_renaming": renames,
-            "threads_of_a_worker": crews,
+            "threads_of_a_worker": pools,
         },
         {
             "a waiting rename, microseconds": (waiting["median"]["microseconds_a_file"], "<=", 45.0),
             "a local rename, microseconds": (local["median"]["microseconds_a_file"], "<=", 15.0),
-            "local renames, 64 threads of a worker to 16": (crews["median"]["ratio"], "<=", 1.5),
+            "local renames, 64 threads of a worker to 16": (pools["median"]["ratio"], "<=", 1.5),
         },
     )
 

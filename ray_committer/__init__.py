@@ -82,30 +82,30 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "AbortPlan": "inspection.abort",
+    "AbortPlan": "jobs.plan_abort",
     "CancelToken": "cancellation",
     "CommitOptions": "options",
-    "CommitReport": "commit_report",
+    "CommitReport": "report.commit_report",
     "CommittedTask": "options",
     "ConflictMode": "protocol.record",
-    "Document": "inspection.documents",
-    "DocumentKind": "inspection.documents",
-    "Evidence": "inspection.validation",
-    "JobPlan": "inspection.plan",
-    "JobSummary": "inspection.jobs",
-    "Outcome": "commit_report",
-    "PlannedRename": "inspection.plan",
-    "TaskAttempt": "task_attempts",
-    "VacuumedJob": "vacuum",
-    "Validation": "inspection.validation",
+    "Document": "jobs.documents",
+    "DocumentKind": "jobs.documents",
+    "Evidence": "jobs.validate",
+    "JobPlan": "jobs.plan",
+    "JobSummary": "jobs.list_jobs",
+    "Outcome": "report.commit_report",
+    "PlannedRename": "jobs.plan",
+    "TaskAttempt": "jobs.task_attempts",
+    "VacuumedJob": "jobs.vacuum",
+    "Validation": "jobs.validate",
     "__version__": "version",
-    "list_jobs": "inspection.jobs",
-    "plan_abort": "inspection.abort",
-    "plan_job": "inspection.plan",
-    "read_document": "inspection.documents",
-    "task_attempt": "task_attempts",
-    "vacuum_jobs": "vacuum",
-    "validate_job": "inspection.validation",
+    "list_jobs": "jobs.list_jobs",
+    "plan_abort": "jobs.plan_abort",
+    "plan_job": "jobs.plan",
+    "read_document": "jobs.documents",
+    "task_attempt": "jobs.task_attempts",
+    "vacuum_jobs": "jobs.vacuum",
+    "validate_job": "jobs.validate",
 }
 """The modules of the names that are not in `api`."""
 
@@ -114,7 +114,7 @@ def __getattr__(name: str) -> Any:
     """Import a name on its first use: a Spark task needs little of this package."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'api')}"), name)
+    value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'jobs.commit')}"), name)
     globals()[name] = value
     return value
 

@@ -10,6 +10,10 @@ the command line shows the `advice` of its class.
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
+
+SHOWN = 20
+"""The number of obstacles of one kind that are named; the others are only counted."""
 
 
 class RayCommitterError(Exception):
@@ -205,3 +209,9 @@ class ValidationError(RayCommitterError):
 
     exit_code = 5
     advice = "find out what changed these files, before the job's manifests are removed"
+
+
+def some_of(named: Sequence[str], count: int | None = None) -> str:
+    """The first of `named`, then the number of those left out; `count` is the total, if known."""
+    left = (len(named) if count is None else count) - len(named[:SHOWN])
+    return " | ".join([*named[:SHOWN], *([f"and {left} more"] if left else [])])

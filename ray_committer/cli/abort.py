@@ -11,7 +11,7 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.events import Event, Notice
-from ray_committer.jobs import commit as api
+from ray_committer.jobs.commit import abort_job
 from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
 
 
@@ -57,7 +57,7 @@ def abort(
     def note(event: Event) -> None:
         notices.extend([event.text] if isinstance(event, Notice) else [])
 
-    deleted = api.abort_job(
+    deleted = abort_job(
         destination, job_id, undo=undo, options=options, storage_options=told, on_event=note
     )
     what = "the job was aborted" if deleted else "nothing was left to abort"

@@ -16,7 +16,7 @@ from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
 from ray_committer.cli.progress import progress
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.jobs import commit as api
+from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport, Outcome
@@ -98,7 +98,7 @@ def commit(
         listening(shown.event, events) as on_event,
         cancel_on_signals(token.cancel, shown.interrupt),
     ):
-        api.commit_job(
+        commit_job(
             destination,
             facts["job_id"],
             executor=executor,

@@ -15,7 +15,7 @@ from ray_committer.cli.command import Command
 from ray_committer.cli.print import print_result
 from ray_committer.doctor_checks.lines import Diagnosis, Verdict
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.jobs import commit as api
+from ray_committer.jobs import commit as jobs
 
 _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}
 
@@ -41,7 +41,7 @@ def doctor(
     uses its own files in a directory below DEST/_temporary, and then removes that directory. The exit
     code is 0 if no line failed, and 1 otherwise.
     """
-    diagnosis = api.doctor(
+    diagnosis = jobs.doctor(
         destination,
         executor=executor,
         options=shared.commit_options(),

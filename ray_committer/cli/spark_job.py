@@ -19,7 +19,7 @@ import msgspec
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.lines import lines, tell
 from ray_committer.errors import RayCommitterError
-from ray_committer.jobs import commit as api
+from ray_committer.jobs.commit import read_text
 from ray_committer.report.text import report_lines
 from ray_committer.spark.driver_settings import settings_of
 from ray_committer.spark.handler import CommitHandler
@@ -55,7 +55,7 @@ def abort(inline: str | None) -> None:
 @click.option("--request", metavar="URL", help="The file with the request; default: standard input.")
 def commit(request: str | None) -> None:
     """Commit a job whose tasks are done."""
-    read = _stdin if request is None else lambda: api.read_text(request)
+    read = _stdin if request is None else lambda: read_text(request)
     _run(lambda handler, text: handler.commitJob(text), read)
 
 

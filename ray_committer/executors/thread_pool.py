@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 CLOSE_SECONDS = 1.0
 
@@ -16,12 +17,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Crew:
+class ThreadPool:
     """A pool of `size` threads, started on first use, that work for several callers at once."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._queue: SimpleQueue[tuple[_Batch[Any, Any], Any] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
 
@@ -33,7 +34,7 @@ class Crew:
         self._start()
         batch = _Batch(function, len(wanted))
         for item in wanted:
-            self._queue.put((batch, item))
+            self._queue.put(partial(batch.do, item))
         return iter(batch.wait())
 
     def close(self) -> None:
@@ -53,9 +54,8 @@ class Crew:
                 self._threads.append(thread)
 
     def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
-            batch, item = job
-            batch.do(item)
+        while (do := self._queue.get()) is not None:
+            do()
 
 
 class _Batch(Generic[Item, Result]):

@@ -12,6 +12,7 @@ from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, LinkedPathError, RayCommitterError
 from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.find_job import Temporary, jobs_in, list_temporary, refuse_links
 from ray_committer.job_files.gone_jobs import gone_in, state_inside
 from ray_committer.job_files.job_state import Seen, read_state
@@ -19,7 +20,6 @@ from ray_committer.job_files.owners import is_alive
 from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
-from ray_committer.stages.save_commit_record import record_gone
 from ray_committer.stores.base import StoreOperations
 
 _TRIES = 5

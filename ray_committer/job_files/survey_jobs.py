@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.executors.thread_pool import Crew
+from ray_committer.executors.thread_pool import ThreadPool
+from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.find_job import list_manifest_files, not_read
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.other_jobs import read_other
@@ -21,7 +22,6 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import Heartbeat, Owner, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
-from ray_committer.stages.save_commit_record import record_gone
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.entries import entries, store_path
 
@@ -98,11 +98,11 @@ def survey_exactly(
     found = survey_job(store, job, now_milliseconds)
     if found.problem is not None or found.phase not in (*UNDECIDED, *_MOVING):
         return found
-    crew = Crew(threads)
+    pool = ThreadPool(threads)
     is_moving = found.phase in _MOVING
     try:
         count = partial(_count, store, job, looks_for_sources=is_moving)
-        counted = list(crew.map(count, _names(store, job)))
+        counted = list(pool.map(count, _names(store, job)))
     except FileNotFoundError:
         return found
     except RayCommitterError as e:
@@ -110,7 +110,7 @@ def survey_exactly(
     except PermissionError as e:
         return replace(found, problem=not_read(e, job.directory))
     finally:
-        crew.close()
+        pool.close()
     return replace(
         found,
         files=sum(files for files, _, _ in counted),

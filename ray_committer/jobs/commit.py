@@ -1,7 +1,6 @@
 """The public operations on jobs: set up, commit, abort, and the doctor.
 
-Read-only operations are in `ray_committer.inspection`, and the removal of dead jobs is in
-`ray_committer.jobs.vacuum`: a commit imports neither.
+Read-only operations and the removal of dead jobs are in other modules: a commit imports neither.
 Every function first opens the store that the destination's URL names, and refuses a store whose rename
 is a copy. Errors are those of `ray_committer.errors`.
 """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ray_committer.errors import RayCommitterError, RecordGoneError
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
@@ -24,7 +25,7 @@ from ray_committer.stages.load_manifests import (
     load_unchanged,
 )
 from ray_committer.stages.preflight import look_at_data, preflight
-from ray_committer.stages.save_commit_record import load_commit_record, refuse_aborted
+from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.work.entries import entries
 from ray_committer.work.sidecars import freezes_copies
 from ray_committer.work.worker import Worker
@@ -117,7 +118,11 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
     try:
         if seen is not None and state.phase is Phase.COMMITTED:
             return _plan_cleanup(job.context, seen)
-        record = load_commit_record(job.context, seen.state) if seen and seen.state.record else None
+        record = (
+            load_commit_record(job.context.store, job.context.job, seen.state)
+            if seen and seen.state.record
+            else None
+        )
         return _plan_renames(job, seen, record, first)
     except (RayCommitterError, OSError):
         now = read_state(job.context.store, job.context.job)
@@ -129,7 +134,7 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
 def _plan_cleanup(context: JobContext, seen: Seen) -> JobPlan:
     manifests: list[ManifestRef] = []
     with suppress(RecordGoneError):  # an earlier clean-up has deleted it
-        manifests = load_commit_record(context, seen.state).manifests
+        manifests = load_commit_record(context.store, context.job, seen.state).manifests
     return _plan(context, "committed", manifests, requests=_FIXED_REQUESTS)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.survey_jobs import survey_exactly
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import refuse_decided
-from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths
+from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.undo_job import refuse_alive, refuse_sealed
 
 _DEFAULTS = CommitOptions()
@@ -71,7 +72,7 @@ def _moved(job: OpenJob) -> int | None:
     if seen is None or seen.phase in UNDECIDED or seen.phase is Phase.ABORTED:
         return 0
     refuse_sealed(context, seen.phase)
-    record = load_commit_record(context, seen.state)
+    record = load_commit_record(context.store, context.job, seen.state)
     refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
     if seen.phase is not Phase.RECORDED:
         return None

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from ray_committer.errors import JobGoneError, JobNotFoundError, ManifestError, ValidationError
 from ray_committer.job_files.commands import commit_command
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_here, open_job
 from ray_committer.options import CommitOptions
@@ -15,7 +16,6 @@ from ray_committer.protocol.paths import SUCCESS, join
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination
@@ -91,7 +91,7 @@ def validate_job(
 
 def _by_manifests(job: OpenJob, seen: Seen) -> Validation:
     context = job.context
-    record = load_commit_record(context, seen.state)
+    record = load_commit_record(context.store, context.job, seen.state)
     roots = (context.job.destination, *record.allowed_roots)
     load_manifests(context, record, roots, stamp=seen.state.stamp)
     compared = validate_renamed_files(context, record.manifests)

@@ -21,7 +21,7 @@ from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.jobs import commit as api
+from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
@@ -148,7 +148,7 @@ class CommitHandler:
         self._say_once(ignored_keys(conf.settings))
         stamps: list[str] = []
         options = self._options(request, conf)
-        api.setup_job(
+        setup_job(
             request.dest,
             request.job_id,
             options=setup_options(request, options),
@@ -180,7 +180,7 @@ class CommitHandler:
         self._ahead.end(request.job_id)  # never fails
         conf = self._settings.configuration(request.job_id)
         try:
-            api.abort_job(
+            abort_job(
                 request.dest,
                 request.job_id,
                 options=replace(self._options(request, conf), job_attempt=request.job_attempt),
@@ -192,13 +192,13 @@ class CommitHandler:
 
     def _record_or_commit(self, request: _Request, common: dict[str, Any]) -> None:
         if request.commit == DEFERRED:
-            self.last_report = api.record_job(request.dest, request.job_id, **common)
+            self.last_report = record_job(request.dest, request.job_id, **common)
             return
         token = CancelToken()
         with self._lock:
             self._running.add(token)
         try:
-            api.commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
+            commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
         finally:
             with self._lock:
                 self._running.discard(token)

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ray_committer.errors import PreflightError
+from ray_committer.errors import PreflightError, some_of
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.obstacles import some_of
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, PreflightError
+from ray_committer.errors import CommitConflictError, PreflightError, some_of
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.other_jobs import destinations_above
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
@@ -19,7 +19,6 @@ from ray_committer.protocol.record import Claim, ManifestRef
 from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
-from ray_committer.stages.obstacles import some_of
 from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker

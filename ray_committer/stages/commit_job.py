@@ -24,6 +24,7 @@ from ray_committer.errors import (
     RecordGoneError,
 )
 from ray_committer.events import CommitStarted, JobLoaded
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import AttemptState
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state, require_state
 from ray_committer.job_files.other_jobs import read_other
@@ -52,11 +53,7 @@ from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files, seal
 from ray_committer.stages.record_job import record_job
 from ray_committer.stages.rename_files import Pass, Renamed
-from ray_committer.stages.save_commit_record import (
-    load_commit_record,
-    refuse_aborted,
-    refuse_foreign_paths,
-)
+from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
 from ray_committer.stages.save_success_file import (
     WrittenSuccess,
     save_success_file,
@@ -284,7 +281,7 @@ def _end_recorded(run: _Run, seen: Seen) -> None:
     run.known = seen
     refuse_aborted(run.context, seen.phase)
     try:
-        run.progress.record = run.progress.record or load_commit_record(run.context, seen.state)
+        run.progress.record = run.progress.record or _load_record(run, seen)
     except (RayCommitterError, OSError) as e:
         _look_again(run, e)
         raise
@@ -332,7 +329,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
 def _resume(run: _Run, seen: Seen) -> tuple[CommitRecord, LoadedManifests]:
     """Load the record that an earlier run, or another process, has written, and what it names."""
     context = run.context
-    record = load_commit_record(context, seen.state)
+    record = _load_record(run, seen)
     refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
     run.progress.record, run.progress.resumed = record, True
     _start_workers(context, first_only=True)
@@ -344,6 +341,10 @@ def _resume(run: _Run, seen: Seen) -> tuple[CommitRecord, LoadedManifests]:
     return record, loaded
 
 
+def _load_record(run: _Run, seen: Seen) -> CommitRecord:
+    return load_commit_record(run.context.store, run.context.job, seen.state)
+
+
 def _tell_loaded(run: _Run, record: CommitRecord) -> None:
     run.context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, run.progress.resumed))
 
@@ -353,7 +354,7 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
     progress = run.progress
     progress.outcome = outcome
     try:
-        record = progress.record or load_commit_record(run.context, seen.state)
+        record = progress.record or _load_record(run, seen)
     except RecordGoneError:  # the clean-up, which comes last, has begun
         _tell_of_no_success(run.context)
         if end_other_attempts(run.context):

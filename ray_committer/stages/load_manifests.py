@@ -34,12 +34,12 @@ from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, is_inside, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
-from ray_committer.stages.check_sources import WrongSources, check_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.work.sidecars import new_sidecar, save_sidecar
+from ray_committer.work.sources import WrongSources, check_sources
 from ray_committer.work.worker import Worker
 
 LOADS = 20

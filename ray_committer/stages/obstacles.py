@@ -16,15 +16,6 @@ from ray_committer.errors import (
     StoreRefusedError,
 )
 
-SHOWN = 20
-"""The number of obstacles of one kind that are named; the others are only counted."""
-
-
-def some_of(named: Sequence[str], count: int | None = None) -> str:
-    """The first of `named`, then the number of those left out; `count` is the total, if known."""
-    left = (len(named) if count is None else count) - len(named[:SHOWN])
-    return " | ".join([*named[:SHOWN], *([f"and {left} more"] if left else [])])
-
 
 @contextmanager
 def noted(errors: list[RayCommitterError]) -> Iterator[None]:

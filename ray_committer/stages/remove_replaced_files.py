@@ -20,13 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError, some_of
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.obstacles import some_of
 from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,

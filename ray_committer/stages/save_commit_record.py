@@ -1,4 +1,4 @@
-"""Write the commit record, bind it to the job by one change of state, and check it after a read."""
+"""Write the commit record, bind it to the job by one change of state, and check what it names."""
 
 from __future__ import annotations
 
@@ -8,46 +8,13 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitRecordExistsError,
     CommitStateUnknownError,
-    ManifestError,
-    RecordGoneError,
 )
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
-from ray_committer.protocol.record import CommitRecord, decode_record, encode
-from ray_committer.protocol.state import JobState, Phase
+from ray_committer.protocol.record import CommitRecord, encode
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
-
-
-def load_commit_record(context: JobContext, state: JobState) -> CommitRecord:
-    """Read the record that a state names; `RecordGoneError` if it is not there.
-
-    `CommitStateUnknownError` if it belongs to another job, or is not a valid record.
-    """
-    job = context.job
-    path = job.content(state.record or "")
-    try:
-        record = decode_record(context.store.read(path), path)
-    except FileNotFoundError as e:
-        raise record_gone(job, state) from e
-    except ManifestError as e:
-        raise CommitStateUnknownError(str(e)) from e
-    if (record.job_id, record.job_attempt, record.nonce) != (job.job_id, job.number, state.record):
-        raise CommitStateUnknownError(
-            f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "
-            f"attempt {job.number} of job {job.job_id}; nothing was done: find out who put it there"
-        )
-    return record
-
-
-def record_gone(job: JobAttempt, state: JobState) -> RecordGoneError:
-    """The error for a job whose record is gone although its state names it."""
-    return RecordGoneError(
-        f"{job.content(state.record or '')}: the commit record of job {job.job_id} is gone, and only it "
-        f"names the job's files; restore it from soft delete or a snapshot, and run the same command. "
-        f"If it is lost for good, move {job.directory} out of {job.temporary}, so that other jobs can "
-        f"go on: files that were moved are in place, and the rest is in that directory"
-    )
 
 
 def write_commit_record(context: JobContext, record: CommitRecord) -> None:

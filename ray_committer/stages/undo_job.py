@@ -17,6 +17,7 @@ from ray_committer.errors import (
     RecordGoneError,
 )
 from ray_committer.job_files.commands import commit_command
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import AttemptState
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import read_other
@@ -32,7 +33,7 @@ from ray_committer.stages.declare_job import busy
 from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.remove_replaced_files import put_back_blocking_files
-from ray_committer.stages.save_commit_record import load_commit_record, refuse_foreign_paths, sync_state
+from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_taken_back
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.entries import Entry
@@ -91,7 +92,7 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
 def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> CommitRecord:
     """Load the record, and check that it and its manifests name only paths that this job can change."""
     try:
-        record = load_commit_record(context, seen.state)
+        record = load_commit_record(context.store, context.job, seen.state)
         refuse_foreign_paths(context, record, allowed_roots)
         context.executor.directories.forget()
         roots = (context.job.destination, *record.allowed_roots)

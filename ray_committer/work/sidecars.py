@@ -16,9 +16,9 @@ from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
-from ray_committer.stages.check_sources import WrongSources, has_another_size, wrong_sources
 from ray_committer.stores.base import StoreOperations, Versions, network_file_system
 from ray_committer.work.entries import Entry, entries
+from ray_committer.work.sources import WrongSources, has_another_size, wrong_sources
 from ray_committer.work.worker import Worker
 
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError
 from ray_committer.executors.base import THREAD_PREFIX, Place
-from ray_committer.executors.thread_pool import Crew
+from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
@@ -83,8 +83,8 @@ class Worker:
         self._guarded: GuardedStore | None = None
         self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
         self._parsed: _Cache[Recorded] = _Cache(PARSED_CACHE_FILES)
-        self._crew = Crew(concurrency) if concurrency > 1 else None
-        self._readers = Crew(max(2, concurrency // 4)) if concurrency > 1 else None
+        self._threads = ThreadPool(concurrency) if concurrency > 1 else None
+        self._readers = ThreadPool(max(2, concurrency // 4)) if concurrency > 1 else None
 
     def guard(self, permits: Permits) -> None:
         """From now on, make no request without a permit."""
@@ -105,7 +105,7 @@ class Worker:
         After an exception no further item is started. The exception is raised when the items in progress
         have ended.
         """
-        return self._crew.map(function, items) if self._crew else map(function, items)
+        return self._threads.map(function, items) if self._threads else map(function, items)
 
     def map_reads(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """`map` for reads that must be done before work can begin, beside the work of other calls.
@@ -121,9 +121,9 @@ class Worker:
 
     def close(self) -> None:
         """End the threads and stop asking for permits; idempotent."""
-        for crew in (self._crew, self._readers):
-            if crew is not None:
-                crew.close()
+        for pool in (self._threads, self._readers):
+            if pool is not None:
+                pool.close()
         if self._guarded is not None:
             self._permits.close()
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from ray_committer.errors import IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.jobs import commit as api
+from ray_committer.jobs.commit import abort_job, commit_job, setup_job
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.options import CommitOptions, CommittedTask
@@ -65,7 +65,7 @@ def start(
     """Check what can be checked, then set up a job with a new id at `dest`, before its tasks run."""
     if schema is not None:
         layout.check(schema)
-    job_id = api.setup_job(
+    job_id = setup_job(
         dest,
         options=options,
         storage_options=storage_options,
@@ -120,7 +120,7 @@ def commit(
         ignore_other_attempts=True,
         may_start_ray=False,
     )
-    return api.commit_job(
+    return commit_job(
         job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
     )
 
@@ -131,7 +131,7 @@ def abort(job: ArrowJob, error: BaseException | None = None) -> bool:
     Users must see the write's own `error`: a failure of the abort is logged, and added to it as a note.
     """
     try:
-        api.abort_job(
+        abort_job(
             job.dest,
             job.job_id,
             options=replace(job.options, job_attempt=0),

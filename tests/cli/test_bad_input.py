@@ -13,7 +13,6 @@ import pytest
 
 import ray_committer
 from ray_committer.cli import status as status_module
-from ray_committer.jobs import commit as api
 from tests.cli.commands import run, snapshot
 
 READERS = ["status", "show"]
@@ -490,7 +489,7 @@ def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_fo
         raise ZeroDivisionError("of a bug")
 
     monkeypatch.setattr(status_module, "list_jobs", fail)
-    monkeypatch.setattr(api, "abort_job", fail)
+    monkeypatch.setattr("ray_committer.cli.abort.abort_job", fail)
     advice = "this is a bug in ray-committer: run the command again with -vv and report the output"
     check(run("status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
     check(run("-v", "status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)

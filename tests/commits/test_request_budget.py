@@ -14,9 +14,9 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.check_sources import FILES_A_LISTING
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as memory_job
+from ray_committer.work.sources import FILES_A_LISTING
 
 MOST_FIXED = 20
 """Changes of state, the declaration, the record, the freeze, ``_SUCCESS``, listings of other jobs."""

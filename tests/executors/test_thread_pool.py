@@ -1,4 +1,4 @@
-"""A crew of threads: every item once, the first error to whoever waits, nothing left behind."""
+"""A pool of threads: every item once, the first error to whoever waits, nothing left behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ray_committer.executors.thread_pool import Crew
+from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.testing import SimulatedCrash
 from tests.threads import running_threads
 
@@ -16,53 +16,53 @@ from tests.threads import running_threads
 @pytest.mark.parametrize("size", [1, 2, 16])
 @pytest.mark.parametrize("items", [1, 2, 1000])
 def test_every_item_is_worked_on_once(size: int, items: int):
-    crew, seen = Crew(size), list[int]()
+    pool, seen = ThreadPool(size), list[int]()
 
     def double(item: int) -> int:
         seen.append(item)
         return 2 * item
 
-    assert sorted(crew.map(double, iter(range(items)))) == [2 * item for item in range(items)]
+    assert sorted(pool.map(double, iter(range(items)))) == [2 * item for item in range(items)]
     assert Counter(seen) == Counter(range(items))
-    crew.close()
+    pool.close()
 
 
 def test_results_that_are_none_are_results():
-    crew = Crew(3)
-    assert list(crew.map(lambda _: None, range(5))) == [None] * 5
-    crew.close()
+    pool = ThreadPool(3)
+    assert list(pool.map(lambda _: None, range(5))) == [None] * 5
+    pool.close()
 
 
 def test_no_items_need_no_thread():
     before = running_threads()
-    assert list(Crew(4).map(str, [])) == []
+    assert list(ThreadPool(4).map(str, [])) == []
     assert running_threads() - before == set()
 
 
 def test_as_many_are_worked_on_at_once_as_there_are_threads():
-    crew, together = Crew(4), threading.Barrier(4, timeout=10)
-    assert len(list(crew.map(lambda _: together.wait(), range(8)))) == 8  # fewer would break it
+    pool, together = ThreadPool(4), threading.Barrier(4, timeout=10)
+    assert len(list(pool.map(lambda _: together.wait(), range(8)))) == 8  # fewer would break it
     names = {crew_thread.name for crew_thread in threading.enumerate()}
     assert "ray-committer" in names
-    crew.close()
+    pool.close()
 
 
 def test_several_callers_get_their_own_results():
-    crew = Crew(3)
+    pool = ThreadPool(3)
 
     def call(number: int) -> list[tuple[int, int]]:
-        return sorted(crew.map(lambda item: (number, item), range(50)))
+        return sorted(pool.map(lambda item: (number, item), range(50)))
 
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(call, range(40)))
+    with ThreadPoolExecutor(8) as callers:
+        found = list(callers.map(call, range(40)))
     assert found == [[(number, item) for item in range(50)] for number in range(40)]
     assert sum(thread.name == "ray-committer" for thread in threading.enumerate()) == 3
-    crew.close()
+    pool.close()
 
 
 @pytest.mark.parametrize("error", [ValueError, SimulatedCrash, KeyboardInterrupt, SystemExit])
 def test_the_first_exception_is_raised_and_nothing_begun_after_it(error: type[BaseException]):
-    crew, begun = Crew(1), list[int]()
+    pool, begun = ThreadPool(1), list[int]()
 
     def work(item: int) -> None:
         begun.append(item)
@@ -70,15 +70,15 @@ def test_the_first_exception_is_raised_and_nothing_begun_after_it(error: type[Ba
             raise error(item)
 
     with pytest.raises(error) as caught:
-        list(crew.map(work, range(100)))
+        list(pool.map(work, range(100)))
     assert caught.value.args == (3,)
     assert begun == [0, 1, 2, 3]
-    assert list(crew.map(str, [1])) == ["1"]  # its threads live on
-    crew.close()
+    assert list(pool.map(str, [1])) == ["1"]  # its threads live on
+    pool.close()
 
 
 def test_an_exception_is_raised_only_when_what_is_in_progress_has_ended():
-    crew, failed, ended = Crew(2), threading.Event(), list[str]()
+    pool, failed, ended = ThreadPool(2), threading.Event(), list[str]()
 
     def work(item: str) -> None:
         if item == "fails":
@@ -88,13 +88,13 @@ def test_an_exception_is_raised_only_when_what_is_in_progress_has_ended():
         ended.append(item)
 
     with pytest.raises(ValueError):
-        list(crew.map(work, ["slow", "fails"]))
+        list(pool.map(work, ["slow", "fails"]))
     assert ended == ["slow"]
-    crew.close()
+    pool.close()
 
 
 def test_of_two_exceptions_the_first_is_raised():
-    crew, begun, failed = Crew(2), threading.Barrier(2, timeout=10), threading.Event()
+    pool, begun, failed = ThreadPool(2), threading.Barrier(2, timeout=10), threading.Event()
     soon = threading.Timer(0.05, failed.set)  # when the first failure has been noted
 
     def work(item: str) -> None:
@@ -106,13 +106,13 @@ def test_of_two_exceptions_the_first_is_raised():
         raise ValueError(item)
 
     with pytest.raises(ValueError, match="first"):
-        list(crew.map(work, ["later", "first"]))
+        list(pool.map(work, ["later", "first"]))
     soon.join()
-    crew.close()
+    pool.close()
 
 
 def test_the_failure_of_one_caller_is_not_that_of_another():
-    crew, both = Crew(2), threading.Barrier(2, timeout=10)
+    pool, both = ThreadPool(2), threading.Barrier(2, timeout=10)
 
     def fail(_: int) -> None:
         both.wait()
@@ -122,19 +122,19 @@ def test_the_failure_of_one_caller_is_not_that_of_another():
         both.wait()
         return item
 
-    with ThreadPoolExecutor(2) as pool:
-        failing = pool.submit(crew.map, fail, [1])
-        assert list(crew.map(succeed, [2])) == [2]
+    with ThreadPoolExecutor(2) as callers:
+        failing = callers.submit(pool.map, fail, [1])
+        assert list(pool.map(succeed, [2])) == [2]
         with pytest.raises(ValueError):
             failing.result(timeout=10)
-    crew.close()
+    pool.close()
 
 
 def test_close_ends_every_thread_once_its_work_is_done():
     before = running_threads()
-    crew = Crew(5)
-    list(crew.map(str, range(3)))
+    pool = ThreadPool(5)
+    list(pool.map(str, range(3)))
     assert len(running_threads() - before) == 5
-    crew.close()
-    crew.close()
+    pool.close()
+    pool.close()
     assert running_threads() - before == set()

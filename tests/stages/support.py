@@ -15,6 +15,7 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, advance, read_state, require_state
 from ray_committer.job_files.owners import owner_of
 from ray_committer.options import CommitOptions
@@ -30,7 +31,6 @@ from ray_committer.protocol.record import (
 from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
-from ray_committer.stages.save_commit_record import load_commit_record
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
@@ -205,7 +205,7 @@ def record(store: StoreOperations, job: JobAttempt = JOB, **fields: Any) -> Comm
 def resumed(found: JobContext) -> tuple[CommitRecord, LoadedManifests]:
     """The record of a job, and the manifests that it names, as a run that goes on loads them."""
     state = state_of(found.store, found.job)
-    record = load_commit_record(found, state)
+    record = load_commit_record(found.store, found.job, state)
     roots = (found.job.destination,)
     return record, load_manifests(found, record, roots, stamp=state.stamp)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.errors import CommitConflictError, PreflightError
+from ray_committer.errors import SHOWN, CommitConflictError, PreflightError
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
@@ -18,7 +18,6 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stages.check_places import check_destinations, find_other_destinations
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
-from ray_committer.stages.obstacles import SHOWN
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (

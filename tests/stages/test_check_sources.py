@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ray_committer.errors import ManifestError
+from ray_committer.errors import SHOWN, ManifestError
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
-from ray_committer.stages.check_sources import FILES_A_LISTING, check_sources_at_once
-from ray_committer.stages.obstacles import SHOWN
+from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -24,6 +23,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.work.sources import FILES_A_LISTING
 from ray_committer.work.worker import Worker
 from tests.stages.support import (
     JOB,

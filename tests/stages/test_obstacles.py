@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import (
+    SHOWN,
     CommitCancelledError,
     CommitConflictError,
     LinkedPathError,
     ManifestError,
     PreflightError,
     RayCommitterError,
+    some_of,
 )
 from ray_committer.job_files.job_state import require_state
 from ray_committer.options import CommitOptions
@@ -21,7 +23,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
-from ray_committer.stages.obstacles import SHOWN, noted, refuse, some_of
+from ray_committer.stages.obstacles import noted, refuse
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import run_commit, write_job

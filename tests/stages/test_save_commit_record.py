@@ -19,12 +19,12 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef, ReplacedFile, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.save_commit_record import (
-    load_commit_record,
     refuse_aborted,
     refuse_foreign_paths,
     save_commit_record,
@@ -119,7 +119,7 @@ def save(store, record: CommitRecord = OWN, *, seen: Seen | None = None) -> Seen
 
 
 def load(store) -> CommitRecord:
-    return load_commit_record(context(store), state_of(store))
+    return load_commit_record(store, JOB, state_of(store))
 
 
 @kinds
@@ -136,9 +136,7 @@ def test_a_record_is_saved_by_one_write_and_one_change_of_the_state(manifests: i
     store, record = declared(), record_of((REF,) * manifests)
     seen = seen_in(store)
     assert requests(store, lambda one: save(one, record, seen=seen)) == Counter(write=1, advance=1)
-    assert requests(store, lambda one: load_commit_record(context(one), state_of(store))) == Counter(
-        read=1
-    )
+    assert requests(store, lambda one: load_commit_record(one, JOB, state_of(store))) == Counter(read=1)
 
 
 def test_a_durable_record_is_on_the_disk_before_it_decides_and_so_is_the_decision_after_it():

@@ -182,7 +182,6 @@ DRIVER = """
 import os, sys
 import ray_committer
 from ray_committer.writers import job as arrow_job
-from ray_committer.jobs import commit as api
 from tests.writers.test_job import table
 from ray_committer.writers.files import FileLayout
 from ray_committer.events import StageStarted
@@ -193,8 +192,8 @@ def die(event):
 
 job = arrow_job.start(sys.argv[1], FileLayout("parquet", ("p",)), options=ray_committer.CommitOptions())
 results = [arrow_job.write_attempt(job, task, [table(task)]) for task in (0, 1, 1)]
-commit = api.commit_job
-api.commit_job = lambda *args, **named: commit(*args, **named, on_event=die)
+commit = arrow_job.commit_job
+arrow_job.commit_job = lambda *args, **named: commit(*args, **named, on_event=die)
 arrow_job.commit(job, results[:2], executor="inline")
 """
 

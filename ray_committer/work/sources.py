@@ -1,0 +1,86 @@
+"""Compare the files of one task with its manifest: which are missing or changed.
+
+It makes one listing per directory, where a listing is cheap. The rename finds what changes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ray_committer.errors import SHOWN
+from ray_committer.protocol.paths import parent
+from ray_committer.protocol.recovery import prove
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions
+from ray_committer.work.entries import Entry
+from ray_committer.work.worker import Worker
+
+FILES_A_LISTING = 8
+"""How many files a task's directories must have on average, so that listings of them save time; a
+listing of a task's only directory always does."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongSources:
+    """The number of `files` of a manifest that are missing or changed, and some of them in words."""
+
+    manifest: str
+    files: int
+    named: tuple[str, ...]
+
+
+def wrong_sources(path: str, found: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
+    """What is wrong with `found` files of the manifest at `path`, in words; None if nothing is."""
+    wrong = [(entry, what) for entry, what in found if what is not None]
+    named = tuple(f"{entry.source}: {what}" for entry, what in wrong[:SHOWN])
+    return WrongSources(path, len(wrong), named) if wrong else None
+
+
+def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSources | None:
+    """Find the files of the manifest at `path` that are missing or changed, where a listing is cheap."""
+    directories = directories_to_list(worker.store, loaded)
+    return compare(path, loaded, [list_directory(worker.store, one) for one in directories])
+
+
+def directories_to_list(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:
+    """The directories of a manifest's files; none if listings of them would save no time."""
+    directories = {parent(entry.source) for entry in loaded}
+    is_worth = len(directories) == 1 or len(loaded) >= FILES_A_LISTING * len(directories)
+    is_cheap = store.capabilities.versions is Versions.NONE and store.capabilities.listing_is_cheap
+    return directories if is_worth and is_cheap else set()
+
+
+def compare(
+    path: str, loaded: Sequence[Entry], listings: Sequence[list[FileStatus]]
+) -> WrongSources | None:
+    """What is wrong with the files of the manifest at `path`, if anything was listed."""
+    if not listings:
+        return None
+    found = {status.path: status for listing in listings for status in listing}
+    return wrong_sources(path, [(entry, _is_wrong(entry, found.get(entry.source))) for entry in loaded])
+
+
+def has_another_size(entry: Entry, found: FileStatus | None) -> str | None:
+    """Describe a file that is missing, or that is longer or shorter than its manifest says."""
+    if found is None:
+        return "is not there"
+    if found.is_directory:
+        return "is a directory"
+    if found.size != entry.expected.size:
+        return f"has {found.size} bytes, not {entry.expected.size}"
+    return None
+
+
+def _is_wrong(entry: Entry, found: FileStatus | None) -> str | None:
+    what = has_another_size(entry, found)
+    if what is not None or found is None:
+        return what
+    return None if prove(entry.expected, found.observation()) else "was changed after its task committed"
+
+
+def list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:
+    """List a directory; a directory that does not exist is empty."""
+    try:
+        return store.list_status(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
