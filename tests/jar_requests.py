@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION
+from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 
 
 def request(dest: Path, **more: Any) -> str:

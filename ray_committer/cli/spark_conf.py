@@ -13,7 +13,7 @@ import click
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import print_result
-from ray_committer.spark.driver_conf import DriverName, driver_conf
+from ray_committer.spark.settings import DriverName, driver_conf
 
 _NAME = "ray-committer"
 

@@ -21,8 +21,8 @@ from ray_committer.cli.lines import lines, tell
 from ray_committer.errors import RayCommitterError
 from ray_committer.jobs.commit import read_text
 from ray_committer.report.text import report_lines
-from ray_committer.spark.driver_settings import settings_of
 from ray_committer.spark.handler import CommitHandler
+from ray_committer.spark.job_settings import settings_of
 
 Action = Callable[[CommitHandler, str], str]
 

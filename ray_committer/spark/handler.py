@@ -9,28 +9,26 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
-from ray_committer.events import EventSink, ignore
-from ray_committer.executors.base import CommitPool
-from ray_committer.executors.choose import ExecutorName
+from ray_committer.events import EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
 from ray_committer.report.commit_report import CommitReport
-from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
+from ray_committer.report.heartbeat import heartbeat
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import ignored_keys
 from ray_committer.spark.hadoop.stores import storage_options
-from ray_committer.spark.job_options import job_options, on_destination
+from ray_committer.spark.job_settings import HandlerSettings, job_options, on_destination
 from ray_committer.spark.workers_ahead import WorkersAhead
 
 _log = logging.getLogger(__name__)
@@ -60,22 +58,6 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     absolute_roots: list[str] = []
     mark_success: bool = True
     tasks: list[_Task] = []
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerSettings:
-    """How the jobs of a session are committed.
-
-    `configuration` returns Hadoop's settings for a job id; the settings here take precedence over them.
-    """
-
-    executor: ExecutorName | CommitPool = "auto"
-    options: CommitOptions = field(default_factory=CommitOptions)
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    on_event: EventSink = ignore
-    progress_seconds: float = EVERY_SECONDS
-    check_ready: Callable[[], None] = lambda: None
-    configuration: Callable[[str], HadoopConf] = lambda _: HadoopConf()
 
 
 class CommitHandler:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import RayCommitterError, RayNotAvailableError
 from ray_committer.events import EventSink, ignore
@@ -24,30 +24,14 @@ from ray_committer.options import CommitOptions
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.callback import callback, new_secret
-from ray_committer.spark.driver_kind import require_driver
-from ray_committer.spark.handler import DEFERRED, CommitHandler, HandlerSettings
-from ray_committer.spark.job_configuration import job_configuration, session_configuration
-from ray_committer.spark.job_options import job_executor, job_options
-from ray_committer.spark.loaded_jar import require_own_version
-from ray_committer.spark.store_settings import StoreName, store_settings
+from ray_committer.spark.driver import require_driver, require_own_version
+from ray_committer.spark.hadoop.conf import job_configuration, session_configuration
+from ray_committer.spark.handler import DEFERRED, CommitHandler
+from ray_committer.spark.job_settings import HandlerSettings, job_executor, job_options
+from ray_committer.spark.settings import MODE_KEY, CommitMode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-MODE_KEY = "spark.ray_committer.commit"
-
-CommitMode = Literal["ray", "deferred", "spark"]
-
-
-def spark_conf(commit: CommitMode = "ray", store: StoreName | None = None) -> dict[str, str]:
-    """Return the settings for a session builder or for RayDP's ``configs``; then also call `install`.
-
-    Until you call `install`, writes fail when their job is set up, before any task runs. With
-    ``commit="spark"`` Spark's own committer is used. `store` adds the settings that tasks need to write
-    to that store; it downloads nothing.
-    """
-    own = {"spark.jars": jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS, MODE_KEY: commit}
-    return own | store_settings(store)
 
 
 @dataclass(frozen=True, slots=True)

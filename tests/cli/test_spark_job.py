@@ -18,7 +18,7 @@ from ray_committer.cli.main import main
 from ray_committer.errors import IncompleteJobError
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION as VERSION
+from ray_committer.spark.driver import JAR_PROTOCOL_VERSION as VERSION
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from tests.jar_requests import request, tasks_of

@@ -19,8 +19,8 @@ from ray_committer.options import JOBS_PREFIX, SPARK_PREFIX, CommitOptions
 from ray_committer.spark.hadoop import keys as hadoop_keys
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.stores import qualify, storage_options
-from ray_committer.spark.job_options import job_executor, job_options
-from ray_committer.spark.store_settings import store_settings
+from ray_committer.spark.job_settings import job_executor, job_options
+from ray_committer.spark.settings import store_settings
 from tests.cluster_configs.pins import ROOT
 
 HADOOP_PREFIX = "spark.hadoop."

@@ -20,7 +20,8 @@ from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.manifest import STAMP
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.spark.callback import callback
-from ray_committer.spark.handler import CommitHandler, HandlerSettings
+from ray_committer.spark.handler import CommitHandler
+from ray_committer.spark.job_settings import HandlerSettings
 from ray_committer.stores.base import StoreOperations
 from tests.jar_requests import request, tasks_of
 

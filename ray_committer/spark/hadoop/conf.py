@@ -1,11 +1,22 @@
-"""Hadoop's settings of a job, whose values are never shown."""
+"""Hadoop's settings of a job, whose values are never shown, and how they are read from the driver's JVM.
+
+They are the job's own: the session's settings when the write begins, with the options of that write. At
+level DEBUG, Py4J logs all that it carries, secrets included; this package logs no credential.
+"""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ray_committer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PROVIDER_PATH = "hadoop.security.credential.provider.path"
 
@@ -58,3 +69,38 @@ def refusal(store: str, key: str, what: str, option: str) -> SettingsError:
         f"{store}: Hadoop's {key} {what}; give the commit its own credentials or setting: "
         f"storage_options={{{option!r}: ...}} of ray_committer.spark.install"
     )
+
+
+def session_configuration(spark: SparkSession) -> HadoopConf:
+    """Return the configuration that a write of this session would use if it began now."""
+    state: Any = spark._jsparkSession.sessionState()  # type: ignore[attr-defined,unused-ignore]
+    return _read(_lender(spark), state.newHadoopConf())
+
+
+def job_configuration(spark: SparkSession, job_id: str) -> HadoopConf:
+    """Return the configuration of a job, during a call of the JVM for that job."""
+    lender = _lender(spark)
+    configuration = lender.of(job_id)
+    if configuration is None:
+        raise SettingsError(f"{job_id}: Spark provides no configuration for this job")
+    return _read(lender, configuration)
+
+
+def _lender(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm.io.raycommitter.JobConfigurations
+
+
+def _read(lender: Any, configuration: Any) -> HadoopConf:
+    def password(key: str) -> str | None:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            found: str | None = lender.password(configuration, key)
+        except Py4JJavaError as e:
+            reason = str(e.java_exception.getMessage())
+            raise SettingsError(f"{PROVIDER_PATH}: {key} cannot be read from there: {reason}") from None
+        return found
+
+    text = gzip.decompress(lender.settings(configuration))
+    settings = msgspec.json.decode(text, type=dict[str, str])
+    return HadoopConf(settings, password)

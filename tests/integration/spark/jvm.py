@@ -15,7 +15,7 @@ import pyspark
 
 import ray_committer
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
-from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION
+from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.metered import compiled
 

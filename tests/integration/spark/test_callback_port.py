@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import ray_committer
 from ray_committer.spark import install
-from ray_committer.spark.loaded_jar import JAR_PROTOCOL_VERSION
+from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from tests.integration.spark.conftest import data_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

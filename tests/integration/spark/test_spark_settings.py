@@ -18,11 +18,11 @@ from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import SettingsError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.spark import install, spark_conf, uninstall
-from ray_committer.spark.hadoop.conf import PROVIDER_PATH, HadoopConf
+from ray_committer.spark.hadoop.conf import PROVIDER_PATH, HadoopConf, session_configuration
 from ray_committer.spark.hadoop.keys import FILE_OUTPUT, MANIFEST, hadoop_options, ignored_keys
 from ray_committer.spark.hadoop.stores import storage_options
-from ray_committer.spark.handler import CommitHandler, HandlerSettings
-from ray_committer.spark.job_configuration import session_configuration
+from ray_committer.spark.handler import CommitHandler
+from ray_committer.spark.job_settings import HandlerSettings
 from ray_committer.stores.registry import open_store, resolve_destination
 from tests.integration.spark.conftest import data_files
 

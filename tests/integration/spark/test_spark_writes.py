@@ -16,8 +16,10 @@ import ray_committer
 from ray_committer import CommitReport, Outcome
 from ray_committer.cli.main import main
 from ray_committer.events import Event, StageStarted
+from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 from ray_committer.spark import Installation, install, uninstall
-from ray_committer.spark.session import MODE_KEY, PROTOCOL_CLASS, PROTOCOL_KEY, _bridge
+from ray_committer.spark.session import _bridge
+from ray_committer.spark.settings import MODE_KEY
 from tests.integration.spark.conftest import data_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

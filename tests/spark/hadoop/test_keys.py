@@ -19,7 +19,7 @@ from ray_committer.spark.hadoop.keys import (
     hadoop_options,
     ignored_keys,
 )
-from ray_committer.spark.job_options import job_options, on_destination
+from ray_committer.spark.job_settings import job_options, on_destination
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark_settings.md"
 

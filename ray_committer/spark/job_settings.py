@@ -1,0 +1,99 @@
+"""How one job is committed: its options from all places that can set them.
+
+`options=` of `install` come first, then ``spark.ray_committer.*``, then Hadoop's committer settings,
+then the defaults. All are read when the job begins, so a setting that changes between two writes counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+import msgspec
+
+from ray_committer.errors import RayCommitterError, SettingsError
+from ray_committer.events import EventSink, ignore
+from ray_committer.executors.base import CommitPool
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.uri import parse_uri
+from ray_committer.report.heartbeat import EVERY_SECONDS
+from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
+from ray_committer.spark.hadoop.conf import HadoopConf
+from ray_committer.spark.hadoop.keys import hadoop_options
+from ray_committer.spark.settings import EXECUTOR_KEY
+
+
+def job_options(settings: Mapping[str, str], given: CommitOptions) -> CommitOptions:
+    """Return the options from a job's settings; values of `given` that are not the default win."""
+    hadoop = CommitOptions(**hadoop_options(settings))
+    return given.over(CommitOptions.from_spark_conf(settings, defaults=hadoop))
+
+
+def job_executor(settings: Mapping[str, str], given: ExecutorName) -> ExecutorName:
+    """Return where the job is committed: `given`, or if that is "auto", the executor in the settings."""
+    name: Any = settings.get(EXECUTOR_KEY, given)
+    if name not in get_args(ExecutorName):
+        known = ", ".join(get_args(ExecutorName))
+        raise SettingsError(f"{EXECUTOR_KEY}={name}: is not one of {known}; set it to one of these")
+    executor: ExecutorName = name if given == "auto" else given
+    return executor
+
+
+def on_destination(options: CommitOptions, destination: str) -> CommitOptions:
+    """Return `options` with the summary directory as a path on the destination's store."""
+    if options.summary_directory is None:
+        return options
+    summary, own = parse_uri(options.summary_directory), parse_uri(destination)
+    if summary.scheme and (summary.scheme, summary.authority) != (own.scheme, own.authority):
+        raise SettingsError(
+            f"{options.summary_directory}: is not on the same store as {destination}; the commit writes "
+            f"the summary, so choose a directory on the destination's store"
+        )
+    return replace(options, summary_directory=summary.path)
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSettings:
+    """How the jobs of a session are committed.
+
+    `configuration` returns Hadoop's settings for a job id; the settings here take precedence over them.
+    """
+
+    executor: ExecutorName | CommitPool = "auto"
+    options: CommitOptions = field(default_factory=CommitOptions)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    on_event: EventSink = ignore
+    progress_seconds: float = EVERY_SECONDS
+    check_ready: Callable[[], None] = lambda: None
+    configuration: Callable[[str], HadoopConf] = lambda _: HadoopConf()
+
+
+class _Request(msgspec.Struct, frozen=True):
+    version: int
+    conf: dict[str, str] = {}
+
+
+def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:
+    """Return the settings that the driver sent with a request; `RayCommitterError` names a wrong one."""
+    try:
+        request = msgspec.json.decode(request_json, type=_Request)
+    except msgspec.DecodeError as e:
+        raise RayCommitterError(
+            f"the request does not come from a Spark driver ({e}); only Spark drivers use this command, "
+            f"run `ray-committer commit DEST` instead"
+        ) from e
+    if request.version != JAR_PROTOCOL_VERSION:
+        raise RayCommitterError(
+            f"the driver's jar uses protocol version {request.version}, but this ray-committer uses "
+            f"{JAR_PROTOCOL_VERSION}; give Spark the jar of this package"
+        )
+    conf = HadoopConf(request.conf)
+    job_options(conf.settings, CommitOptions())  # finds a wrong setting before anything is done
+    return HandlerSettings(
+        executor=job_executor(conf.settings, "auto"),
+        on_event=on_event,
+        progress_seconds=0,
+        configuration=lambda _: conf,
+    )
