@@ -29,7 +29,6 @@ from http_renames import (
 
 from ray_committer.stores.adls.auth import Connection, SharedKey
 from ray_committer.stores.adls.http import AdlsHttp
-from ray_committer.stores.adls.sdk import SdkAdlsStore
 from ray_committer.stores.adls.store import AdlsStore
 from ray_committer.stores.base import StoreSpec
 
@@ -54,11 +53,6 @@ def _connection(url: str) -> Connection:
 
 def adls_store(url: str) -> Run:
     store = AdlsStore(StoreSpec("abfs"), AdlsHttp(_connection(url), "lake"))
-    return by_threads(lambda source, dest: store.rename(f"/{source}", f"/{dest}", ETAG))
-
-
-def sdk_store(url: str) -> Run:
-    store = SdkAdlsStore(StoreSpec("abfs"), _connection(url), "lake")
     return by_threads(lambda source, dest: store.rename(f"/{source}", f"/{dest}", ETAG))
 
 
@@ -114,7 +108,6 @@ def adlfs_copy_and_delete(url: str) -> Run:
 OWN = "AdlsStore"
 CLIENTS = {
     OWN: Client("", adls_store, "201 Created", _HEADERS),
-    "AdlsStore with the SDK": Client("", sdk_store, "201 Created", _HEADERS),
     "azure-storage-file-datalake aio rename_file": Client("", datalake_aio, "201 Created", _HEADERS),
     "adlfs copy and delete": Client("", adlfs_copy_and_delete, "202 Accepted", _COPIED),
 }

@@ -37,7 +37,7 @@ _REFUSED = {
 _NEVER_GENERIC = ("s3", "wasb", "az", "adl", "http", "zip")
 """Refused even with `ALLOW_GENERIC`: every byte would be copied although there is a better way, or
 there is no way."""
-_OWN_OPTIONS = (ALLOW_GENERIC, "transport")
+_OWN_OPTIONS = (ALLOW_GENERIC,)
 """Storage options that are for this package, not for fsspec."""
 _EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls"}
 """The optional dependencies of each remote store, by its scheme."""

@@ -163,13 +163,11 @@ def costs_of_a_rename() -> list[tuple[str, str]]:
         ("fsspec's `webhdfs`", f"{hdfs['fsspec webhdfs mv: ms']:.2f}"),
     ]
     note = "docs/design/003-lean-http.md"
-    sdk = azure[f"AdlsStore with the SDK, {ms}"]
     return [
         *(("docs/comparison.md", f"| {client} | {value} |") for client, value in rows),
         *((note, f"| {client} | {value} |") for client, value in rows[:2]),
         (note, f"| Google's `move_blob` | {rows[2][1]} |"),
         *((note, f"| {client} | {value} |") for client, value in rows[3:5]),
-        (note, f"| ours with Microsoft's client as transport | {sdk:.2f} |"),
     ]
 
 

@@ -29,7 +29,7 @@ SCOPE = "https://storage.azure.com/.default"
 REFRESH_SECONDS = 300.0
 """A token is replaced this long before it expires."""
 
-OWN_OPTIONS = ("transport", "endpoint")
+OWN_OPTIONS = ("endpoint",)
 """Storage options of this package, which adlfs does not get."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -1,4 +1,4 @@
-"""Open a container of Azure Data Lake Storage: find its account, refuse flat ones, choose a client."""
+"""Open a container of Azure Data Lake Storage: find its account, and refuse flat ones."""
 
 from __future__ import annotations
 
@@ -23,13 +23,4 @@ def open_adls(spec: StoreSpec) -> StoreOperations:
     connection = connect(spec.storage_options, container.account, container.host)
     http = AdlsHttp(connection, container.name)
     require_hierarchical_namespace(http)
-    match spec.storage_options.get("transport", "http"):
-        case "http":
-            return AdlsStore(spec, http)
-        case "sdk":
-            from ray_committer.stores.adls.sdk import SdkAdlsStore
-
-            http.close()
-            return SdkAdlsStore(spec, connection, container.name)
-        case other:
-            raise StoreRefusedError(f"transport={other!r}: is not supported; leave it out, or use 'sdk'")
+    return AdlsStore(spec, http)

@@ -83,9 +83,8 @@ def try_out(store: StoreOperations) -> None:
     assert store.delete_directory("/d")
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
-def test_a_sas_is_enough(dfs: DfsServer, url: str, transport: str):
-    try_out(opened(url, {"connection_string": dfs.connection_string(sas=sas()), "transport": transport}))
+def test_a_sas_is_enough(dfs: DfsServer, url: str):
+    try_out(opened(url, {"connection_string": dfs.connection_string(sas=sas())}))
 
 
 @pytest.mark.parametrize("kind", [Credential, AsyncCredential])
@@ -196,11 +195,10 @@ def test_soft_delete_is_told_of(azurite: Azurite):
     assert "soft delete keeps for 9 days" in warning
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
 def test_settings_that_may_not_be_read_are_no_failure_of_the_store(
-    dfs: DfsServer, url: str, options: dict[str, Any], transport: str
+    dfs: DfsServer, url: str, options: dict[str, Any]
 ):
-    store = opened(url, {**options, "transport": transport})
+    store = opened(url, options)
     dfs.denied = {"settings"}
     with pytest.raises(PermissionError, match="403"):
         store.cost_warnings()
@@ -219,15 +217,14 @@ def test_a_key_that_is_none_is_refused(dfs: DfsServer, url: str):
     assert "no key" not in str(caught.value)
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
 @pytest.mark.parametrize("trouble", ["denied", "lost", "gone"])
 def test_no_secret_is_shown(
-    dfs: DfsServer, url: str, transport: str, trouble: str, caplog: pytest.LogCaptureFixture
+    dfs: DfsServer, url: str, trouble: str, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.INFO, "urllib3")  # the vendor's client has it write URLs at DEBUG
     secret = sas()
-    options = {"connection_string": dfs.connection_string(sas=secret), "transport": transport}
+    options = {"connection_string": dfs.connection_string(sas=secret)}
     store = opened(url, options)
     put_file(store, "/d/a", b"1")
     signature = secret.rpartition("sig=")[2]
@@ -246,14 +243,13 @@ def test_no_secret_is_shown(
     assert KEY not in shown
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
 @pytest.mark.parametrize(
     "faults", [Faults(failed_before=1.0), Faults(lost_answer=1.0)], ids=["failed", "lost"]
 )
 def test_a_request_is_made_once(
-    dfs: DfsServer, url: str, options: dict[str, Any], transport: str, faults: Faults
+    dfs: DfsServer, url: str, options: dict[str, Any], faults: Faults
 ):
-    store = opened(url, {**options, "transport": transport})
+    store = opened(url, options)
     put_file(store, "/d/a", b"1")
     dfs.faults = faults
     with pytest.raises(StoreUnavailableError):
@@ -261,13 +257,12 @@ def test_a_request_is_made_once(
     assert dfs.calls["rename"] == 1
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
-def test_no_secret_is_shown_of_an_account_that_is_not_reached(url: str, transport: str):
+def test_no_secret_is_shown_of_an_account_that_is_not_reached(url: str):
     server = DfsServer()
     server.start()
     server.containers[CONTAINER] = Tree()
     secret = sas()
-    options = {"connection_string": server.connection_string(sas=secret), "transport": transport}
+    options = {"connection_string": server.connection_string(sas=secret)}
     store = opened(url, options)
     server.stop()
     with pytest.raises(StoreUnavailableError) as caught:

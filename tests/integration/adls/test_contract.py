@@ -26,9 +26,3 @@ class TestAdlsStore(FewerCrashes, StoreContract):
     def root(self, store: StoreOperations) -> str:
         store.mkdirs("/root")
         return "/root"
-
-
-class TestSdkAdlsStore(TestAdlsStore):
-    @pytest.fixture
-    def options(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {**options, "transport": "sdk"}

@@ -51,14 +51,12 @@ def job(url: str, options: dict[str, Any]) -> JobAttempt:
     return new_job_attempt(resolve_destination(url, options)[1], "job_1", 0)
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
 def test_files_arrive_once_each_though_requests_and_answers_are_lost(
     dfs: DfsServer,
     store: StoreOperations,
     job: JobAttempt,
     url: str,
     options: dict[str, Any],
-    transport: str,
 ):
     tasks = files_of(4, RENAMES)
     write_job(store, job, tasks)
@@ -68,7 +66,7 @@ def test_files_arrive_once_each_though_requests_and_answers_are_lost(
         "job_1",
         executor="threads",
         options=CommitOptions(threads=16),
-        storage_options={**options, "transport": transport},
+        storage_options=options,
     )
     injected, dfs.faults = dict(dfs.faults.injected), Faults()
     print(f"{RENAMES} files, {injected}, moved {report.moved}, proved {report.proved}")
@@ -129,11 +127,10 @@ def test_a_commit_that_died_among_its_renames_is_finished_by_etags(
 NAMES = {"p=a%3A0 b/part 1": b"1", "p=%25/100%": b"2", "p=ü/a+b&c;d#e?f": b"3", "p=a%2Fb/%": b"4"}
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
 def test_names_with_literal_escapes_are_kept(
-    dfs: DfsServer, job: JobAttempt, url: str, options: dict[str, Any], transport: str
+    dfs: DfsServer, job: JobAttempt, url: str, options: dict[str, Any]
 ):
-    store = opened(url, {**options, "transport": transport})
+    store = opened(url, options)
     write_job(store, job, {0: NAMES})
     assert run_commit(store, job).moved == len(NAMES)
     assert visible_files(store, job.destination) == NAMES
@@ -183,12 +180,11 @@ def test_a_source_that_was_written_again_is_not_moved(
     assert store.get_status(f"{job.destination}/a") is None
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
 def test_an_old_file_that_is_written_again_before_it_is_replaced_stays(
-    job: JobAttempt, url: str, options: dict[str, Any], transport: str
+    job: JobAttempt, url: str, options: dict[str, Any]
 ):
     """The rename is bound to the etag that was listed."""
-    store = opened(url, {**options, "transport": transport})
+    store = opened(url, options)
     dest = f"{job.destination}/a"
     put_file(store, dest, b"old")
     write_job(store, job, {0: {"a": b"new"}}, mode=ConflictMode.OVERWRITE)
