@@ -31,7 +31,7 @@ def figures() -> list[tuple[str, str]]:
         f"one process with 32 threads in {threads:.0f} s"
     )
     peak = f"{bars['driver peak resident MB']['measured']:.0f} MB"
-    manifest = f"{bars['driver bytes a manifest']['measured']} bytes a manifest"
+    manifest = f"{bars['driver bytes a manifest']['measured']:,} bytes per manifest"
     linear = f"{bars['seconds a file, all over a tenth']['measured']:.2f} of the time"
     return [
         ("README.md", seconds),
@@ -45,10 +45,10 @@ def figures() -> list[tuple[str, str]]:
         ("docs/operations.md", f"used {100 * min(even):.0f} to {100 * max(even):.0f} % of it"),
         ("docs/architecture.md", f"peaked at {peak}"),
         *(("docs/comparison.md", row) for row in beside_hadoop(peer["commits"])),
-        ("docs/comparison.md", f"renamed {times:.1f} times as many files a second"),
+        ("docs/comparison.md", f"renamed {times:.1f} times as many files per second"),
         (
             "docs/comparison.md",
-            f"made {workers['8']:,.0f} renames a second where one made {workers['1']:.0f}",
+            f"made {workers['8']:,.0f} renames per second where one made {workers['1']:.0f}",
         ),
         (
             "docs/design/002-ranges-not-entries.md",
@@ -137,7 +137,7 @@ def whole_jobs() -> list[tuple[str, str]]:
         )
     )
     ours, spark, hadoop = took("append", 20, 0)
-    found.append(("README.md", f"at 20 ms a request {ours}, {spark} and {hadoop} s"))
+    found.append(("README.md", f"at 20 ms per request {ours}, {spark} and {hadoop} s"))
     return found
 
 
@@ -148,18 +148,18 @@ def costs_of_a_rename() -> list[tuple[str, str]]:
     hdfs = result("hdfs_renames")["in_flight"]["32"]["median"]
     ms = "ms of processor a rename"
     rows = [
-        ("Google: ours", f"{google[f'GcsStore, {ms}']:.2f}"),
+        ("Google: ray_committer", f"{google[f'GcsStore, {ms}']:.2f}"),
         ("gcsfs' `mv_file`", f"{google[f'gcsfs mv_file, {ms}']:.2f}"),
         ("Google's client, `move_blob`", f"{google[f'google-cloud-storage move_blob, {ms}']:.2f}"),
-        ("Azure: ours", f"{azure[f'AdlsStore, {ms}']:.2f}"),
+        ("Azure: ray_committer", f"{azure[f'AdlsStore, {ms}']:.2f}"),
         (
             "Microsoft's asynchronous client",
             f"{azure[f'azure-storage-file-datalake aio rename_file, {ms}']:.2f}",
         ),
         ("adlfs, a copy and a delete", f"{azure[f'adlfs copy and delete, {ms}']:.2f}"),
-        ("HDFS: ours over RPC", f"{hdfs['HdfsStore: ms']:.3f}"),
+        ("HDFS: ray_committer over RPC", f"{hdfs['HdfsStore: ms']:.3f}"),
         ("hdfs-native's own fsspec", f"{hdfs['hdfs_native.fsspec mv: ms']:.3f}"),
-        ("WebHDFS: ours", f"{hdfs['WebHdfsStore: ms']:.2f}"),
+        ("WebHDFS: ray_committer", f"{hdfs['WebHdfsStore: ms']:.2f}"),
         ("fsspec's `webhdfs`", f"{hdfs['fsspec webhdfs mv: ms']:.2f}"),
     ]
     note = "docs/design/003-lean-http.md"
