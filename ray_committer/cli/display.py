@@ -31,7 +31,7 @@ from ray_committer.report.heartbeat import (
     speed_texts,
     trouble_texts,
 )
-from ray_committer.report.pace import Pace, Standing
+from ray_committer.report.progress import Progress, ProgressMeter
 
 DRAWN_PER_SECOND = 4.0
 _BAR = 20  # columns
@@ -53,7 +53,7 @@ def display() -> Iterator[Shown]:
 class _Display:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._pace = Pace()
+        self._meter = ProgressMeter()
         self._spinner = Spinner("dots" if "utf" in stream.encoding.lower() else "line")
         self._interrupted: str | None = None
         self._live = Live(
@@ -74,7 +74,7 @@ class _Display:
         self._live.stop()
 
     def event(self, event: Event) -> None:
-        self._pace.event(event)
+        self._meter.event(event)
         text = loaded_text(event) if isinstance(event, JobLoaded) else notable_text(event)
         if text is not None:
             self._live.console.print(Text(f"  {text}"), soft_wrap=True)
@@ -92,7 +92,7 @@ class _Display:
         interrupt_lines(text)
 
     def _render(self) -> Group:
-        now = self._pace.standing()
+        now = self._meter.now()
         top = Table.grid(padding=(0, 1))
         top.add_row(self._spinner, Text(now.stage, style="bold", no_wrap=True), *self._how_far(now))
         details = ", ".join([seconds_text(now.seconds), *_details(now)])
@@ -100,7 +100,7 @@ class _Display:
         below = [Text(f"  {text}", no_wrap=True, overflow="ellipsis") for text in texts]
         return Group(top, *below)
 
-    def _how_far(self, now: Standing) -> list[ProgressBar | Text]:
+    def _how_far(self, now: Progress) -> list[ProgressBar | Text]:
         """A bar, if there is room for one, and the number of files."""
         if not now.is_renaming or not now.total_files:
             return []
@@ -115,7 +115,7 @@ class _Display:
                 handler.setStream(target)
 
 
-def _details(now: Standing) -> list[str]:
+def _details(now: Progress) -> list[str]:
     texts = []
     if now.is_renaming and now.total_files:
         texts = [*size_texts(now), *speed_texts(now)]

@@ -16,7 +16,7 @@ from ray_committer.events import Event, EventSink, JobLoaded, StageEnded, StageS
 from ray_committer.protocol import statistic_names as names
 from ray_committer.report.amounts import bytes_text, counted, seconds_text
 from ray_committer.report.heartbeat import EVERY_SECONDS, heartbeat
-from ray_committer.report.pace import stage_name
+from ray_committer.report.progress import stage_name
 
 _TOLD_STAGES = (names.LOAD_MANIFESTS, names.RENAME_FILES)
 _LONG_SECONDS = 10.0

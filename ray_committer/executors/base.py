@@ -22,19 +22,19 @@ Result = TypeVar("Result")
 Work = Callable[..., Result]  # type: ignore[explicit-any]  # of the resources and an item, which differ
 THREAD_PREFIX = "ray-committer"
 """The prefix of the names of threads that do work in this process; ``_`` and a number follow."""
-Parked = object
+ResultRef = object
 """An executor's reference to a result that stays where it was made; nothing else can read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supplied(Generic[Item]):
-    """An item and parked results for it: the work is called with ``(resources, item, *results)``.
+    """An item and earlier results for it: the work is called with ``(resources, item, *results)``.
 
-    If a parked result was lost with its node and cannot be made again, the work gets None instead.
+    If a result was lost with its node and cannot be made again, the work gets None instead.
     """
 
     item: Item
-    parked: tuple[Parked, ...]
+    refs: tuple[ResultRef, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ class WorkExecutor(Protocol):
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         """Run work on workers that keep their store client; `Supplied` items allowed."""
 
-    def park(
+    def run_with_ref(
         self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
-    ) -> Iterator[tuple[Result, Parked]]:
+    ) -> Iterator[tuple[Result, ResultRef]]:
         """Run work with two results, the second of which stays where it was made."""
 
     def start_workers(self, *, first_only: bool = False) -> None:
@@ -146,5 +146,5 @@ class CommitPool(Protocol):
 def call(work: Work[Result], resources: Resources, item: object) -> Result:
     """Call `work` in this process."""
     if isinstance(item, Supplied):
-        return work(resources, item.item, *item.parked)
+        return work(resources, item.item, *item.refs)
     return work(resources, item)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ray_committer.events import EventSink
-from ray_committer.executors.base import Item, OpenResources, Parked, Result, Work, call
+from ray_committer.executors.base import Item, OpenResources, Result, ResultRef, Work, call
 from ray_committer.executors.directories import Directories, DirectoryCoordinator
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics, RateLimit
@@ -34,9 +34,9 @@ class InlineExecutor:
         for item in items:
             yield call(work, self._resources, item)
 
-    def park(
+    def run_with_ref(
         self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
-    ) -> Iterator[tuple[Result, Parked]]:
+    ) -> Iterator[tuple[Result, ResultRef]]:
         return self.run(work, items)
 
     def start_workers(self, *, first_only: bool = False) -> None:

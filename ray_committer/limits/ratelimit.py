@@ -213,7 +213,7 @@ class RateLimit:
                 self._decrease(now, retry_after_seconds or 0.0)
             return True
 
-    def expel(self, holder: str) -> None:
+    def fence(self, holder: str) -> None:
         """Fence `holder`, which is taken for lost: give it no more permits. Idempotent."""
         with self._lock:
             self._expelled.add(holder)

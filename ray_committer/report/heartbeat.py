@@ -9,14 +9,14 @@ from math import ceil
 
 from ray_committer.events import Event, EventSink, Notice, WorkerLost
 from ray_committer.report.amounts import bytes_text, counted, seconds_text
-from ray_committer.report.pace import Pace, Standing
+from ray_committer.report.progress import Progress, ProgressMeter
 
 EVERY_SECONDS = 10.0
 _IDLE_SECONDS = 10.0
 _THROTTLED_SECONDS = 5.0
 
 
-def standing_line(now: Standing) -> str:
+def progress_line(now: Progress) -> str:
     """The stage, the number of files, their rate, the time left, and what slows the commit down."""
     parts = [now.stage, seconds_text(now.seconds)]
     if now.is_renaming and now.total_files:
@@ -24,19 +24,19 @@ def standing_line(now: Standing) -> str:
     return ", ".join([*parts, *trouble_texts(now)])
 
 
-def files_text(now: Standing) -> str:
+def files_text(now: Progress) -> str:
     """How many files are in place."""
     return f"{now.files:,} of {now.total_files:,} files"
 
 
-def size_texts(now: Standing) -> list[str]:
+def size_texts(now: Progress) -> list[str]:
     """How many bytes are in place, if there are any."""
     if not now.total_bytes:
         return []
     return [f"{bytes_text(now.bytes)} of {bytes_text(now.total_bytes)}"]
 
 
-def speed_texts(now: Standing) -> list[str]:
+def speed_texts(now: Progress) -> list[str]:
     """The rate and the time left, or how long no file has been moved."""
     if now.files == now.total_files:
         return []
@@ -47,7 +47,7 @@ def speed_texts(now: Standing) -> list[str]:
     return [f"{now.rate:,.0f} per second", f"about {seconds_text(ceil(now.seconds_left))} to go"]
 
 
-def trouble_texts(now: Standing) -> list[str]:
+def trouble_texts(now: Progress) -> list[str]:
     """What a person should know about workers and the store; empty if all is well."""
     texts = []
     if now.lost:
@@ -79,10 +79,10 @@ def heartbeat(
 
     The yielded sink passes all events on to `on_event`; each line begins with `prefix`.
     """
-    pace, ended = Pace(), threading.Event()
+    meter, ended = ProgressMeter(), threading.Event()
 
     def sink(event: Event) -> None:
-        pace.event(event)
+        meter.event(event)
         text = notable_text(event)
         if text is not None:
             write(prefix + text)
@@ -90,7 +90,7 @@ def heartbeat(
 
     def run() -> None:
         while not ended.wait(every):
-            write(prefix + standing_line(pace.standing()))
+            write(prefix + progress_line(meter.now()))
 
     thread = threading.Thread(target=run, name="heartbeat", daemon=True)
     thread.start()

@@ -25,7 +25,7 @@ from ray_committer.errors import (
     PathError,
     PreflightError,
 )
-from ray_committer.executors.base import Parked
+from ray_committer.executors.base import ResultRef
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.find_job import list_manifest_files, refuse_links
 from ray_committer.protocol.fingerprints import fingerprints
@@ -62,7 +62,7 @@ class LoadedManifests:
     manifests: tuple[ManifestRef, ...]
     statistics: IOStatistics
     starts: tuple[int, ...]
-    packed: tuple[Parked | None, ...]
+    packed: tuple[ResultRef | None, ...]
     listing: Listing
     fills_destination: bool = False
     """Whether a file goes directly into the destination, and not into a directory below it."""
@@ -146,12 +146,12 @@ def load_manifests(
     load = partial(_load, roots=roots, stamp=stamp, checks=not can_wait, changes_nothing=changes_nothing)
     work = partial(_load_batch, directories=context.executor.directories, load=load)
     loaded: dict[int, LoadedBatch] = {}
-    packed: dict[int, Parked] = {}
+    packed: dict[int, ResultRef] = {}
     numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
-    for batch, parked in context.executor.park(work, numbered):
+    for batch, ref in context.executor.run_with_ref(work, numbered):
         loaded[batch.number] = batch
         if batch.packs:
-            packed[batch.number] = parked
+            packed[batch.number] = ref
     context.check_cancelled()
     numbers = sorted(loaded)
     manifests = tuple(ref for number in numbers for ref in loaded[number].refs)

@@ -192,8 +192,8 @@ def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
         for part in shard.ranges
         if part.manifest.files <= PACKED_FILES
     }
-    parked = (loaded.packed[number] for number in sorted(batches))
-    return Supplied(shard, tuple(one for one in parked if one is not None))
+    refs = (loaded.packed[number] for number in sorted(batches))
+    return Supplied(shard, tuple(one for one in refs if one is not None))
 
 
 def _add(renamed: Renamed, result: ShardResult) -> None:

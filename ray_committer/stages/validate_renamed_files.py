@@ -91,7 +91,7 @@ def _compare(
     waiting: Iterable[Share] = _shares(context, manifests)
     for _ in range(ROUNDS):
         packs = context.until_cancelled(_packs(manifests))
-        packed = tuple(parked for _, parked in context.executor.park(pack, packs))
+        packed = tuple(ref for _, ref in context.executor.run_with_ref(pack, packs))
         context.check_cancelled()
         items = context.until_cancelled(Supplied(share, packed) for share in waiting)
         again: list[Share] = []

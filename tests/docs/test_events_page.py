@@ -16,8 +16,8 @@ import ray_committer
 from ray_committer.cli.lines import loaded_text
 from ray_committer.events import JobLoaded
 from ray_committer.report.amounts import counted, seconds_text
-from ray_committer.report.heartbeat import files_text, size_texts, speed_texts, standing_line
-from ray_committer.report.pace import Standing
+from ray_committer.report.heartbeat import files_text, progress_line, size_texts, speed_texts
+from ray_committer.report.progress import Progress
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "events.md").read_text()
@@ -69,11 +69,11 @@ def test_what_it_runs_is_all_but_an_installation_and_what_is_shown():
 
 
 def test_what_it_shows_is_what_is_shown():
-    renaming = Standing("rename_files", 21.0, is_renaming=True, total_files=100_000, total_bytes=6.4e9)
+    renaming = Progress("rename_files", 21.0, is_renaming=True, total_files=100_000, total_bytes=6.4e9)
     line = {"files": 20_000, "bytes": 1.3e9, "rate": 2_000.0, "seconds_left": 40.0}
     drawn = {"files": 38_400, "bytes": 2.5e9, "rate": 2_013.0, "seconds_left": 30.6, "seconds": 19.0}
     assert f"\n  {loaded_text(JobLoaded(200, 100_000, 6_400_000_000, resumed=False))}\n" in PAGE
-    assert f"\n  {standing_line(replace(renaming, **line))}\n" in PAGE
+    assert f"\n  {progress_line(replace(renaming, **line))}\n" in PAGE
     now = replace(renaming, **drawn)
     assert re.search(rf"\n\S rename_files ━+╸━+ {files_text(now)}\n", PAGE)
     texts = [seconds_text(now.seconds), *size_texts(now), *speed_texts(now), counted(8, "worker")]

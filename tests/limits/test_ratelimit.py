@@ -332,9 +332,9 @@ def test_an_expelled_holder_gets_nothing_and_counts_no_more():
     limit = RateLimit(1000, clock=Clock())
     for holder in ("lost", "here"):
         limit.grant(holder, 0)
-    limit.expel("lost")
-    limit.expel("lost")
-    limit.expel("never seen")
+    limit.fence("lost")
+    limit.fence("lost")
+    limit.fence("never seen")
     assert size(limit, "here") == 100
     with pytest.raises(LeaseLostError, match="lost was taken for lost"):
         limit.grant("lost", 5)

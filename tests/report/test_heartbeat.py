@@ -7,51 +7,51 @@ import time
 import pytest
 
 from ray_committer.events import Event, FilesRenamed, Notice, StageStarted, WorkerLost
-from ray_committer.report.heartbeat import heartbeat, standing_line
-from ray_committer.report.pace import Standing
+from ray_committer.report.heartbeat import heartbeat, progress_line
+from ray_committer.report.progress import Progress
 
 RENAMING = {"stage": "rename_files", "seconds": 21.0, "is_renaming": True, "total_files": 100_000}
 FAST = {"files": 20_000, "rate": 2_000.0, "seconds_left": 39.2}
 
 
 @pytest.mark.parametrize(
-    ("standing", "line"),
+    ("progress", "line"),
     [
-        (Standing("start", 0.0), "start, 0 s"),
-        (Standing("load_manifests", 125.0), "load_manifests, 2 min 5 s"),
-        (Standing("cleanup", 9.0, files=5, total_files=5), "cleanup, 9 s"),
-        (Standing("rename_files", 21.0, is_renaming=True), "rename_files, 21 s"),
-        (Standing(**RENAMING), "rename_files, 21 s, 0 of 100,000 files in place"),
+        (Progress("start", 0.0), "start, 0 s"),
+        (Progress("load_manifests", 125.0), "load_manifests, 2 min 5 s"),
+        (Progress("cleanup", 9.0, files=5, total_files=5), "cleanup, 9 s"),
+        (Progress("rename_files", 21.0, is_renaming=True), "rename_files, 21 s"),
+        (Progress(**RENAMING), "rename_files, 21 s, 0 of 100,000 files in place"),
         (
-            Standing(**RENAMING, **FAST),
+            Progress(**RENAMING, **FAST),
             "rename_files, 21 s, 20,000 of 100,000 files in place, 2,000 per second, about 40 s to go",
         ),
         (
-            Standing(**RENAMING, **FAST, bytes=1_300_000_000, total_bytes=6_400_000_000),
+            Progress(**RENAMING, **FAST, bytes=1_300_000_000, total_bytes=6_400_000_000),
             "rename_files, 21 s, 20,000 of 100,000 files in place, 1.3 GB of 6.4 GB, 2,000 per second, "
             "about 40 s to go",
         ),
         (
-            Standing(**RENAMING, **FAST, idle_seconds=31),
+            Progress(**RENAMING, **FAST, idle_seconds=31),
             "rename_files, 21 s, 20,000 of 100,000 files in place, none for 31 s",
         ),
         (
-            Standing(**RENAMING, files=100_000, rate=2_000.0, idle_seconds=31),
+            Progress(**RENAMING, files=100_000, rate=2_000.0, idle_seconds=31),
             "rename_files, 21 s, 100,000 of 100,000 files in place",
         ),
         (
-            Standing("cleanup", 9.0, workers=3, lost=1, throttled_to=812.4, throttled_seconds_ago=4.9),
+            Progress("cleanup", 9.0, workers=3, lost=1, throttled_to=812.4, throttled_seconds_ago=4.9),
             "cleanup, 9 s, 3 workers live, 1 lost, the store throttles: 812 requests per second",
         ),
         (
-            Standing("cleanup", 9.0, throttled_to=812.4, throttled_seconds_ago=12.0),
+            Progress("cleanup", 9.0, throttled_to=812.4, throttled_seconds_ago=12.0),
             "cleanup, 9 s, the store throttled 12 s ago, down to 812 requests per second",
         ),
-        (Standing("load_manifests", 9.0, workers=3), "load_manifests, 9 s"),
+        (Progress("load_manifests", 9.0, workers=3), "load_manifests, 9 s"),
     ],
 )
-def test_a_line_says_how_far_it_is_and_how_long_it_takes(standing: Standing, line: str):
-    assert standing_line(standing) == line
+def test_a_line_says_how_far_it_is_and_how_long_it_takes(progress: Progress, line: str):
+    assert progress_line(progress) == line
 
 
 def test_lines_are_written_while_it_runs_and_no_longer():

@@ -99,8 +99,8 @@ def test_a_file_that_one_manifest_names_twice_is_refused(store, write_job, dest:
 
 def test_manifests_that_an_executor_did_not_load_are_missed(store, write_job):
     class Forgetful(InlineExecutor):
-        def park(self, work, items):
-            return super().park(work, list(items)[:-1])
+        def run_with_ref(self, work, items):
+            return super().run_with_ref(work, list(items)[:-1])
 
     job = write_job({task: {f"f{task}": "x"} for task in range(8)})
     executor = Forgetful(lambda: Worker(store, job, in_driver=True))

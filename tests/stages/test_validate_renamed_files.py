@@ -149,7 +149,7 @@ def test_files_in_directories_that_nobody_knows_are_not_taken_for_compared():
 
 
 class Lossy(InlineExecutor):
-    """Loses what is parked, as often as told."""
+    """Loses the results that references name, as often as told."""
 
     def __init__(self, store: MemoryStore, times: int) -> None:
         super().__init__(lambda: Worker(store, JOB, in_driver=True))
@@ -159,10 +159,10 @@ class Lossy(InlineExecutor):
         return super().run(work, map(self._lose, items))
 
     def _lose(self, item):
-        if not self.times or not isinstance(item, Supplied) or not item.parked:
+        if not self.times or not isinstance(item, Supplied) or not item.refs:
             return item
         self.times -= 1
-        return replace(item, parked=(None,) * len(item.parked))
+        return replace(item, refs=(None,) * len(item.refs))
 
 
 def test_what_was_lost_with_its_node_is_made_again():

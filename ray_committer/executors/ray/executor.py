@@ -10,7 +10,7 @@ import ray
 
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import EventSink, ignore
-from ray_committer.executors.base import Item, OpenResources, Parked, Readiness, Result, Work
+from ray_committer.executors.base import Item, OpenResources, Readiness, Result, ResultRef, Work
 from ray_committer.executors.directories import Directories
 from ray_committer.executors.ray.cluster import (
     calls,
@@ -54,12 +54,12 @@ class RayPool:
         self._options = options
         self._closed = False
         self._connected_here = connect(may_start=options.may_start_ray)
-        self.workers: WorkerPool | SharedWorkerPool
+        self.pool: WorkerPool | SharedWorkerPool
         try:
             if shared is None:
-                self.workers = WorkerPool(options, pool_size(options), about)
+                self.pool = WorkerPool(options, pool_size(options), about)
             else:
-                self.workers = SharedWorkerPool(options, pool_size(options), shared)
+                self.pool = SharedWorkerPool(options, pool_size(options), shared)
         except BaseException:
             self._disconnect()
             raise
@@ -75,12 +75,12 @@ class RayPool:
     def readiness(self) -> Readiness:
         """Ask all workers; never fails, and waits for a moment at most."""
         try:
-            asked = [one.actor.check_version.remote(__version__) for one in self.workers.members]
+            asked = [one.actor.check_version.remote(__version__) for one in self.pool.workers]
             answered, starting = ray.wait(asked, num_returns=len(asked), timeout=ANSWER_SECONDS)
             ray.get(answered)
             if starting:
                 return Readiness.STARTING
-            grown = pool_size(self._options) > self.workers.size
+            grown = pool_size(self._options) > self.pool.size
         except Exception:  # noqa: BLE001 - whatever it is, no commit should rely on them
             _log.info("workers that were started ahead do not answer", exc_info=True)
             return Readiness.LOST
@@ -90,7 +90,7 @@ class RayPool:
         """End the workers, and Ray if it was started for them; idempotent."""
         self._closed = True
         if ray.is_initialized():
-            self.workers.close()
+            self.pool.close()
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -125,7 +125,7 @@ class RayExecutor:
         self._about = about
         self._store = store
         self._own_pool: WorkerPool | None = None
-        self._shared_pool = pool.workers if pool else None
+        self._shared_pool = pool.pool if pool else None
         self._key = self._shared_pool.new_key() if self._shared_pool else uuid.uuid4().hex
         self._job: PoolJob | None = None
         self._directories: HostedDirectories | None = None
@@ -154,10 +154,10 @@ class RayExecutor:
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         return self._workers().run(work, items)
 
-    def park(
+    def run_with_ref(
         self, work: Work[tuple[Result, bytes]], items: Iterable[Item]
-    ) -> Iterator[tuple[Result, Parked]]:
-        return self._workers().park(work, items)
+    ) -> Iterator[tuple[Result, ResultRef]]:
+        return self._workers().run_with_ref(work, items)
 
     def start_workers(self, *, first_only: bool = False) -> None:
         with calls():

@@ -78,10 +78,10 @@ class HostedLimit:
     def statistics(self) -> LimitStatistics:
         return cast("LimitStatistics", self._call("statistics"))
 
-    def expel(self, holder: str) -> None:
+    def fence(self, holder: str) -> None:
         """Fence `holder`: give it no more permits. Does not wait for the answer."""
         with calls():
-            self._ask("expel", holder)
+            self._ask("fence", holder)
 
     def _call(self, method: str, *arguments: object) -> object:
         with calls():

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 CALLS_AT_ONCE = 32  # by all commits that share a worker; a waiting thread costs nothing
 
 
-class Member:
+class PoolWorker:
     """A worker actor of a pool; `number` is never used twice."""
 
     def __init__(self, number: int, actor: Actor) -> None:
@@ -46,34 +46,34 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self.host = Host()
-        self._members = self._spawn(size)
+        self._workers = self._spawn(size)
 
     def new_key(self) -> str:
         """Return a key for a commit on the host and the workers."""
         return uuid.uuid4().hex
 
     @property
-    def members(self) -> list[Member]:
+    def workers(self) -> list[PoolWorker]:
         """The current workers."""
         with self._lock:
-            return list(self._members)
+            return list(self._workers)
 
-    def replace(self, lost: Member, cause: Exception) -> None:
+    def replace(self, lost: PoolWorker, cause: Exception) -> None:
         """Replace a lost worker by a new one, and end the lost one if it still runs; idempotent."""
         with self._lock:
-            if lost not in self._members:
+            if lost not in self._workers:
                 return
             _log.warning("a commit worker was lost and is replaced: %s", cause)
             ray.kill(lost.actor)
-            self._members[self._members.index(lost)] = self._spawn(1)[0]
+            self._workers[self._workers.index(lost)] = self._spawn(1)[0]
 
     def close(self) -> None:
         """End all workers, and the host."""
-        for member in self.members:
-            ray.kill(member.actor)
+        for worker in self.workers:
+            ray.kill(worker.actor)
         self.host.close()
 
-    def _spawn(self, number: int) -> list[Member]:
+    def _spawn(self, number: int) -> list[PoolWorker]:
         """Start workers on the nodes in turn; Ray's own spreading puts small workers together."""
         nodes = worker_nodes()
         found = []
@@ -84,5 +84,5 @@ class WorkerPool:
                 scheduling_strategy=where,
                 max_concurrency=CALLS_AT_ONCE,
             ).remote(f"worker {index} of {self._about}")
-            found.append(Member(index, actor))
+            found.append(PoolWorker(index, actor))
         return found

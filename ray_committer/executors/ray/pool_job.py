@@ -13,11 +13,11 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostErro
 
 from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
 from ray_committer.events import EventSink, ShardRequeued, WorkerLost, WorkerStarted
-from ray_committer.executors.base import OpenResources, Parked, Place, Result, Supplied, Work
+from ray_committer.executors.base import OpenResources, Place, Result, ResultRef, Supplied, Work
 from ray_committer.executors.ray.cluster import calls
 from ray_committer.executors.ray.handles import Actor, Fetched, Method, Ref
 from ray_committer.executors.ray.host import HostedLimit
-from ray_committer.executors.ray.pool import Member, WorkerPool
+from ray_committer.executors.ray.pool import PoolWorker, WorkerPool
 from ray_committer.executors.ray.processes import stage_of
 from ray_committer.executors.ray.shared_pool import SharedWorkerPool
 from ray_committer.version import __version__
@@ -30,14 +30,14 @@ _LOST = (ActorDiedError, ActorUnavailableError)
 
 
 @dataclass(slots=True)
-class _Seat:
+class _Slot:
     """A worker's slot in this commit.
 
     `step` counts what the worker has done before its first item: open the resources, then each
     admission check.
     """
 
-    member: Member
+    worker: PoolWorker
     step: int = 0
     pending: Ref = None
     running: int = 0
@@ -47,16 +47,16 @@ class _Seat:
 
     @property
     def name(self) -> str:
-        return f"worker {self.member.number}"
+        return f"worker {self.worker.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """An item that a worker works on, and the reference of its parked result, if it has one."""
+    """An item that a worker works on, and the reference to its second result, if it has one."""
 
-    seat: _Seat
+    slot: _Slot
     item: object
-    parked: Ref
+    ref: Ref
 
 
 _Call = Callable[[Method, str, Ref, object], tuple[Ref, Ref]]
@@ -65,13 +65,13 @@ _Call = Callable[[Method, str, Ref, object], tuple[Ref, Ref]]
 
 def _call_run(run: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
     if isinstance(item, Supplied):
-        return run.remote(key, work, item.item, *item.parked), None
+        return run.remote(key, work, item.item, *item.refs), None
     return run.remote(key, work, item), None
 
 
-def _call_park(park: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
-    ref, parked = park.remote(key, work, item)
-    return ref, parked
+def _call_with_ref(run: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
+    result, ref = run.remote(key, work, item)
+    return result, ref
 
 
 class PoolJob:
@@ -93,7 +93,7 @@ class PoolJob:
         self._sink = sink
         self._about = about
         self._admission: list[tuple[Work[object], object]] = []
-        self._seats: dict[int, _Seat] = {}
+        self._slots: dict[int, _Slot] = {}
         self._failed_starts = self._losses = 0
         self._has_begun = False
 
@@ -102,10 +102,10 @@ class PoolJob:
         that is needed does not start."""
         deadline = time.monotonic() + self.pool.options.worker_start_seconds
         while waiting := self._waiting():
-            if first_only and len(waiting) < len(self._seats):
+            if first_only and len(waiting) < len(self._slots):
                 return
             seconds = max(0.0, deadline - time.monotonic())
-            ready, _ = ray.wait([seat.pending for seat in waiting], timeout=seconds)
+            ready, _ = ray.wait([slot.pending for slot in waiting], timeout=seconds)
             if not ready:
                 raise self._not_started()
             self._settle(set(ready))
@@ -114,8 +114,8 @@ class PoolJob:
         """Run a check on every worker, and on each later replacement before it gets work."""
         with calls():
             self._admission.append((check, item))
-            while waiting := [seat for seat in self._waiting() if seat.step > 0]:
-                ready, _ = ray.wait([seat.pending for seat in waiting])
+            while waiting := [slot for slot in self._waiting() if slot.step > 0]:
+                ready, _ = ray.wait([slot.pending for slot in waiting])
                 self._settle(set(ready))
 
     def run(self, work: Work[Result], items: Iterable[object]) -> Iterator[Result]:
@@ -124,13 +124,16 @@ class PoolJob:
         for result, _ in self._run(work, items, _call_run, lambda actor: actor.run.options(name=name)):
             yield result
 
-    def park(
+    def run_with_ref(
         self, work: Work[tuple[Result, bytes]], items: Iterable[object]
-    ) -> Iterator[tuple[Result, Parked]]:
+    ) -> Iterator[tuple[Result, ResultRef]]:
         """`run` for work with two results; the second one is not fetched."""
         name = self._task_name(work)
         return self._run(
-            work, items, _call_park, lambda actor: actor.park.options(name=name, num_returns=2)
+            work,
+            items,
+            _call_with_ref,
+            lambda actor: actor.run_with_ref.options(name=name, num_returns=2),
         )
 
     def _task_name(self, work: Work[object]) -> str:
@@ -150,17 +153,17 @@ class PoolJob:
         running: dict[Ref, _Running] = {}
         methods: dict[int, Method] = {}
 
-        def begin(seat: _Seat, item: object) -> None:
-            number = seat.member.number
+        def begin(slot: _Slot, item: object) -> None:
+            number = slot.worker.number
             if number not in methods:
-                methods[number] = method(seat.member.actor)
-            ref, parked = call(methods[number], self._key, shared_work, item)
-            running[ref] = _Running(seat, item, parked)
+                methods[number] = method(slot.worker.actor)
+            result, ref = call(methods[number], self._key, shared_work, item)
+            running[result] = _Running(slot, item, ref)
 
         try:
             while True:
                 with calls():
-                    starting = [seat.pending for seat in self._waiting()]
+                    starting = [slot.pending for slot in self._waiting()]
                     if self._feed(begin, waiting, again) and not running:
                         return
                     ready, _ = ray.wait([*running, *starting], timeout=self._patience(running))
@@ -176,113 +179,113 @@ class PoolJob:
 
     def cancel(self) -> None:
         """Ask every worker to stop its work at the next step."""
-        for member in self.pool.members:
-            member.actor.cancel.remote(self._key)
+        for worker in self.pool.workers:
+            worker.actor.cancel.remote(self._key)
 
     def close(self) -> None:
         """Let every worker release what it opened for this commit, and the host forget the commit."""
-        for member in self.pool.members:
-            member.actor.close.remote(self._key)
+        for worker in self.pool.workers:
+            worker.actor.close.remote(self._key)
         self.pool.host.end(self._key)
 
-    def _waiting(self) -> list[_Seat]:
+    def _waiting(self) -> list[_Slot]:
         """Return the slots of workers that are not ready, after starting the next step of each."""
-        members = self.pool.members
-        for number in self._seats.keys() - {member.number for member in members}:
-            del self._seats[number]
-        for member in members:
-            seat = self._seats.setdefault(member.number, _Seat(member))
-            if seat.pending is None and seat.step <= len(self._admission):
-                seat.pending = self._next_step(seat)
-        return [seat for seat in self._seats.values() if seat.pending is not None]
+        workers = self.pool.workers
+        for number in self._slots.keys() - {worker.number for worker in workers}:
+            del self._slots[number]
+        for worker in workers:
+            slot = self._slots.setdefault(worker.number, _Slot(worker))
+            if slot.pending is None and slot.step <= len(self._admission):
+                slot.pending = self._next_step(slot)
+        return [slot for slot in self._slots.values() if slot.pending is not None]
 
-    def _next_step(self, seat: _Seat) -> Ref:
-        actor = seat.member.actor
-        if seat.step == 0:
+    def _next_step(self, slot: _Slot) -> Ref:
+        actor = slot.worker.actor
+        if slot.step == 0:
             return actor.open.remote(
                 self._key,
                 self._open_resources,
                 self._limit,
-                self._holder(seat),
-                seat.name,
+                self._holder(slot),
+                slot.name,
                 __version__,
             )
-        return actor.run.remote(self._key, *self._admission[seat.step - 1])
+        return actor.run.remote(self._key, *self._admission[slot.step - 1])
 
     def _settle(self, ready: set[Ref]) -> None:
         """Note the steps that ended; raise an error of a check, and replace a lost worker."""
-        for seat in list(self._seats.values()):
-            if seat.pending is None or seat.pending not in ready:
+        for slot in list(self._slots.values()):
+            if slot.pending is None or slot.pending not in ready:
                 continue
             try:
-                found = ray.get(seat.pending)
+                found = ray.get(slot.pending)
             except _LOST as e:
-                self._failed_starts += seat.step == 0
+                self._failed_starts += slot.step == 0
                 if self._failed_starts > _FAILED_STARTS:
                     raise RayNotAvailableError(
                         f"a commit worker could not start; check that ray-committer {__version__} "
                         f"is installed on all nodes: {e}"
                     ) from e
-                self._lose(seat, e)
+                self._lose(slot, e)
                 continue
-            if seat.step == 0:
-                seat.place = found
+            if slot.step == 0:
+                slot.place = found
                 self._has_begun = True
-                self._sink(WorkerStarted(seat.name, found.node, found.process))
-            seat.pending = None
-            seat.step += 1
+                self._sink(WorkerStarted(slot.name, found.node, found.process))
+            slot.pending = None
+            slot.step += 1
 
     def _feed(
         self,
-        begin: Callable[[_Seat, object], None],
+        begin: Callable[[_Slot, object], None],
         waiting: Iterator[object],
         again: deque[object],
     ) -> bool:
         """Give items to ready workers, first to those with the fewest; True if no item is left."""
         depths = self._depths()
         for level in range(DEPTH):
-            for seat, depth in depths:
-                if seat.running > level or level >= depth:
+            for slot, depth in depths:
+                if slot.running > level or level >= depth:
                     continue
                 try:
                     item = again.popleft() if again else next(waiting)
                 except StopIteration:
                     return True
-                begin(seat, item)
-                seat.running += 1
+                begin(slot, item)
+                slot.running += 1
         return False
 
-    def _depths(self) -> list[tuple[_Seat, int]]:
+    def _depths(self) -> list[tuple[_Slot, int]]:
         """Return the ready workers, each with its depth; one slower than twice the median gets 1."""
-        ready = [seat for seat in self._seats.values() if seat.pending is None]
-        known = [seat.seconds for seat in ready if seat.seconds is not None]
+        ready = [slot for slot in self._slots.values() if slot.pending is None]
+        known = [slot.seconds for slot in ready if slot.seconds is not None]
         slow = 2 * median(known) if known else float("inf")
-        return [(seat, 1 if (seat.seconds or 0.0) > slow else DEPTH) for seat in ready]
+        return [(slot, 1 if (slot.seconds or 0.0) > slow else DEPTH) for slot in ready]
 
     def _result(self, ref: Ref, ended: _Running, again: deque[object]) -> list[tuple[Fetched, Ref]]:
         """Return the results of a call that ended; empty if its item must run again."""
-        seat, item = ended.seat, ended.item
-        seat.running -= 1
+        slot, item = ended.slot, ended.item
+        slot.running -= 1
         try:
             seconds, result = ray.get(ref)
         except _LOST as e:
             again.appendleft(item)
-            self._lose(seat, e)
-            self._sink(ShardRequeued(seat.name))
+            self._lose(slot, e)
+            self._sink(ShardRequeued(slot.name))
             return []
         except ObjectLostError:
             if not isinstance(item, Supplied):
                 raise
-            again.appendleft(Supplied(item.item, (None,) * len(item.parked)))
+            again.appendleft(Supplied(item.item, (None,) * len(item.refs)))
             return []
-        seat.seconds = seconds if seat.seconds is None else 0.5 * (seat.seconds + seconds)
-        return [(result, ended.parked)]
+        slot.seconds = seconds if slot.seconds is None else 0.5 * (slot.seconds + seconds)
+        return [(result, ended.ref)]
 
-    def _lose(self, seat: _Seat, cause: Exception) -> None:
+    def _lose(self, slot: _Slot, cause: Exception) -> None:
         """Fence and replace a lost worker; `CommitStateUnknownError` if the commit has lost too many."""
-        if self._seats.pop(seat.member.number, None) is not None:
+        if self._slots.pop(slot.worker.number, None) is not None:
             self._losses += 1
-            place = seat.place or Place(seat.name, "", 0)
+            place = slot.place or Place(slot.name, "", 0)
             cause_line = str(cause).strip().partition("\n")[0][:_CAUSE_LENGTH]
             self._sink(WorkerLost(place.worker, place.node, place.process, cause_line))
         if self._losses > MAX_LOSSES:
@@ -290,18 +293,18 @@ class PoolJob:
                 f"{self._losses} commit workers were lost, the last with: {cause}; fix the cluster and "
                 f"run the same command to finish"
             ) from cause
-        self._limit.expel(self._holder(seat))
-        self.pool.replace(seat.member, cause)
+        self._limit.fence(self._holder(slot))
+        self.pool.replace(slot.worker, cause)
 
-    def _holder(self, seat: _Seat) -> str:
-        return f"worker-{self._key}-{seat.member.number}"
+    def _holder(self, slot: _Slot) -> str:
+        return f"worker-{self._key}-{slot.worker.number}"
 
     def _patience(self, running: dict[Ref, _Running]) -> float | None:
         """Return how long to wait: without end while work runs, but not for workers that never start."""
-        if running or any(seat.pending is None for seat in self._seats.values()):
+        if running or any(slot.pending is None for slot in self._slots.values()):
             return None
         seconds = self.pool.options.worker_start_seconds
-        if all(time.monotonic() - seat.since > seconds for seat in self._seats.values()):
+        if all(time.monotonic() - slot.since > seconds for slot in self._slots.values()):
             if not self._has_begun:
                 raise self._not_started()
             raise CommitStateUnknownError(

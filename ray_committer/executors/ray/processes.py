@@ -89,21 +89,21 @@ class CommitWorker:
         """Raise `RayNotAvailableError` if the driver runs another `version` of this package."""
         _check_version(version)
 
-    def run(self, key: str, work: Work[Result], item: object, *parked: object) -> tuple[float, Result]:
+    def run(self, key: str, work: Work[Result], item: object, *results: object) -> tuple[float, Result]:
         """Run work on one item; return the seconds that it took, and its result."""
         started = time.monotonic()
-        result = work(self._resources[key], item, *parked)
+        result = work(self._resources[key], item, *results)
         self._metrics.note(result)
         seconds = time.monotonic() - started
         _log.info("%s: %.200s in %.3f s", stage_of(work), item, seconds)
         return seconds, result
 
-    def park(
+    def run_with_ref(
         self, key: str, work: Work[tuple[Result, bytes]], item: object
     ) -> tuple[tuple[float, Result], bytes]:
         """`run` for work with two results; the second one stays on this node."""
-        seconds, (result, parked) = self.run(key, work, item)
-        return (seconds, result), parked
+        seconds, (result, kept) = self.run(key, work, item)
+        return (seconds, result), kept
 
     def cancel(self, key: str) -> None:
         """Let a commit's running work stop at its next step."""

@@ -19,7 +19,7 @@ from ray_committer.errors import RayLostError, RayNotAvailableError
 from ray_committer.executors.ray.cluster import NAMESPACE, calls, near, worker_nodes
 from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.host import HOST, Host
-from ray_committer.executors.ray.pool import CALLS_AT_ONCE, Member
+from ray_committer.executors.ray.pool import CALLS_AT_ONCE, PoolWorker
 from ray_committer.executors.ray.remote import CommitWorkerActor, SharedCommitHostActor
 from ray_committer.executors.ray.shared_host import RENEW_SECONDS, host_name, worker_name
 from ray_committer.options import CommitOptions
@@ -42,7 +42,7 @@ class SharedWorkerPool:
         self._driver = uuid.uuid4().hex
         self._lock = threading.Lock()
         self._left = threading.Event()
-        self._members: list[Member] = []
+        self._workers: list[PoolWorker] = []
         self.host, numbers = self._join(size)
         self.size = len(numbers)
         self._meet(numbers)
@@ -54,14 +54,14 @@ class SharedWorkerPool:
         return self._driver + uuid.uuid4().hex
 
     @property
-    def members(self) -> list[Member]:
+    def workers(self) -> list[PoolWorker]:
         """The current workers, as this driver knows them."""
         with self._lock:
-            return list(self._members)
+            return list(self._workers)
 
-    def replace(self, lost: Member, cause: Exception) -> None:
+    def replace(self, lost: PoolWorker, cause: Exception) -> None:
         """Replace a lost worker by a new one, unless another driver has done so; idempotent."""
-        known = [member.number for member in self.members]
+        known = [worker.number for worker in self.workers]
         if lost.number not in known:
             return
         _log.warning("a commit worker was lost and is replaced: %s", cause)
@@ -115,10 +115,10 @@ class SharedWorkerPool:
     def _meet(self, numbers: list[int]) -> None:
         """Make these the known workers, and start those that are not there yet."""
         with self._lock:
-            known = {member.number: member for member in self._members}
-            self._members = [known.get(number) or self._worker(number) for number in numbers]
+            known = {worker.number: worker for worker in self._workers}
+            self._workers = [known.get(number) or self._worker(number) for number in numbers]
 
-    def _worker(self, number: int) -> Member:
+    def _worker(self, number: int) -> PoolWorker:
         nodes = worker_nodes()
         name = worker_name(self._name, number)
         actor = CommitWorkerActor.options(
@@ -130,11 +130,11 @@ class SharedWorkerPool:
             scheduling_strategy=near(nodes[number % len(nodes)]) if nodes else "SPREAD",
             max_concurrency=CALLS_AT_ONCE,
         ).remote(name)
-        return Member(number, actor)
+        return PoolWorker(number, actor)
 
     def _renew(self) -> None:
         while not self._left.wait(RENEW_SECONDS) and ray.is_initialized():
-            known = [member.number for member in self.members]
+            known = [worker.number for worker in self.workers]
             try:
                 found = ray.get(self.host.actor.renew.remote(self._driver, known), timeout=RENEW_SECONDS)
                 self._meet(found)

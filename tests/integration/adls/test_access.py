@@ -218,9 +218,7 @@ def test_a_key_that_is_none_is_refused(dfs: DfsServer, url: str):
 
 
 @pytest.mark.parametrize("trouble", ["denied", "lost", "gone"])
-def test_no_secret_is_shown(
-    dfs: DfsServer, url: str, trouble: str, caplog: pytest.LogCaptureFixture
-):
+def test_no_secret_is_shown(dfs: DfsServer, url: str, trouble: str, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.INFO, "urllib3")  # the vendor's client has it write URLs at DEBUG
     secret = sas()
@@ -246,9 +244,7 @@ def test_no_secret_is_shown(
 @pytest.mark.parametrize(
     "faults", [Faults(failed_before=1.0), Faults(lost_answer=1.0)], ids=["failed", "lost"]
 )
-def test_a_request_is_made_once(
-    dfs: DfsServer, url: str, options: dict[str, Any], faults: Faults
-):
+def test_a_request_is_made_once(dfs: DfsServer, url: str, options: dict[str, Any], faults: Faults):
     store = opened(url, options)
     put_file(store, "/d/a", b"1")
     dfs.faults = faults

@@ -99,7 +99,7 @@ def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def pids(pool: RayPool) -> list[int]:
-    ask = [member.actor.__ray_call__.remote(lambda _: os.getpid()) for member in pool.workers.members]
+    ask = [worker.actor.__ray_call__.remote(lambda _: os.getpid()) for worker in pool.pool.workers]
     return sorted(ray.get(ask))
 
 
@@ -166,8 +166,8 @@ def test_a_driver_that_is_killed_leaves_nothing_and_hinders_nobody(name: str, tm
 def held(pool: RayPool) -> list[list[str]]:
     """The commits for which each worker holds something."""
     ask = [
-        member.actor.__ray_call__.remote(lambda worker: list(worker._resources))
-        for member in pool.workers.members
+        worker.actor.__ray_call__.remote(lambda worker: list(worker._resources))
+        for worker in pool.pool.workers
     ]
     return ray.get(ask)
 
@@ -180,7 +180,7 @@ def test_a_process_of_the_pool_that_is_lost_comes_back_for_all_drivers(
     dests = [tmp_path / str(number) for number in range(3)]
     written = [write_files(dest, tasks=10, files=2_000) for dest in dests]
     with joined(name) as pool, joined(name) as second:
-        actor = pool.workers.host.actor if which == "host" else pool.workers.members[0].actor
+        actor = pool.pool.host.actor if which == "host" else pool.pool.workers[0].actor
         killed: list[Event] = []
 
         def interfere(event: Event) -> None:

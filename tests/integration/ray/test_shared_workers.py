@@ -48,7 +48,7 @@ def test_metrics_of_the_workers_are_at_every_node(pool: RayPool, dest: Path):
     nodes = [node for node in ray.nodes() if node["Alive"]]
     assert len(nodes) == 3
     # The cluster still tells what workers of other tests did, so it is this pool's that are asked for.
-    workers = "|".join(ray.get([_worker_id(member.actor) for member in pool.workers.members]))
+    workers = "|".join(ray.get([_worker_id(worker.actor) for worker in pool.pool.workers]))
     renamed = (
         rf'ray_committer_operations_total\{{[^}}]*WorkerId="(?:{workers})"[^}}]*'
         rf'operation="commit_file_rename"[^}}]*\}} ([0-9.e+]+)'
@@ -118,7 +118,7 @@ def test_a_pool_ends_its_workers_and_nothing_else(pool: RayPool):
 
 def processes_of(pool: RayPool) -> list[int]:
     return ray.get(
-        [member.actor.__ray_call__.remote(lambda _: os.getpid()) for member in pool.workers.members]
+        [worker.actor.__ray_call__.remote(lambda _: os.getpid()) for worker in pool.pool.workers]
     )
 
 
@@ -233,7 +233,7 @@ def test_a_pool_says_whether_its_workers_could_begin():
         assert isinstance(pool, RayPool)
         while (found := pool.readiness()) is not Readiness.READY:
             assert found is Readiness.STARTING
-        ray.kill(pool.workers.members[1].actor)
+        ray.kill(pool.pool.workers[1].actor)
         while pool.readiness() is Readiness.READY:  # until Ray knows
             time.sleep(0.05)
         assert pool.readiness() is Readiness.LOST

@@ -17,7 +17,7 @@ from ray_committer.events import (
 )
 from ray_committer.protocol import statistic_names as names
 from ray_committer.report.amounts import bytes_text, counted, seconds_text
-from ray_committer.report.pace import Pace
+from ray_committer.report.progress import ProgressMeter
 
 
 class Clock:
@@ -34,72 +34,74 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def renaming(clock: Clock) -> Pace:
+def renaming(clock: Clock) -> ProgressMeter:
     """A commit of a million files that begins to rename them."""
-    pace = Pace(clock=clock)
-    pace.event(JobLoaded(manifests=10, files=1_000_000, bytes=5_000_000, resumed=False))
+    meter = ProgressMeter(clock=clock)
+    meter.event(JobLoaded(manifests=10, files=1_000_000, bytes=5_000_000, resumed=False))
     clock.now += 7
-    pace.event(StageStarted(names.RENAME_FILES))
-    return pace
+    meter.event(StageStarted(names.RENAME_FILES))
+    return meter
 
 
-def test_what_is_to_be_done_is_known_before_the_first_file(renaming: Pace):
-    now = renaming.standing()
+def test_what_is_to_be_done_is_known_before_the_first_file(renaming: ProgressMeter):
+    now = renaming.now()
     assert (now.files, now.total_files, now.bytes, now.total_bytes) == (0, 1_000_000, 0, 5_000_000)
     assert (now.stage, now.is_renaming, now.rate, now.seconds_left) == ("rename_files", True, 0, None)
     assert now.seconds == 7
 
 
-def test_the_rate_does_not_count_the_time_before_the_renames(renaming: Pace, clock: Clock):
+def test_the_rate_does_not_count_the_time_before_the_renames(renaming: ProgressMeter, clock: Clock):
     clock.now += 4
     renaming.event(FilesRenamed(2_000, 1_000_000))
-    assert renaming.standing().rate == 500
+    assert renaming.now().rate == 500
 
 
-def test_the_rate_is_that_of_the_last_half_minute(renaming: Pace, clock: Clock):
+def test_the_rate_is_that_of_the_last_half_minute(renaming: ProgressMeter, clock: Clock):
     done = 0
     for second in range(300):
         clock.now += 1
         done += 5_000 if second < 200 else 100
         renaming.event(FilesRenamed(done, 1_000_000))
-    now = renaming.standing()
+    now = renaming.now()
     assert 95 < now.rate < 105
     assert now.seconds_left == pytest.approx((1_000_000 - done) / now.rate)
 
 
-def test_a_commit_that_stands_still_has_a_rate_that_falls_to_nothing(renaming: Pace, clock: Clock):
+def test_a_commit_that_stands_still_has_a_rate_that_falls_to_nothing(
+    renaming: ProgressMeter, clock: Clock
+):
     for done in (1_000, 2_000):
         clock.now += 1
         renaming.event(FilesRenamed(done, 1_000_000))
     rates = []
     for _ in range(5):
-        rates.append(renaming.standing().rate)
+        rates.append(renaming.now().rate)
         clock.now += 10
-    now = renaming.standing()
+    now = renaming.now()
     assert rates == sorted(rates, reverse=True)
     assert (now.rate, now.seconds_left, now.idle_seconds) == (0, None, 50)
 
 
-def test_many_shards_a_second_keep_few_samples(renaming: Pace, clock: Clock):
+def test_many_shards_a_second_keep_few_samples(renaming: ProgressMeter, clock: Clock):
     for done in range(10_000):
         clock.now += 0.01
         renaming.event(FilesRenamed(done, 1_000_000))
-    now = renaming.standing()
+    now = renaming.now()
     assert 95 < now.rate < 105
     assert len(renaming._recent._samples) < 40
 
 
-def test_workers_that_live_and_that_were_lost_are_counted_once(renaming: Pace):
+def test_workers_that_live_and_that_were_lost_are_counted_once(renaming: ProgressMeter):
     for number in (1, 2, 3, 3):
         renaming.event(WorkerStarted(f"worker-{number}", "10.0.0.1", 100 + number))
     renaming.event(WorkerLost("worker-2", "10.0.0.1", 102, "killed"))
-    assert (renaming.standing().workers, renaming.standing().lost) == (2, 1)
+    assert (renaming.now().workers, renaming.now().lost) == (2, 1)
     renaming.event(WorkerStarted("worker-4", "10.0.0.2", 104))
-    assert (renaming.standing().workers, renaming.standing().lost) == (3, 1)
+    assert (renaming.now().workers, renaming.now().lost) == (3, 1)
 
 
 def test_the_wait_for_workers_is_a_stage(clock: Clock):
-    pace = Pace(clock=clock)
+    meter = ProgressMeter(clock=clock)
     shown = []
     for event in (
         StageStarted(names.COMMIT_JOB),
@@ -109,8 +111,8 @@ def test_the_wait_for_workers_is_a_stage(clock: Clock):
         StageEnded(names.START_WORKERS, 1.0),
         StageStarted(names.PREFLIGHT),
     ):
-        pace.event(event)
-        shown.append(pace.standing().stage)
+        meter.event(event)
+        shown.append(meter.now().stage)
     assert shown == [
         "commit_job",
         "load_manifests",
@@ -121,9 +123,9 @@ def test_the_wait_for_workers_is_a_stage(clock: Clock):
     ]
 
 
-def test_throttling_is_known_until_it_is_over(renaming: Pace, clock: Clock):
+def test_throttling_is_known_until_it_is_over(renaming: ProgressMeter, clock: Clock):
     def throttled() -> tuple[float | None, float | None]:
-        now = renaming.standing()
+        now = renaming.now()
         return now.throttled_to, now.throttled_seconds_ago
 
     assert throttled() == (None, None)

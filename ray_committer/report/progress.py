@@ -39,7 +39,7 @@ def stage_name(stage: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Progress:
     """The progress of a commit: counts of files and bytes, rates per second, durations in seconds.
 
     `rate` counts files. `idle_seconds` is the time since a file was last put in place; `seconds_left` is
@@ -64,8 +64,8 @@ class Standing:
     throttled_seconds_ago: float | None = None
 
 
-class Pace:
-    """Records events, from any thread, and computes the `Standing` at any moment."""
+class ProgressMeter:
+    """Records events, from any thread, and computes the `Progress` at any moment."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -104,7 +104,7 @@ class Pace:
             self._throttled_at = float("-inf") if is_over else now - event.last_seconds_ago
             self._limit = event.rate
 
-    def standing(self) -> Standing:
+    def now(self) -> Progress:
         """Return the progress of the commit now."""
         with self._lock:
             now, renamed = self._clock(), self._renamed
@@ -112,7 +112,7 @@ class Pace:
             left = renamed.total - renamed.done
             ago = now - self._throttled_at
             is_throttled = ago < REMEMBERED_SECONDS
-            return Standing(
+            return Progress(
                 stage=stage_name(self._stage),
                 seconds=now - self._started,
                 is_renaming=self._stage == names.RENAME_FILES,
