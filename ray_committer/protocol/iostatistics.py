@@ -6,7 +6,7 @@ milliseconds. Source: Hadoop ``IOStatisticsSnapshot``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -44,13 +44,15 @@ def duration(name: str, milliseconds: int, *, failed: bool = False) -> IOStatist
 
 
 class Durations:
-    """Sums of the durations of many operations; cheap enough to call at each one. Not thread-safe."""
+    """Sums of the durations of many operations. Not thread-safe."""
 
     def __init__(self) -> None:
         self._timed: dict[str, _Timed] = {}
 
-    def add(self, name: str, seconds: float, *, failed: bool = False) -> None:
-        """Record one operation; the time of a failed one is kept separately, as Hadoop does."""
+    def add(self, name: str, seconds: Sequence[float], *, failed: bool = False) -> None:
+        """Record operations of one name; the times of failed ones are kept apart, as Hadoop does."""
+        if not seconds:
+            return
         key = f"{name}.failures" if failed else name
         timed = self._timed.get(key)
         if timed is None:
@@ -78,11 +80,11 @@ class _Timed:
         self.sum = self.longest = 0.0
         self.shortest = float("inf")
 
-    def add(self, seconds: float) -> None:
-        self.count += 1
-        self.sum += seconds
-        self.longest = max(self.longest, seconds)
-        self.shortest = min(self.shortest, seconds)
+    def add(self, seconds: Sequence[float]) -> None:
+        self.count += len(seconds)
+        self.sum += sum(seconds)
+        self.longest = max(self.longest, *seconds)
+        self.shortest = min(self.shortest, *seconds)
 
 
 def count(name: str, value: int) -> IOStatistics:

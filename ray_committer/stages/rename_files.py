@@ -265,10 +265,8 @@ def _rename_shard(
 
 def _statistics(done: list[float], failed: list[float], retries: int) -> IOStatistics:
     durations = Durations()
-    for seconds in done:
-        durations.add(names.COMMIT_FILE_RENAME, seconds)
-    for seconds in failed:
-        durations.add(names.COMMIT_FILE_RENAME, seconds, failed=True)
+    durations.add(names.COMMIT_FILE_RENAME, done)
+    durations.add(names.COMMIT_FILE_RENAME, failed, failed=True)
     found = durations.statistics()
     return aggregate(found, count(names.STORE_IO_RETRY, retries)) if retries else found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -76,11 +76,14 @@ class GuardedStore:
 
     def take_statistics(self) -> IOStatistics:
         """Return the requests since the last call, under Hadoop's names, and forget them."""
-        durations = Durations()
+        noted: defaultdict[tuple[str, bool], list[float]] = defaultdict(list)
         with suppress(IndexError):  # several threads can call this: each request goes to one of them
             while True:
                 name, seconds, failed = self._noted.popleft()
-                durations.add(name, seconds, failed=failed)
+                noted[name, failed].append(seconds)
+        durations = Durations()
+        for (name, failed), all_seconds in noted.items():
+            durations.add(name, all_seconds, failed=failed)
         found = durations.statistics()
         return aggregate(found, self._take_again()) if self._again else found
 
