@@ -51,7 +51,7 @@ def test_nothing_at_all_is_no_evidence_and_a_named_job_may_have_been_committed(d
     with pytest.raises(JobNotFoundError, match="nothing to compare") as error:
         ray_committer.validate_job(str(dest))
     assert error.value.exit_code == 1
-    with pytest.raises(JobGoneError, match="it may have been committed before another job was"):
+    with pytest.raises(JobGoneError, match="the job may have been committed before another job was"):
         ray_committer.validate_job(str(dest), "job_1")
 
 

@@ -155,7 +155,7 @@ sys.modules.update(dict.fromkeys(["opentelemetry", "opentelemetry.trace", "opent
 
 
 def test_without_opentelemetry_it_is_said_what_to_install(dest: Path):
-    code = f"{WITHOUT}\nfrom ray_committer import telemetry\ntelemetry.spans()"
+    code = f"{WITHOUT}\nfrom ray_committer.report import telemetry\ntelemetry.spans()"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "SettingsError: OpenTelemetry is not installed; install ray-committer[otel]" in result.stderr
 

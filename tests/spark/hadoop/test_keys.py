@@ -21,7 +21,7 @@ from ray_committer.spark.hadoop.keys import (
 )
 from ray_committer.spark.job_settings import job_options, on_destination
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark_settings.md"
+PAGE = Path(__file__).parents[3] / "docs" / "spark_settings.md"
 
 
 def rows(heading: str) -> list[list[str]]:
