@@ -6,13 +6,17 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
 from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ALLOW_GENERIC = "allow_generic"
 """The storage option that allows an unknown store at its owner's risk; fsspec never gets it."""
@@ -55,6 +59,8 @@ _ALIASES = {
     "libarchive": "zip",
     "har": "zip",
 }
+_OWN_STORES = "ray_committer.stores"
+"""The entry point group of packages that have a store of their own, by its scheme."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::.*:/")
 
@@ -106,7 +112,8 @@ def open_store(spec: StoreSpec) -> StoreOperations:
     if spec.scheme == "file":
         return LocalStore(spec)
     if spec.scheme not in _EXTRAS:
-        return _open_generic(spec, shown)
+        own = _own_store(spec.scheme)
+        return _open_own(own, spec, shown) if own else _open_generic(spec, shown)
     extra = _EXTRAS[spec.scheme]
     try:
         return _open_remote(spec)
@@ -160,6 +167,31 @@ def _normal_authority(scheme: str, authority: str, options: Mapping[str, Any]) -
     return normal_authority(authority, options, os.environ) if scheme == "abfs" else authority
 
 
+@lru_cache
+def _own_store(scheme: str) -> EntryPoint | None:
+    """Return the entry point of the installed package that has a store for `scheme`."""
+    from importlib.metadata import entry_points  # most commits are to a store of this package
+
+    found = {one.value: one for one in entry_points(group=_OWN_STORES, name=scheme)}
+    if len(found) > 1:
+        raise StoreRefusedError(
+            f"{scheme}://: several installed packages have a store for it: {', '.join(sorted(found))}; "
+            f"uninstall all but one"
+        )
+    return next(iter(found.values()), None)
+
+
+def _open_own(own: EntryPoint, spec: StoreSpec, shown: str) -> StoreOperations:
+    try:
+        store: StoreOperations = own.load()(spec)
+    except (ImportError, AttributeError) as e:
+        raise StoreRefusedError(
+            f"{shown}: its store {own.value} cannot be loaded on {platform.node()}: {e}; install the "
+            f"package of that store on all nodes"
+        ) from e
+    return store
+
+
 def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
     """Open a store at its owner's risk, with fsspec's client."""
     from ray_committer.stores.generic import GenericStore
@@ -176,7 +208,7 @@ def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
 def _check_supported(spec: StoreSpec, shown: str) -> None:
     if spec.scheme in _EXTRAS or (spec.scheme == "file" and not spec.authority):
         return
-    if _is_generic(spec):
+    if _own_store(spec.scheme) or _is_generic(spec):
         return
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
     reason = _REFUSED.get(spec.scheme, f"only {known} are known to rename safely")

@@ -39,6 +39,9 @@ CONTRACT = "docs/stores/README.md: Your own store"
 SCHEDULES = "docs/stores/README.md: Your own store 2"
 """Bash, which leaves nothing."""
 
+ENTRY_POINT = "docs/stores/README.md: Your own store 3"
+"""Of a package that tests/stores/test_own_stores.py installs."""
+
 RAY = (
     "README.md: Without Spark, from any Python tasks 2",
     "docs/ray.md: Commit pools",
@@ -119,6 +122,7 @@ def all_names() -> list[str]:
         UNDO,
         CONTRACT,
         SCHEDULES,
+        ENTRY_POINT,
         *RAY,
         *SPARK,
         LOGGING,

@@ -1,0 +1,104 @@
+"""A package brings a store of its own by an entry point, as docs/stores/README.md says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.registry import _own_store, open_store, resolve_destination
+from ray_committer.testing import write_job
+from tests.docs import ways
+from tests.docs.blocks import all_blocks
+
+ENTRY_POINTS: dict[str, dict[str, str]] = tomllib.loads(all_blocks()[ways.ENTRY_POINT].text)["project"][
+    "entry-points"
+]
+MODULE = """
+from ray_committer.stores.local import LocalStore
+
+def open_my_store(spec):
+    return LocalStore(spec)
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> Iterator[None]:
+    _own_store.cache_clear()
+    yield
+    _own_store.cache_clear()
+
+
+def install(site: Path, name: str = "my_package", module: str = MODULE) -> None:
+    """Put a package with the entry points of the page into the directory `site`."""
+    information = site / f"{name}-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = []
+    for group, points in ENTRY_POINTS.items():
+        lines += [f"[{group}]"]
+        lines += [f"{key} = {value.replace('my_package', name)}" for key, value in points.items()]
+    (information / "entry_points.txt").write_text("\n".join(lines))
+    (site / f"{name}.py").write_text(module)
+
+
+def commit(url: str, site: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ray_committer.cli", "commit", url, "--assume-complete"]
+    path = os.pathsep.join([str(site), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_job_on_an_own_store_is_committed_by_the_command(tmp_path: Path):
+    install(tmp_path / "site")
+    table = tmp_path / "table"
+    job = new_job_attempt(str(table), "job_1", 0)
+    write_job(LocalStore(StoreSpec("mine", "disk")), job, {0: {"a": b"1"}, 1: {"p=1/b": b"2"}})
+    url = f"mine://disk{table}"
+    refused = commit(url, tmp_path)
+    assert refused.returncode == 1
+    assert "mine://disk" in refused.stderr
+    assert "are known to rename safely" in refused.stderr
+    done = commit(url, tmp_path / "site")
+    assert done.returncode == 0, done.stderr
+    assert (table / "a").read_bytes() == b"1"
+    assert (table / "p=1" / "b").read_bytes() == b"2"
+    assert not (table / "_temporary").exists()
+
+
+def test_two_packages_with_a_store_for_one_scheme_are_refused(tmp_path: Path, monkeypatch):
+    install(tmp_path)
+    install(tmp_path, "other_package")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(StoreRefusedError, match=r"my_package:open_my_store, other_package:.*uninstall"):
+        resolve_destination("mine://disk/table")
+
+
+@pytest.mark.parametrize("module", ["import no_such_module", "open_another = None"])
+def test_an_own_store_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch, module: str):
+    install(tmp_path, module=module)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_package", raising=False)
+    spec, path = resolve_destination("mine://disk/table")
+    assert path == "/table"
+    with pytest.raises(
+        StoreRefusedError, match=r"mine://disk: its store my_package:open_my_store cannot"
+    ):
+        open_store(spec)
+
+
+def test_a_store_of_this_package_is_not_replaced(tmp_path: Path, monkeypatch):
+    install(tmp_path)
+    points = tmp_path / "my_package-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text().replace("mine =", "file ="))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert isinstance(open_store(resolve_destination(str(tmp_path))[0]), LocalStore)
