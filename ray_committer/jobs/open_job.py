@@ -36,7 +36,7 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import destination_url, open_store, resolve_destination
+from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]
@@ -54,14 +54,12 @@ class OpenJob:
 
     def describe(self, report: CommitReport) -> CommitReport:
         """Add to the report why the commit ran where it did, and the command that runs it again."""
-        spec = self.context.store.spec
-        url = destination_url(spec, report.destination)
         return msgspec.structs.replace(
             report,
             executor_reason=self.choice.reason,
             dashboard=self.choice.executor.dashboard,
-            command=repeat_command(report, url, self.context.options),
-            storage_options=sorted(spec.storage_options),
+            command=repeat_command(report, self.context.options),
+            storage_options=sorted(self.context.store.spec.storage_options),
         )
 
 

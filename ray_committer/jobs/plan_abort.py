@@ -56,7 +56,7 @@ def plan_abort(
             refuse_decided(context, found.state.phase)
         files = context.store.list_files(job.tasks)
         return AbortPlan(
-            destination=job.destination,
+            destination=context.url,
             job_id=job.job_id,
             job_attempt=job.number,
             directory=job.directory,

@@ -9,9 +9,9 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 
 
-def repeat_command(report: CommitReport, url: str, options: CommitOptions) -> str:
-    """The command for the job at `url`, without storage options, which may be secret."""
-    words = ["ray-committer", "commit", url, "--job-id", report.job_id]
+def repeat_command(report: CommitReport, options: CommitOptions) -> str:
+    """The command for the reported job, without storage options, which may be secret."""
+    words = ["ray-committer", "commit", report.destination, "--job-id", report.job_id]
     if report.job_attempt or options.job_attempt is not None:  # attempt 0 was named beside others
         words += ["--attempt", str(report.job_attempt)]
     if not report.manifests:  # no commit record says that all tasks are done

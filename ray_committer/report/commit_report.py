@@ -73,12 +73,13 @@ class LostWorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 class CommitReport(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a commit: files, bytes and directories as counts, durations in seconds.
 
-    `files` counts the files of the whole job. This run moved `moved` of them, and proved that `proved`
-    of them, by kind of proof, had been moved before. `resumed` shows that an earlier run had begun the
-    commit. The store refused `throttled` of the `requests` because there were too many; `lowest_rate` is
-    the limit to which the commit then went down, in requests per second. `retries` requests were
-    repeated because no answer came. `dashboard` is the URL at which Ray shows the work of the commit's
-    driver. `command` runs the commit again, with the values of these `storage_options`.
+    `destination` is a URL, or a local path. `files` counts the files of the whole job. This run moved
+    `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before.
+    `resumed` shows that an earlier run had begun the commit. The store refused `throttled` of the
+    `requests` because there were too many; `lowest_rate` is the limit to which the commit then went
+    down, in requests per second. `retries` requests were repeated because no answer came. `dashboard`
+    is the URL at which Ray shows the work of the commit's driver. `command` runs the commit again, with
+    the values of these `storage_options`.
 
     `stages`, `files_at` (pairs of seconds since the begin and files in place), `worker_rows` (slowest
     first), `throttled_spans` and `lost_workers` come from the events, at most a few hundred of each;

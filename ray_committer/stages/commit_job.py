@@ -114,7 +114,7 @@ def commit_job(
     )
     failure: Exception | None = None
     job = context.job
-    context.emit(CommitStarted(job.destination, job.job_id, job.number, context.executor.name))
+    context.emit(CommitStarted(context.url, job.job_id, job.number, context.executor.name))
     try:
         with context.stage(names.COMMIT_JOB), at_work(run.name):
             _commit(run, state)

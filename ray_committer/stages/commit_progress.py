@@ -36,7 +36,7 @@ def commit_report(
     """The report of this run, also if it failed."""
     record, renamed = progress.record, progress.renamed
     return CommitReport(
-        destination=context.job.destination,
+        destination=context.url,
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         outcome=progress.outcome if failure is None else Outcome.FAILED,

@@ -109,8 +109,8 @@ def test_findings_stand_between_the_numbers_and_the_stages():
 
 def test_the_command_can_be_pasted_into_a_shell():
     url = "gs://bucket/it's a table"
-    done = msgspec.structs.replace(quiet(), job_id="a b", job_attempt=2)
-    assert repeat_command(done, url, CommitOptions(durable=True)) == (
+    done = msgspec.structs.replace(quiet(), destination=url, job_id="a b", job_attempt=2)
+    assert repeat_command(done, CommitOptions(durable=True)) == (
         "ray-committer commit 'gs://bucket/it'\"'\"'s a table' --job-id 'a b' --attempt 2 "
         "--executor ray --durable"
     )
@@ -120,7 +120,7 @@ def test_the_command_says_again_what_becomes_of_old_data():
     options = CommitOptions(
         mode=ConflictMode.OVERWRITE, replaced_roots=("p=1", "p=2"), allowed_roots=("/other",)
     )
-    assert repeat_command(quiet(), "/t", options).endswith(
+    assert repeat_command(quiet(), options).endswith(
         " --mode overwrite --replace p=1 --replace p=2 --allowed-root /other"
     )
 
@@ -133,5 +133,5 @@ def test_the_command_of_a_job_without_a_record_says_again_that_it_is_complete():
         (CommitOptions(expected_tasks=0), "--expect-tasks 0"),
         (CommitOptions(committed_tasks=tasks), "--expect-tasks 3"),
     ):
-        assert repeat_command(lost, "/t", options) == f"ray-committer commit /t --job-id j {words}"
-    assert "--assume" not in repeat_command(quiet(), "/t", CommitOptions())
+        assert repeat_command(lost, options) == f"ray-committer commit /t --job-id j {words}"
+    assert "--assume" not in repeat_command(quiet(), CommitOptions())

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, Outcome
+from ray_committer import CommitOptions, Outcome, testing
 from ray_committer.errors import (
     CommitCancelledError,
     CommitterBusyError,
@@ -21,7 +21,7 @@ from ray_committer.errors import (
     StoreRefusedError,
     ValidationError,
 )
-from ray_committer.events import Event, FilesRenamed, StageStarted
+from ray_committer.events import CommitStarted, Event, FilesRenamed, StageStarted
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
@@ -33,10 +33,10 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, run_commit
 from ray_committer.work.worker import Worker
+from tests.stages.support import JOB, do_at, state_of
 from tests.stages.support import context as context_of
-from tests.stages.support import do_at, state_of
 
 
 def test_nothing_is_deleted_before_the_job_is_committed(store, write_job):
@@ -52,6 +52,17 @@ def test_nothing_is_deleted_before_the_job_is_committed(store, write_job):
 
     run_commit(WrappedStore(store, before=check), job)
     assert deletions
+
+
+def test_two_buckets_with_one_path_are_told_apart_in_events_and_reports():
+    told: list[list[str]] = []
+    for bucket in ("one", "two"):
+        memory, events = MemoryStore(authority=bucket), list[Event]()
+        testing.write_job(memory, JOB, {0: {"a": b"x"}})
+        report = run_commit(memory, JOB, on_event=events.append)
+        started = [one.destination for one in events if isinstance(one, CommitStarted)]
+        told.append([report.destination, *started])
+    assert told == [[f"memory://{bucket}/table"] * 2 for bucket in ("one", "two")]
 
 
 def test_without_clean_up_the_job_stays_committed_and_can_be_validated(store, write_job, dest: Path):
