@@ -3,8 +3,7 @@
 Each class has the exit code of the command line: 1 nothing visible was changed; 2 usage error; 3
 partial, unknown or cancelled, and everything was kept; 4 conflict, or another committer at work; 5
 validation found a difference.
-The form of a message is ``"{path}: what is wrong; what to do"``. If a message does not say what to do,
-the command line shows the `advice` of its class.
+The text of an error is ``"{path}: what is wrong; what to do"``.
 """
 
 from __future__ import annotations
@@ -17,10 +16,22 @@ SHOWN = 20
 
 
 class RayCommitterError(Exception):
-    """Base of all errors that this package raises on purpose."""
+    """Base of all errors that this package raises on purpose: `what` is wrong, and the `advice`.
+
+    If an error has no advice of its own, that of its class holds.
+    """
 
     exit_code = 1
     advice = "fix the problem and run the same command again"
+
+    def __init__(self, what: str, advice: str | None = None) -> None:
+        super().__init__(*((what,) if advice is None else (what, advice)))
+        self.what = what
+        if advice is not None:
+            self.advice = advice
+
+    def __str__(self) -> str:
+        return "; ".join(self.args)
 
 
 class PathError(RayCommitterError, ValueError):
@@ -100,8 +111,8 @@ class LinkedPathError(RayCommitterError):
 
     advice = "look where the link leads, remove the link, and run the same command"
 
-    def __init__(self, text: str, filename: str | None = None) -> None:
-        super().__init__(text)
+    def __init__(self, what: str, advice: str | None = None, *, filename: str | None = None) -> None:
+        super().__init__(what, advice)
         self.filename = filename
 
 

@@ -15,6 +15,7 @@ def jar_path() -> str:
     jar = Path(__file__).parent / "spark" / "jars" / "ray-committer.jar"
     if not jar.is_file():
         raise RayCommitterError(
-            f"{jar}: is missing; build it with `python hatch_build.py` in a checkout, or install a wheel"
+            f"{jar}: is missing",
+            "build it with `python hatch_build.py` in a checkout, or install a wheel",
         )
     return str(jar)

@@ -261,7 +261,8 @@ def _read(texts: Mapping[str, str], names: Mapping[str, str], defaults: CommitOp
     read: dict[str, Any] = {}
     for key, name in names.items():
         if name not in TEXTS:
-            raise SettingsError(f"{key}: {_unknown(name)}")
+            what, advice = _unknown(name)
+            raise SettingsError(f"{key}: {what}", advice)
         text = texts[key].strip()
         try:
             read[name] = read_option(name, text)
@@ -291,13 +292,9 @@ def _value(kind: _Kind, text: str) -> Any:
         raise ValueError(f"must be {kind.meaning}") from None
 
 
-def _unknown(name: str) -> str:
-    """Describe what is wrong with a name that is not the name of a setting."""
+def _unknown(name: str) -> tuple[str, str]:
+    """What is wrong with a name that is not the name of a setting, and what to do."""
     if name in {one.name for one in fields(CommitOptions)}:
-        return "is specific to each job and is not a setting; remove it"
+        return "is specific to each job and is not a setting", "remove it"
     near = difflib.get_close_matches(name, TEXTS, n=1, cutoff=0.5)
-    return (
-        f"is not an option; did you mean {near[0]}?"
-        if near
-        else f"is not an option; use one of {', '.join(TEXTS)}"
-    )
+    return "is not an option", f"did you mean {near[0]}?" if near else f"use one of {', '.join(TEXTS)}"

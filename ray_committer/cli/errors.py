@@ -27,13 +27,9 @@ def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> 
 
 
 def what_and_advice(error: BaseException, command: str | None = None) -> tuple[str, str]:
-    """Return what is wrong and what to do.
-
-    The first "; " in the text of a `RayCommitterError` separates them; without one, its class advises.
-    """
+    """Return what is wrong and what to do."""
     if isinstance(error, RayCommitterError):
-        what, _, advice = str(error).partition("; ")
-        return what, advice or error.advice
+        return error.what, error.advice
     if isinstance(error, click.UsageError):
         name = f"ray-committer {command} --help" if command else "ray-committer --help"
         return _usage(error), f"see `{name}`"

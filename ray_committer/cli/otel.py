@@ -43,7 +43,7 @@ def set_up_spans() -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as e:
-        raise SettingsError(f"OpenTelemetry's SDK is not installed; {_INSTALL}") from e
+        raise SettingsError("OpenTelemetry's SDK is not installed", _INSTALL) from e
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         os.environ.setdefault("OTEL_SERVICE_NAME", "ray-committer")
         provider = TracerProvider()  # it flushes when the process ends
@@ -63,6 +63,6 @@ def _exporter(name: str) -> SpanExporter:
         name = _PROTOCOLS.get(protocol, protocol)
     found = list(entry_points(group="opentelemetry_traces_exporter", name=name))
     if not found:
-        raise SettingsError(f"there is no exporter {name!r}; {_INSTALL}")
+        raise SettingsError(f"there is no exporter {name!r}", _INSTALL)
     exporter: SpanExporter = found[0].load()()
     return exporter

@@ -20,11 +20,12 @@ def load_commit_record(store: StoreOperations, job: JobAttempt, state: JobState)
     except FileNotFoundError as e:
         raise record_gone(job, state) from e
     except ManifestError as e:
-        raise CommitStateUnknownError(str(e)) from e
+        raise CommitStateUnknownError(*e.args) from e
     if (record.job_id, record.job_attempt, record.nonce) != (job.job_id, job.number, state.record):
         raise CommitStateUnknownError(
             f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "
-            f"attempt {job.number} of job {job.job_id}; nothing was done: find out who put it there"
+            f"attempt {job.number} of job {job.job_id}",
+            "nothing was done: find out who put it there",
         )
     return record
 
@@ -33,7 +34,8 @@ def record_gone(job: JobAttempt, state: JobState) -> RecordGoneError:
     """The error for a job whose record is gone although its state names it."""
     return RecordGoneError(
         f"{job.content(state.record or '')}: the commit record of job {job.job_id} is gone, and only it "
-        f"names the job's files; restore it from soft delete or a snapshot, and run the same command. "
+        f"names the job's files",
+        f"restore it from soft delete or a snapshot, and run the same command. "
         f"If it is lost for good, move {job.directory} out of {job.temporary}, so that other jobs can "
-        f"go on: files that were moved are in place, and the rest is in that directory"
+        f"go on: files that were moved are in place, and the rest is in that directory",
     )

@@ -196,9 +196,9 @@ def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
 
 def _is_link(path: str) -> LinkedPathError:
     return LinkedPathError(
-        f"{path}: is a symbolic link, and what is behind it may belong to others, so nothing was done; "
-        f"look where it leads, remove the link, and run the same command",
-        path,
+        f"{path}: is a symbolic link, and what is behind it may belong to others, so nothing was done",
+        "look where it leads, remove the link, and run the same command",
+        filename=path,
     )
 
 
@@ -348,8 +348,8 @@ def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
             else "may belong to a job of that name: no manifest shows whose it is"
         )
         raise JobNotFoundError(
-            f"{job.job_directory}: {what}, so it is not used as job {job.job_id}; nothing was done. "
-            f"To use that directory, name the job {said or name}"
+            f"{job.job_directory}: {what}, so it is not used as job {job.job_id}",
+            f"nothing was done. To use that directory, name the job {said or name}",
         )
 
 
@@ -409,21 +409,21 @@ def not_found(store: StoreOperations, destination: str, job_id: str | None) -> J
     """The error for a missing job; `JobGoneError` if the job is named and the destination exists."""
     status = store.get_status(destination)
     if status is None:
-        return JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
+        return JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
     if not status.is_directory:
-        return JobNotFoundError(f"{destination}: is a file; name the directory that the job wrote to")
+        return JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")
     temporary = temporary_directory(destination)
     if job_id is None:
         return JobNotFoundError(
-            f"{temporary}: holds no job to commit; if there was one, it has ended, or another job's "
-            f"clean-up has deleted it"
+            f"{temporary}: holds no job to commit",
+            "if there was one, it has ended, or another job's clean-up has deleted it",
         )
     found = [job.job_id for job in list_job_directories(store, destination)]
     others = ", ".join(one for one in found if one != job_id)
     return JobGoneError(
-        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's; the "
-        f"job may have been committed before another job was, or deleted: look for its files in "
-        f"{destination}" + (f". The jobs that are there: {others}" if others else "")
+        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's",
+        f"the job may have been committed before another job was, or deleted: look for its files in "
+        f"{destination}" + (f". The jobs that are there: {others}" if others else ""),
     )
 
 
@@ -442,7 +442,8 @@ def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> F
     if len(live) > 1:
         raise AmbiguousJobError(
             f"{temporary_directory(destination)}: holds {len(live)} jobs "
-            f"({', '.join(job.job_id for job in live)}); name one with --job-id"
+            f"({', '.join(job.job_id for job in live)})",
+            "name one with --job-id",
         )
     return live[0].opened()
 
@@ -463,8 +464,8 @@ def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobA
         )
     if len(job.attempts) > 1:
         raise AmbiguousJobError(
-            f"{job.directory}: has the attempts {[attempt.number for attempt in job.attempts]}; "
-            f"name one with --attempt"
+            f"{job.directory}: has the attempts {[attempt.number for attempt in job.attempts]}",
+            "name one with --attempt",
         )
     if job.linked and not job.attempts:
         raise _is_link(job.linked[0].directory)

@@ -75,10 +75,10 @@ def _gives_way(job: JobAttempt, other: JobAttempt, phase: Phase) -> CommitRecord
     if phase in UNDECIDED:
         return CommitRecordExistsError(
             f"{other.directory}: attempt {other.number} of job {job.job_id} is newer than attempt "
-            f"{job.number}, which can no longer be committed; commit or abort the newer attempt with "
-            f"--attempt {other.number}"
+            f"{job.number}, which can no longer be committed",
+            f"commit or abort the newer attempt with --attempt {other.number}",
         )
     return CommitRecordExistsError(
-        f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has "
-        f"begun; finish it first with --attempt {other.number}"
+        f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has begun",
+        f"finish it first with --attempt {other.number}",
     )

@@ -183,7 +183,8 @@ def _content_gone(store: StoreOperations, job: JobAttempt, seen: Seen) -> RayCom
         return record_gone(job, seen.state)
     return CommitStateUnknownError(
         f"{job.content(seen.state.nonce)}: the declaration of job {job.job_id} is gone, so it is not "
-        f"known what the job writes; abort the job with: {abort_command(store, job)}"
+        f"known what the job writes",
+        f"abort the job with: {abort_command(store, job)}",
     )
 
 
@@ -238,18 +239,18 @@ def destinations_above(paths: Iterable[str]) -> set[str]:
     return {above for path in paths for above in (*ancestors(path, "/"), "/")}
 
 
-def finish_first(store: StoreOperations, other: OtherJob) -> str:
-    """A sentence with the command that finishes a commit, or the undo of one."""
+def finish_first(store: StoreOperations, other: OtherJob) -> tuple[str, str]:
+    """What is not finished, a commit or the undo of one, and the command that finishes it."""
     job = other.job
     if job.is_gone:
         place = new_job_attempt(job.destination, job.job_id, job.number)
         return (
             f"{job.directory}: the commit of job {job.job_id} has begun, but a process that was paused "
-            f"moved it here by mistake; move it back to {place.directory}, then finish it with: "
-            f"{commit_command(store, place)}"
+            f"moved it here by mistake",
+            f"move it back to {place.directory}, then finish it with: {commit_command(store, place)}",
         )
     if other.phase is Phase.UNDOING:
         what, command = "the commit is being undone", abort_command(store, job, undo=True)
     else:
         what, command = "the commit has begun but not ended", commit_command(store, job)
-    return f"{job.directory}: {what} (job {job.job_id}); finish it with: {command}"
+    return f"{job.directory}: {what} (job {job.job_id})", f"finish it with: {command}"

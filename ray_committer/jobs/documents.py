@@ -71,7 +71,7 @@ def read_document(
     try:
         data = store.read(location)
     except FileNotFoundError as e:
-        raise JobNotFoundError(_missing(destination_url(store.spec, location))) from e
+        raise _missing(destination_url(store.spec, location)) from e
     return decode_document(data, location)
 
 
@@ -80,7 +80,7 @@ def decode_document(data: bytes, path: str) -> Document:
     if not data.strip():
         if path.rpartition("/")[2] == SUCCESS:
             return Document(path, DocumentKind.EMPTY_SUCCESS, data)
-        raise ManifestError(f"{path}: is empty, but no file of a job is; find out what wrote it")
+        raise ManifestError(f"{path}: is empty, but no file of a job is", "find out what wrote it")
     fields = _fields(data)
     if path.endswith(MANIFEST_SUFFIX) or "type" in fields:
         return Document(path, DocumentKind.MANIFEST, data, manifest=decode_manifest(data, path))
@@ -97,11 +97,11 @@ def _fields(data: bytes) -> set[str]:
         return set()
 
 
-def _missing(url: str) -> str:
+def _missing(url: str) -> JobNotFoundError:
     directory, _, name = url.rpartition("/")
     if name == SUCCESS:
-        return (
-            f"{url}: does not exist, so no job has ended there, or the job wrote none; check with: "
-            f"ray-committer status {directory}"
+        return JobNotFoundError(
+            f"{url}: does not exist, so no job has ended there, or the job wrote none",
+            f"check with: ray-committer status {directory}",
         )
-    return f"{url}: does not exist; check its spelling"
+    return JobNotFoundError(f"{url}: does not exist", "check its spelling")

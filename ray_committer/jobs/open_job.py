@@ -93,12 +93,13 @@ def open_job(
     except PermissionError as e:
         raise CommitStateUnknownError(
             f"{e.filename or destination}: no permission ({e.strerror}), so the state of the job is not "
-            f"known; nothing was changed: grant the permission and run the same command"
+            f"known",
+            "nothing was changed: grant the permission and run the same command",
         ) from e
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or destination}: {e.strerror or e}, so the state of the job is not known; "
-            f"nothing was changed: fix that and run the same command"
+            f"{e.filename or destination}: {e.strerror or e}, so the state of the job is not known",
+            "nothing was changed: fix that and run the same command",
         ) from e
     choice = choose_executor(
         executor,
@@ -149,7 +150,7 @@ def _open(spec: StoreSpec) -> StoreOperations:
         return open_store(spec)
     except FileNotFoundError as e:
         raise CommitAbortedError(
-            f"{e.filename}: {e.strerror}; nothing was changed: correct the destination"
+            f"{e.filename}: {e.strerror}", "nothing was changed: correct the destination"
         ) from e
 
 
@@ -162,9 +163,9 @@ def require_destination(store: StoreOperations, destination: str) -> None:
     """`JobNotFoundError` if there is no directory: the name is wrong, rather than the place empty."""
     status = store.get_status(destination)
     if status is None:
-        raise JobNotFoundError(f"{destination}: does not exist; check the destination's spelling")
+        raise JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
     if not status.is_directory:
-        raise JobNotFoundError(f"{destination}: is a file; name the directory that the job wrote to")
+        raise JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")
 
 
 def existing_state(job: OpenJob) -> find_job.AttemptState:
@@ -174,8 +175,8 @@ def existing_state(job: OpenJob) -> find_job.AttemptState:
     attempt, store = job.context.job, job.context.store
     if find_job.is_noted(store, attempt):
         raise JobNotFoundError(
-            f"{attempt.directory}: is gone, since job {attempt.job_id} is committed; nothing is left to "
-            f"do"
+            f"{attempt.directory}: is gone, since job {attempt.job_id} is committed",
+            "nothing is left to do",
         )
     raise find_job.not_found(store, attempt.destination, attempt.job_id)
 
@@ -220,7 +221,7 @@ def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
     """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
     ``_SUCCESS`` belongs to another job."""
     for other in other_jobs(store, destination, time.time_ns() // 1_000_000).jobs:
-        raise CommitStateUnknownError(finish_first(store, other))
+        raise CommitStateUnknownError(*finish_first(store, other))
 
 
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
@@ -236,7 +237,7 @@ def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None
     except JobNotFoundError as e:
         if not is_named:
             raise
-        raise JobGoneError(str(e)) from e
+        raise JobGoneError(*e.args) from e
 
 
 def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:

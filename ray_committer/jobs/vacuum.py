@@ -69,7 +69,8 @@ def vacuum_jobs(
     if older_than_seconds < LEAST_SECONDS:
         raise SettingsError(
             f"older_than_seconds={older_than_seconds:g}: a running job can be without a sign of life "
-            f"for that long; use at least {LEAST_SECONDS:g}"
+            f"for that long",
+            f"use at least {LEAST_SECONDS:g}",
         )
     store, destination = open_here(dest, options, storage_options)
     require_destination(store, destination)

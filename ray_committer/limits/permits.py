@@ -158,7 +158,8 @@ class Permits:
             why = held.failure or "there was no answer"
             raise LeaseLostError(
                 f"no lease could be obtained for {self._patience_seconds:g} s ({why}), so no more "
-                f"requests can be made; run the same command to finish the commit"
+                f"requests can be made",
+                "run the same command to finish the commit",
             ) from held.failure
 
     def _seconds_to_wait(self) -> float:

@@ -182,7 +182,7 @@ class RateLimit:
     def grant(self, holder: str, used: int) -> Grant:
         with self._lock:
             if holder in self._expelled:
-                raise LeaseLostError(f"{holder} was taken for lost and replaced; it gets no permits")
+                raise LeaseLostError(f"{holder} was taken for lost and replaced", "it gets no permits")
             now = self._clock()
             self._note_use(holder, used, now)
             self._increase(now)

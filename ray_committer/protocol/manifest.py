@@ -89,7 +89,7 @@ def digest(data: bytes) -> str:
 def decode_manifest(data: bytes, path: str) -> TaskManifest:
     """Parse and check one manifest; `ManifestError` names `path`, what is wrong and what to do."""
     if not data:
-        raise ManifestError(f"{path}: is empty, not a task manifest; run the task again")
+        raise ManifestError(f"{path}: is empty, not a task manifest", "run the task again")
     try:
         manifest = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.ValidationError as e:
@@ -107,12 +107,14 @@ def _decode_leading_object(data: bytes, path: str, cause: Exception) -> TaskMani
         _, end = json.JSONDecoder().raw_decode(text)
         return _DECODER.decode(text[:end])
     except (ValueError, RecursionError):
-        raise ManifestError(f"{path}: is truncated or not JSON ({cause}); run the task again") from cause
+        raise ManifestError(
+            f"{path}: is truncated or not JSON ({cause})", "run the task again"
+        ) from cause
 
 
 def _check(manifest: TaskManifest, path: str) -> None:
     if manifest.type != MANIFEST_TYPE:
-        raise ManifestError(f"{path}: is not a task manifest but {manifest.type!r}; remove it")
+        raise ManifestError(f"{path}: is not a task manifest but {manifest.type!r}", "remove it")
     if manifest.version != MANIFEST_VERSION:
         raise ManifestError(
             f"{path}: has manifest version {manifest.version}, but only {MANIFEST_VERSION} is supported"

@@ -155,8 +155,8 @@ def _decode(data: bytes, kind: type[_Versioned], path: str) -> _Versioned:
     document = _parse(data, kind, path)
     if document.version != RECORD_VERSION:
         raise ManifestError(
-            f"{path}: is a commit record of version {document.version}; "
-            f"finish the commit with the release of ray-committer that wrote it"
+            f"{path}: is a commit record of version {document.version}",
+            "finish the commit with the release of ray-committer that wrote it",
         )
     return document
 
@@ -166,8 +166,9 @@ def _parse(data: bytes, kind: type[_Document], path: str) -> _Document:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(
-            f"{path}: is not a commit record that this version can read: {e}; this run changed nothing: "
-            f"restore the file from soft delete or a snapshot, and run the same command"
+            f"{path}: is not a commit record that this version can read: {e}",
+            "this run changed nothing: "
+            "restore the file from soft delete or a snapshot, and run the same command",
         ) from e
 
 

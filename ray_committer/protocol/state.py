@@ -120,6 +120,6 @@ def parse_token(token: str, path: str) -> JobState:
             raise ValueError(token)
     except ValueError:
         raise ManifestError(
-            f"{path}/{token}: is not a job state that this version can read; nothing was changed"
+            f"{path}/{token}: is not a job state that this version can read", "nothing was changed"
         ) from None
     return JobState(found, stamp, nonce, intent == "replaces", record)

@@ -39,7 +39,7 @@ def quote_path(path: str) -> str:
     try:
         return "".join(map(_quote_character, path))
     except UnicodeEncodeError as e:
-        raise PathError(f"{path!r}: is not UTF-8, so no manifest can name it; rename it") from e
+        raise PathError(f"{path!r}: is not UTF-8, so no manifest can name it", "rename it") from e
 
 
 @lru_cache(maxsize=4096)
@@ -60,7 +60,7 @@ def unquote_path(quoted: str) -> str:
         raise PathError(f"{quoted!r}: contains a character that must be quoted in a URI path")
     decoded = _ESCAPE.sub(lambda match: _decode_escape(match.group(), quoted), quoted)
     if quoted.count("%") != sum(len(run) // 3 for run in _ESCAPE.findall(quoted)):
-        raise PathError(f"{quoted!r}: contains a '%' that is not an escape; write it as %25")
+        raise PathError(f"{quoted!r}: contains a '%' that is not an escape", "write it as %25")
     return decoded
 
 
@@ -85,7 +85,7 @@ def parse_uri(uri: str) -> Location:
         authority, slash, tail = rest[2:].partition("/")
         rest = slash + tail
     if authority and not scheme:
-        raise PathError(f"{uri!r}: names a host but no scheme; write one slash before the path")
+        raise PathError(f"{uri!r}: names a host but no scheme", "write one slash before the path")
     return Location(
         _SAME_SCHEME.get(scheme, scheme),
         _normal_authority(scheme, authority),

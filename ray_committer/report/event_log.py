@@ -59,7 +59,8 @@ class _EventLog:
             self.close()
             raise EventLogError(
                 f"{path}: the events cannot be written there ({e.strerror or e}), and nothing was "
-                f"changed; choose a file in a directory that exists and is writable, or log no events"
+                f"changed",
+                "choose a file in a directory that exists and is writable, or log no events",
             ) from e
 
     def event(self, event: Event) -> None:

@@ -45,7 +45,7 @@ def spans(tracer: Tracer | None = None) -> EventSink:
         from opentelemetry import trace
     except ImportError as e:
         raise SettingsError(
-            "OpenTelemetry is not installed; install ray-committer[otel], or do not ask for spans"
+            "OpenTelemetry is not installed", "install ray-committer[otel], or do not ask for spans"
         ) from e
     return _Spans(tracer or trace.get_tracer("ray_committer", __version__)).event
 

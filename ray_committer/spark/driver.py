@@ -20,16 +20,17 @@ def require_driver(spark: Any) -> None:
     if _is_connect(spark):
         raise RayCommitterError(
             "this is a Spark Connect session (spark.remote, or a shared Databricks cluster): its driver "
-            "is another process, which cannot call this one back for a commit; run "
+            "is another process, which cannot call this one back for a commit",
+            "run "
             "ray_committer.spark.install in the driver's own Python, with a session from "
             "SparkSession.builder.master(...), or start the Connect server with "
-            "ray_committer.spark.spark_conf(commit='spark') to keep Spark's committer"
+            "ray_committer.spark.spark_conf(commit='spark') to keep Spark's committer",
         )
     if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
         kind = f"{type(spark).__module__}.{type(spark).__qualname__}"
         raise RayCommitterError(
-            f"{kind}: is not a Spark session with a JVM that can call back; give "
-            f"ray_committer.spark.install the session of the driver"
+            f"{kind}: is not a Spark session with a JVM that can call back",
+            "give ray_committer.spark.install the session of the driver",
         )
 
 
@@ -46,8 +47,9 @@ def require_own_version(jvm: Any) -> None:
     said = "has no protocol version" if version is None else f"has protocol version {version}"
     raise RayCommitterError(
         f"{_location(jvm)}: this ray-committer jar is loaded in the driver and {said}, but this package "
-        f"needs version {JAR_PROTOCOL_VERSION}; remove it from spark.jars and from Spark's "
-        f"jars, or give Spark {jar_path()} instead, and start a new driver"
+        f"needs version {JAR_PROTOCOL_VERSION}",
+        f"remove it from spark.jars and from Spark's "
+        f"jars, or give Spark {jar_path()} instead, and start a new driver",
     )
 
 

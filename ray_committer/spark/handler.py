@@ -124,7 +124,8 @@ class CommitHandler:
         if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
             raise StoreRefusedError(
                 f"{request.dest}: is a staging directory that Hive moves when the write returns, so its "
-                f"commit cannot be deferred; write this table with commit='ray'"
+                f"commit cannot be deferred",
+                "write this table with commit='ray'",
             )
         conf = self._settings.configuration(request.job_id)
         self._say_once(ignored_keys(conf.settings))

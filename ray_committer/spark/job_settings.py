@@ -36,7 +36,7 @@ def job_executor(settings: Mapping[str, str], given: ExecutorName) -> ExecutorNa
     name: Any = settings.get(EXECUTOR_KEY, given)
     if name not in get_args(ExecutorName):
         known = ", ".join(get_args(ExecutorName))
-        raise SettingsError(f"{EXECUTOR_KEY}={name}: is not one of {known}; set it to one of these")
+        raise SettingsError(f"{EXECUTOR_KEY}={name}: is not one of {known}", "set it to one of these")
     executor: ExecutorName = name if given == "auto" else given
     return executor
 
@@ -48,8 +48,8 @@ def on_destination(options: CommitOptions, destination: str) -> CommitOptions:
     summary, own = parse_uri(options.summary_directory), parse_uri(destination)
     if summary.scheme and (summary.scheme, summary.authority) != (own.scheme, own.authority):
         raise SettingsError(
-            f"{options.summary_directory}: is not on the same store as {destination}; the commit writes "
-            f"the summary, so choose a directory on the destination's store"
+            f"{options.summary_directory}: is not on the same store as {destination}",
+            "the commit writes the summary, so choose a directory on the destination's store",
         )
     return replace(options, summary_directory=summary.path)
 
@@ -81,13 +81,14 @@ def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:
         request = msgspec.json.decode(request_json, type=_Request)
     except msgspec.DecodeError as e:
         raise RayCommitterError(
-            f"the request does not come from a Spark driver ({e}); only Spark drivers use this command, "
-            f"run `ray-committer commit DEST` instead"
+            f"the request does not come from a Spark driver ({e})",
+            "only Spark drivers use this command, run `ray-committer commit DEST` instead",
         ) from e
     if request.version != JAR_PROTOCOL_VERSION:
         raise RayCommitterError(
             f"the driver's jar uses protocol version {request.version}, but this ray-committer uses "
-            f"{JAR_PROTOCOL_VERSION}; give Spark the jar of this package"
+            f"{JAR_PROTOCOL_VERSION}",
+            "give Spark the jar of this package",
         )
     conf = HadoopConf(request.conf)
     job_options(conf.settings, CommitOptions())  # finds a wrong setting before anything is done

@@ -151,8 +151,8 @@ def _load_jar(spark: SparkSession) -> None:
         loader.addURL(context._jvm.java.io.File(path).toURI().toURL())
         if not _has_bridge(spark):
             raise RayCommitterError(
-                f"{path}: could not be loaded into the running driver; add it with spark.jars "
-                f"(ray_committer.spark.spark_conf()) when you build the session"
+                f"{path}: could not be loaded into the running driver",
+                "add it with spark.jars (ray_committer.spark.spark_conf()) when you build the session",
             )
     require_own_version(context._jvm)
     ensure_callback_server_started(context._gateway)
@@ -196,7 +196,8 @@ def _require_ray() -> None:
     if not ray.is_initialized() and "RAY_ADDRESS" not in os.environ:
         raise RayNotAvailableError(
             "this session commits on Ray (executor='ray') but Ray is not connected in this driver "
-            f"(process {os.getpid()}); call ray.init() before the write"
+            f"(process {os.getpid()})",
+            "call ray.init() before the write",
         )
 
 

@@ -36,8 +36,8 @@ def abort_job(context: JobContext) -> bool:
             return _abort(context)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or context.job.directory}: {e.strerror or e}; the abort is possibly not "
-            f"complete: run the same command again"
+            f"{e.filename or context.job.directory}: {e.strerror or e}",
+            "the abort is possibly not complete: run the same command again",
         ) from e
 
 
@@ -84,13 +84,13 @@ def refuse_decided(context: JobContext, phase: Phase | None) -> None:
     job, store = context.job, context.store
     if phase is Phase.UNDOING:
         raise CommitRecordExistsError(
-            f"{job.directory}: the commit of this job is being undone; finish that with: "
-            f"{abort_command(store, job, undo=True)}"
+            f"{job.directory}: the commit of this job is being undone",
+            f"finish that with: {abort_command(store, job, undo=True)}",
         )
     undo = ""
     if phase is Phase.RECORDED:
         undo = f", or give it up with: {abort_command(store, job, undo=True)}"
     raise CommitRecordExistsError(
-        f"{job.directory}: the commit of this job has begun, so it can no longer be aborted; "
-        f"finish it with: {commit_command(store, job)}{undo}"
+        f"{job.directory}: the commit of this job has begun, so it can no longer be aborted",
+        f"finish it with: {commit_command(store, job)}{undo}",
     )

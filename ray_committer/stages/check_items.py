@@ -54,12 +54,12 @@ def check_items(
     named = some_of(
         [f"{path}: holds {crowded[path]} names and gets {added[path]} more" for path in full]
     )
-    text = (
-        f"{named}, but the store allows {limit} in a directory; nothing was changed: abort the job, and "
-        f"write fewer files, or to more directories; if the store allows more, set that limit in its "
-        f"storage options"
+    error = PreflightError(
+        f"{named}, but the store allows {limit} in a directory",
+        "nothing was changed: abort the job, and write fewer files, or to more directories; if the "
+        "store allows more, set that limit in its storage options",
     )
-    return [PreflightError(text)]
+    return [error]
 
 
 def _added_by_batch(

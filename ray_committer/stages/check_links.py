@@ -34,13 +34,13 @@ def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[P
     if not files:
         return []
     named = some_of([path for _, paths in denied for path in paths], files)
-    text = (
+    error = PreflightError(
         f"{named}: {files} files of other users cannot be linked by this user "
-        f"(fs.protected_hardlinks), and this file system needs links to rename without replacing; "
-        f"nothing was changed: commit as the user who wrote the files, or give this user write "
-        f"permission for them"
+        f"(fs.protected_hardlinks), and this file system needs links to rename without replacing",
+        "nothing was changed: commit as the user who wrote the files, or give this user write "
+        "permission for them",
     )
-    return [PreflightError(text)]
+    return [error]
 
 
 def _denied_in_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Denied]:

@@ -86,8 +86,9 @@ def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
     """The error that names what is in the place of files or directories of the job."""
     named = [f"{path}: {taken[path]}" for path in sorted(taken)]
     return CommitConflictError(
-        f"{some_of(named)}; nothing was changed: move what is there away, or let the tasks write under "
-        f"other names, and run the same command"
+        some_of(named),
+        "nothing was changed: move what is there away, or let the tasks write under "
+        "other names, and run the same command",
     )
 
 
@@ -134,12 +135,12 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
     elsewhere = sorted(path for path in directories if file_system(store, path) != home)
     if not elsewhere:
         return []
-    text = (
+    error = PreflightError(
         f"{some_of(elsewhere)}: {len(elsewhere)} directories of the output are on another file system "
-        f"or mount than {job.directory}, and no file can be renamed from one to the other; nothing was "
-        f"changed: abort the job, and write to a destination on that file system"
+        f"or mount than {job.directory}, and no file can be renamed from one to the other",
+        "nothing was changed: abort the job, and write to a destination on that file system",
     )
-    return [PreflightError(text)]
+    return [error]
 
 
 def find_other_destinations(

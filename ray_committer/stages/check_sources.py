@@ -22,11 +22,11 @@ def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
     files, path, others = sum(each.files for each in wrong), wrong[0].manifest, len(wrong) - 1
     if not others:
         return ManifestError(
-            f"{path}: names {files} files that are missing or changed; run the task again: {named}"
+            f"{path}: names {files} files that are missing or changed", f"run the task again: {named}"
         )
     return ManifestError(
-        f"{path} and {others} other manifests: name {files} files that are missing or changed; run "
-        f"the tasks again: {named}"
+        f"{path} and {others} other manifests: name {files} files that are missing or changed",
+        f"run the tasks again: {named}",
     )
 
 

@@ -212,8 +212,8 @@ def _look_again(run: _Run, error: Exception) -> None:
             return
         raise CommitStateUnknownError(
             f"{e.filename or run.context.job.directory}: {e.strerror or e}, so it is not known whether "
-            f"another process has continued the job; everything was kept: fix only that, and run the "
-            f"same command"
+            f"another process has continued the job",
+            "everything was kept: fix only that, and run the same command",
         ) from error
     if now is None or (now.phase not in UNDECIDED and now != run.known):
         raise StateChangedError(now, run.known) from error
@@ -294,8 +294,8 @@ def _check_intent(context: JobContext, seen: Seen) -> None:
     if seen.state.replaces and not told:
         raise IncompleteJobError(
             f"{context.job.directory}: this job was to replace data, but its driver ended before it "
-            f"recorded which; abort the job and run the application again, or commit the job with mode "
-            f"OVERWRITE"
+            f"recorded which",
+            "abort the job and run the application again, or commit the job with mode OVERWRITE",
         )
 
 
@@ -400,11 +400,12 @@ def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError
     where, what = cause.filename or context.job.directory, cause.strerror or cause
     if not progress.is_decided:
         return CommitAbortedError(
-            f"{where}: {what}; no file was moved: fix that and run the same command"
+            f"{where}: {what}", "no file was moved: fix that and run the same command"
         )
     return CommitStateUnknownError(
-        f"{where}: {what}; the commit stopped in the middle and kept everything: fix that and run "
-        f"the same command to finish it"
+        f"{where}: {what}",
+        "the commit stopped in the middle and kept everything: fix that and run "
+        "the same command to finish it",
     )
 
 
@@ -415,6 +416,5 @@ def _looks_harmless(error: RayCommitterError) -> bool:
 
 def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:
     """Convert an error that is harmless before the record, but after it stops a commit in the middle."""
-    return CommitStateUnknownError(
-        f"{error}; the commit has begun and kept everything: run the same command to finish it"
-    )
+    kept = "the commit has begun and kept everything: run the same command to finish it"
+    return CommitStateUnknownError(error.what, "; ".join((*error.args[1:], kept)))

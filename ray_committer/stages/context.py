@@ -76,8 +76,8 @@ class JobContext:
         """Raise `CommitCancelledError` if the commit was cancelled."""
         if self.cancelled.is_cancelled:
             raise CommitCancelledError(
-                f"{self.job.destination}: the commit of job {self.job.job_id} was cancelled; "
-                f"run the same command to finish it"
+                f"{self.job.destination}: the commit of job {self.job.job_id} was cancelled",
+                "run the same command to finish it",
             )
 
     def until_cancelled(self, items: Iterable[Item]) -> Iterator[Item]:

@@ -45,7 +45,8 @@ def create_output_directories(context: JobContext) -> int:
     if left:
         raise CommitStateUnknownError(
             f"{context.job.destination}: {left} directories could not be made because workers were "
-            f"lost repeatedly; run the same command to finish the commit"
+            f"lost repeatedly",
+            "run the same command to finish the commit",
         )
     return leaves
 
@@ -70,7 +71,7 @@ def _make(store: StoreOperations, path: str) -> None:
             raise _cannot_be_made(path, e) from e
         where = blocking or path
         raise CommitConflictError(
-            f"{where}: {in_the_way(store, where)}; move it away and run the same command"
+            f"{where}: {in_the_way(store, where)}", "move it away and run the same command"
         ) from e
     except OSError as e:
         raise _cannot_be_made(path, e) from e
@@ -78,5 +79,5 @@ def _make(store: StoreOperations, path: str) -> None:
 
 def _cannot_be_made(path: str, error: OSError) -> CommitStateUnknownError:
     return CommitStateUnknownError(
-        f"{path}: could not be made ({error.strerror or error}); fix that and run the same command"
+        f"{path}: could not be made ({error.strerror or error})", "fix that and run the same command"
     )

@@ -149,8 +149,8 @@ def busy(other: OtherJob) -> CommitterBusyError:
     """The error for a commit on which another process is at work."""
     owner = other.owner
     return CommitterBusyError(
-        f"{other.job.directory}: process {owner.process} on {owner.host} is committing this job; wait "
-        f"for it, then run the same command"
+        f"{other.job.directory}: process {owner.process} on {owner.host} is committing this job",
+        "wait for it, then run the same command",
     )
 
 
@@ -199,7 +199,9 @@ def _conflict(context: JobContext, other: OtherJob) -> CommitConflictError:
     writes = other.declaration.claim.writes
     shown = ", ".join(writes[:3]) + (f" and {len(writes) - 3} more" if len(writes) > 3 else "")
     waited = "" if not other.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
+    what, advice = finish_first(context.store, other)
     return CommitConflictError(
-        f"{finish_first(context.store, other)}; then run the same command. Nothing was changed: the "
-        f"other job writes to {shown}, and this job must not do that at the same time{waited}"
+        what,
+        f"{advice}; then run the same command. Nothing was changed: the other job writes to {shown}, "
+        f"and this job must not do that at the same time{waited}",
     )

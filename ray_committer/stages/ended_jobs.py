@@ -27,9 +27,10 @@ def finish_remnant(context: JobContext) -> Outcome:
         if context.options.expected_tasks is not None:
             raise JobGoneError(
                 f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
-                f"are gone, and _SUCCESS is not this job's; the job may have been committed by another "
+                f"are gone, and _SUCCESS is not this job's",
+                f"the job may have been committed by another "
                 f"process, or another job's clean-up may have deleted all of {job.temporary}: look for "
-                f"its files in {job.destination}"
+                f"its files in {job.destination}",
             )
         if context.store.get_status(job.directory) is not None:
             context.notice(
@@ -76,7 +77,7 @@ def refuse_committed(context: JobContext, seen: Seen) -> None:
     is_told = success is not None and _is_of(success, job, seen, seen.state.record)
     if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
         raise CommitRecordExistsError(
-            f"{job.directory}: was committed by another process; its files are in {job.destination}"
+            f"{job.directory}: was committed by another process", f"its files are in {job.destination}"
         )
     raise unknown_end(job)
 
@@ -85,7 +86,8 @@ def unknown_end(job: JobAttempt) -> CommitStateUnknownError:
     """The error for a job that other processes have ended without a trace."""
     return CommitStateUnknownError(
         f"{job.directory}: was ended by another process, and nothing shows whether it was committed or "
-        f"aborted; look for its files in {job.destination}. Nothing was changed by this run"
+        f"aborted",
+        f"look for its files in {job.destination}. Nothing was changed by this run",
     )
 
 

@@ -196,7 +196,8 @@ def changed_too_often(context: JobContext) -> IncompleteJobError:
     """The error for manifests that have changed during each of `LOADS` loads."""
     return IncompleteJobError(
         f"{context.job.manifests}: tasks are still committing, so the manifests changed during every "
-        f"load; commit the job after its tasks have ended"
+        f"load",
+        "commit the job after its tasks have ended",
     )
 
 
@@ -253,7 +254,7 @@ def listing_of(context: JobContext, counted: Iterable[FileStatus]) -> Listing:
 def _check_listed(status: FileStatus) -> None:
     if status.is_directory or status.size == 0:
         what = "a directory" if status.is_directory else "empty"
-        raise ManifestError(f"{status.path}: is {what}, not a task manifest; run the task again")
+        raise ManifestError(f"{status.path}: is {what}, not a task manifest", "run the task again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +312,7 @@ def _load(
             elif sidecar is not None and not changes_nothing:
                 ref, kept = _saved(worker, path, ref, sidecar), sidecar
     except (PathError, PreflightError) as e:
-        raise type(e)(f"{path}: {e}") from e
+        raise type(e)(f"{path}: {e.what}", *e.args[1:]) from e
     travels = ref.files <= PACKED_FILES and not worker.in_driver
     return _Loaded(
         ref=ref,
@@ -359,13 +360,14 @@ def _read(
         raise _gone(path) from e
     if manifest.job_id is not None and manifest.job_id != worker.job.job_id:
         raise ManifestError(
-            f"{path}: belongs to job {manifest.job_id}, not to {worker.job.job_id}; move it away"
+            f"{path}: belongs to job {manifest.job_id}, not to {worker.job.job_id}", "move it away"
         )
     if (stamp_of(manifest) or UNSTAMPED) != stamp:
         raise ManifestError(
             f"{path}: was not written for this job, but by a late task of an earlier job with the same "
-            f"id; it may have replaced a manifest of this job: abort the job and run its application "
-            f"again, or, if every task still has its manifest, move this file away"
+            f"id",
+            "it may have replaced a manifest of this job: abort the job and run its application "
+            "again, or, if every task still has its manifest, move this file away",
         )
     return _reference(worker, item, data, manifest), data, manifest
 
@@ -410,7 +412,9 @@ def _checked_entries(
         _refuse_linked_sources(worker, loaded)
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
-        raise PreflightError(f"{twice}: is named twice, but can be moved only once; run the task again")
+        raise PreflightError(
+            f"{twice}: is named twice, but can be moved only once", "run the task again"
+        )
     return loaded
 
 

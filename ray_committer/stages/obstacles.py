@@ -32,9 +32,7 @@ def refuse(errors: Sequence[RayCommitterError]) -> None:
     Does nothing if there are no errors.
     """
     if len(errors) > 1:
-        said = [str(error).partition("; ") for error in errors]
-        advice = [text or error.advice for error, (_, _, text) in zip(errors, said, strict=True)]
-        what = ". Also: ".join(text for text, _, _ in said)
-        raise type(errors[0])("; ".join((what, *dict.fromkeys(advice))))
+        what = ". Also: ".join(error.what for error in errors)
+        raise type(errors[0])(what, "; ".join(dict.fromkeys(error.advice for error in errors)))
     if errors:
         raise errors[0]

@@ -119,21 +119,23 @@ def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
     expected = context.options.expected_tasks
     if expected is not None and found < expected:
         raise MissingManifestsError(
-            f"{directory}: {expected} tasks succeeded but only {found} manifests are here; nothing was "
-            f"changed: wait if tasks are still running, or, if another job's clean-up may have deleted "
-            f"the others, run the application again"
+            f"{directory}: {expected} tasks succeeded but only {found} manifests are here",
+            "nothing was "
+            "changed: wait if tasks are still running, or, if another job's clean-up may have deleted "
+            "the others, run the application again",
         )
     if expected is not None and found > expected:
         raise PreflightError(f"{directory}: {expected} tasks were expected but {found} manifests found")
     if found == 0:
         raise IncompleteJobError(
-            f"{directory}: contains no task manifest, but each task saves one, even without output; "
-            f"nothing was changed: no task has committed with this protocol, so check the application"
+            f"{directory}: contains no task manifest, but each task saves one, even without output",
+            "nothing was changed: no task has committed with this protocol, so check the application",
         )
     if expected is None and not context.options.assume_complete:
         raise IncompleteJobError(
             f"{directory}: {found} tasks have committed, but the store does not show whether these are "
-            f"all tasks; if they are, give --expect-tasks N or --assume-complete"
+            f"all tasks",
+            "if they are, give --expect-tasks N or --assume-complete",
         )
     if context.options.committed_tasks is not None:
         _check_attempts(context, loaded.manifests, context.options.committed_tasks)
@@ -153,7 +155,8 @@ def _check_attempts(
         )
     raise PreflightError(
         f"{join(context.job.manifests, wrong[0])}: is not what the successful task attempt saved "
-        f"(perhaps another attempt replaced it); run the job again"
+        f"(perhaps another attempt replaced it)",
+        "run the job again",
     )
 
 
@@ -166,7 +169,8 @@ def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]
         if attempt is not None and seen.setdefault(attempt, ref.name) != ref.name:
             raise PreflightError(
                 f"{join(context.job.manifests, ref.name)}: belongs to task attempt {attempt}, as does "
-                f"{seen[attempt]}; remove the one that is a copy"
+                f"{seen[attempt]}",
+                "remove the one that is a copy",
             )
 
 
@@ -179,7 +183,8 @@ def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -
             raise PreflightError(
                 f"{join(context.job.manifests, ref.name)}: belongs to the same task as "
                 f"{seen[found[1]]}, so its rows would appear twice, and only the job's driver knew "
-                f"which one counts; abort the job and run it again"
+                f"which one counts",
+                "abort the job and run it again",
             )
 
 
@@ -197,8 +202,8 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
     for path, claimants in sorted(claims.items()):
         if len(claimants) > 1:
             raise PreflightError(
-                f"{path}: would be written more than once, by {' and '.join(sorted(claimants))}; "
-                f"let each task use its own file names"
+                f"{path}: would be written more than once, by {' and '.join(sorted(claimants))}",
+                "let each task use its own file names",
             )
 
 

@@ -133,9 +133,9 @@ def prove_same_store(worker: Worker, nonce: str) -> None:
     except OSError as e:
         cause = e
     raise CommitStateUnknownError(
-        f"{worker.job.content(nonce)}: cannot be read on a worker's node ({cause or 'is not there'}); "
-        f"that worker moved nothing: all nodes must see the same file system or store, with the same "
-        f"permissions"
+        f"{worker.job.content(nonce)}: cannot be read on a worker's node ({cause or 'is not there'})",
+        "that worker moved nothing: all nodes must see the same file system or store, with the same "
+        "permissions",
     ) from cause
 
 

@@ -93,7 +93,8 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
                 if status.is_directory and status.is_link:
                     raise PreflightError(
                         f"{status.path}: is a symbolic link to a directory, and the data behind it may "
-                        f"belong to others; replace the link or write elsewhere"
+                        f"belong to others",
+                        "replace the link or write elsewhere",
                     )
                 if status.is_directory:
                     below.append(status.path)
@@ -117,8 +118,8 @@ def _recordable(path: str) -> str:
     except UnicodeEncodeError as e:
         shown = path.encode(errors="backslashreplace").decode()
         raise PreflightError(
-            f"{shown}: the name of this old file is not UTF-8, so the commit record cannot hold it; "
-            f"nothing was changed: rename or remove that file, and run the same command"
+            f"{shown}: the name of this old file is not UTF-8, so the commit record cannot hold it",
+            "nothing was changed: rename or remove that file, and run the same command",
         ) from e
     return path
 
@@ -183,8 +184,8 @@ def put_back_blocking_files(context: JobContext, record: CommitRecord) -> None:
         if not any(context.store.get_status(place) for place in places):
             return
     raise CommitStateUnknownError(
-        f"{aside}: another process keeps putting files there; the commit is half undone, so run the "
-        f"same command again"
+        f"{aside}: another process keeps putting files there",
+        "the commit is half undone, so run the same command again",
     )
 
 
@@ -332,7 +333,8 @@ def _remove_blocking(store: StoreOperations, old: Old) -> bool:
             return False
         raise CommitConflictError(
             f"{file.path}: is in the way and could not be put aside ({e.strerror}), so it was not "
-            f"deleted; move it away and run the same command"
+            f"deleted",
+            "move it away and run the same command",
         ) from e
     return True
 

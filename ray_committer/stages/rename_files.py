@@ -150,7 +150,8 @@ def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> No
         if done != manifest.files:
             raise CommitStateUnknownError(
                 f"{context.job.manifests}/{manifest.name}: names {manifest.files} files, but {done} "
-                f"were moved or proved; nothing was cleaned up, so run the same command again"
+                f"were moved or proved",
+                "nothing was cleaned up, so run the same command again",
             )
 
 

@@ -52,16 +52,17 @@ def refuse_foreign_paths(
     for one in (*old, *record.allowed_roots):
         if not _is_plain(one, context.job):
             raise CommitStateUnknownError(
-                f"{path}: names {one}, which no job can change; nothing was done: find out who wrote it"
+                f"{path}: names {one}, which no job can change",
+                "nothing was done: find out who wrote it",
             )
     outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
     outside += [parent(one) for one in old if not _is_within(one, (*roots, *outside))][:1]
     if outside:
         command = commit_command(context.store, context.job, (*allowed_roots, *outside))
         raise CommitStateUnknownError(
-            f"{path}: lets the job change {', '.join(outside)}, which is not below the destination; "
+            f"{path}: lets the job change {', '.join(outside)}, which is not below the destination",
             f"nothing was done, and the commit is unchanged. If that directory belongs to the job, like "
-            f"a partition with its own location, allow it: {command}"
+            f"a partition with its own location, allow it: {command}",
         )
 
 
@@ -79,11 +80,11 @@ def refuse_aborted(context: JobContext, phase: Phase) -> None:
     """`CommitAbortedError` if this job was aborted, `CommitRecordExistsError` if it is being undone."""
     if phase is Phase.UNDOING:
         raise CommitRecordExistsError(
-            f"{context.job.directory}: the commit of this job is being undone; finish that with: "
-            f"{abort_command(context.store, context.job, undo=True)}"
+            f"{context.job.directory}: the commit of this job is being undone",
+            f"finish that with: {abort_command(context.store, context.job, undo=True)}",
         )
     if phase is Phase.ABORTED:
         raise CommitAbortedError(
-            f"{context.job.directory}: this job is being aborted; finish that with: "
-            f"{abort_command(context.store, context.job)}"
+            f"{context.job.directory}: this job is being aborted",
+            f"finish that with: {abort_command(context.store, context.job)}",
         )

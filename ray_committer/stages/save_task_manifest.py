@@ -58,8 +58,8 @@ def save_task_manifest(
         except OSError as e:
             if attempt == attempts:
                 raise TaskCommitError(
-                    f"{path}: could not be saved in {attempts} tries ({e}), or only the answer was "
-                    f"lost; run the task again: its new manifest replaces this one"
+                    f"{path}: could not be saved in {attempts} tries ({e}), or only the answer was lost",
+                    "run the task again: its new manifest replaces this one",
                 ) from e
             sleep(RETRY_SECONDS * attempt)
     return ManifestRef(
@@ -76,12 +76,12 @@ def save_task_manifest(
 def _check_open(state: AttemptState, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
     if state.is_remnant or (state.seen is None and stamp != UNSTAMPED):  # or a late task made it
         raise TaskCommitError(
-            f"{job.directory}: was never set up or is over; {task_attempt_id} cannot be committed"
+            f"{job.directory}: was never set up or is over", f"{task_attempt_id} cannot be committed"
         )
     if state.seen is not None and state.seen.state.stamp != stamp:
         raise TaskCommitError(
-            f"{job.directory}: is another job with the same id; the job that {task_attempt_id} was "
-            f"started for is over, so it cannot be committed"
+            f"{job.directory}: is another job with the same id",
+            f"the job that {task_attempt_id} was started for is over, so it cannot be committed",
         )
     if state.phase not in (None, Phase.OPEN):
         raise CommitRecordExistsError(
@@ -118,8 +118,8 @@ def _is_counted(
         else:
             return False
     raise TaskCommitError(
-        f"{job.directory}: a commit of this job is declared and has been undecided for long; it may "
-        f"still include {task_attempt_id}, so keep the files of that task attempt"
+        f"{job.directory}: a commit of this job is declared and has been undecided for long",
+        f"it may still include {task_attempt_id}, so keep the files of that task attempt",
     )
 
 
@@ -128,8 +128,9 @@ def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, 
     seen = read_state(store, job)
     if seen is None or seen.state.stamp != stamp or seen.phase is Phase.COMMITTED:
         raise TaskCommitError(
-            f"{job.directory}: is over; its commit may have included {task_attempt_id} or another "
-            f"attempt of that task, so nothing is left to do here"
+            f"{job.directory}: is over",
+            f"its commit may have included {task_attempt_id} or another "
+            f"attempt of that task, so nothing is left to do here",
         )
 
 

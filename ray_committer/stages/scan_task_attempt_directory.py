@@ -29,7 +29,7 @@ def scan_task_attempt_directory(
     for level, status in _walk(store, directory):
         if status.is_directory and status.is_link:
             raise TaskCommitError(
-                f"{status.path}: is a symbolic link to a directory; write the files themselves"
+                f"{status.path}: is a symbolic link to a directory", "write the files themselves"
             )
         dest = _uri(store, destination + status.path.removeprefix(directory))
         if status.is_directory:
@@ -49,7 +49,7 @@ def _walk(store: StoreOperations, root: str) -> Iterator[tuple[int, FileStatus]]
                 listings = list(pool.map(store.list_status, directories))
             except FileNotFoundError as e:
                 raise TaskCommitError(
-                    f"{root}: is gone, so this task attempt cannot be committed; run the task again"
+                    f"{root}: is gone, so this task attempt cannot be committed", "run the task again"
                 ) from e
             found = [status for listing in listings for status in listing]
             yield from ((level, status) for status in sorted(found, key=_path))

@@ -58,12 +58,11 @@ def setup_job(
     stopped = [one for one in others.jobs if _has_stopped(one)]
     in_the_way = [one for one in stopped if one.phase in IN_THE_WAY]
     if in_the_way and job.destination in replaces:
-        raise CommitConflictError(
-            f"{finish_first(store, in_the_way[0])}; after that, the destination can be replaced"
-        )
+        what, advice = finish_first(store, in_the_way[0])
+        raise CommitConflictError(what, f"{advice}; after that, the destination can be replaced")
     if read_attempt_state(store, job).exists:
         raise TaskCommitError(
-            f"{job.directory}: exists already; give every job and every job attempt its own id"
+            f"{job.directory}: exists already", "give every job and every job attempt its own id"
         )
     refuse_other_attempts(store, job)
     if store.capabilities.moves_directories:
@@ -72,8 +71,8 @@ def setup_job(
         seen = begin_state(store, job, new_state(replaces=bool(replaces)))
     except (FileExistsError, FileNotFoundError) as e:
         raise TaskCommitError(
-            f"{job.directory}: another process set it up, or ended it, at the same time; give every "
-            f"job and every job attempt its own id"
+            f"{job.directory}: another process set it up, or ended it, at the same time",
+            "give every job and every job attempt its own id",
         ) from e
     store.mkdirs(job.manifests)
     try:
@@ -84,7 +83,7 @@ def setup_job(
         raise
     if mark_success:
         store.delete_file(job.success)
-    unfinished = [finish_first(store, one) for one in stopped]
+    unfinished = ["; ".join(finish_first(store, one)) for one in stopped]
     hidden = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
     return seen.state.stamp, [*unfinished, *hidden]
 
@@ -99,8 +98,8 @@ def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
         return
     if job.number > 0 or attempt_of(success, job.number) > 0:
         raise CommitRecordExistsError(
-            f"{job.directory}: another attempt of job {job.job_id} is committed; its files are in "
-            f"{job.destination}"
+            f"{job.directory}: another attempt of job {job.job_id} is committed",
+            f"its files are in {job.destination}",
         )
 
 
@@ -120,7 +119,9 @@ def refuse_data(store: StoreOperations, destination: str) -> None:
     except FileNotFoundError:
         return
     if data := sorted(name for name in names if not name.startswith(("_", "."))):
-        raise CommitConflictError(f"{destination}: holds data already ({data[0]}); nothing was changed")
+        raise CommitConflictError(
+            f"{destination}: holds data already ({data[0]})", "nothing was changed"
+        )
 
 
 def _has_stopped(other: OtherJob) -> bool:

@@ -20,10 +20,10 @@ def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
             f"{job.directory}: the job is being committed or aborted, so no task of it can begin"
         )
     if state.is_remnant:
-        raise TaskCommitError(f"{job.directory}: is not a job that was set up; call setup_job first")
+        raise TaskCommitError(f"{job.directory}: is not a job that was set up", "call setup_job first")
     directory = job.task_attempt(task_attempt_id)
     if store.get_status(directory) is not None:
-        raise TaskCommitError(f"{directory}: exists already; give every task attempt its own number")
+        raise TaskCommitError(f"{directory}: exists already", "give every task attempt its own number")
     try:
         store.mkdirs(directory)
     except FileNotFoundError as e:

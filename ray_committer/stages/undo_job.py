@@ -58,8 +58,8 @@ def undo_job(context: JobContext, state: AttemptState, *, allowed_roots: tuple[s
             _undo(context, state.seen, allowed_roots)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or context.job.directory}: {e.strerror or e}; the commit may be half undone, "
-            f"so run the same command again"
+            f"{e.filename or context.job.directory}: {e.strerror or e}",
+            "the commit may be half undone, so run the same command again",
         ) from e
     return True
 
@@ -154,7 +154,8 @@ def _take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> 
     if proof is Proof.SIZE_ONLY:
         raise CommitStateUnknownError(
             f"{entry.dest}: has the size of the file that this job wrote, but the store does not show "
-            f"whether it is that file; if it is, move it away, and run the same command"
+            f"whether it is that file",
+            "if it is, move it away, and run the same command",
         )
     _rename(store, lambda: store.rename(entry.dest, taken, found.version), taken)
     return None
@@ -184,8 +185,8 @@ def refuse_sealed(context: JobContext, phase: Phase) -> None:
         "is committed" if phase is Phase.COMMITTED else "has begun to remove the data that it replaces"
     )
     raise CommitRecordExistsError(
-        f"{context.job.directory}: this job {what}, so it can no longer be undone; finish it with: "
-        f"{commit_command(context.store, context.job)}"
+        f"{context.job.directory}: this job {what}, so it can no longer be undone",
+        f"finish it with: {commit_command(context.store, context.job)}",
     )
 
 

@@ -77,8 +77,8 @@ def validate_renamed_files(
     files = sum(manifest.files for manifest in manifests) - len(held)
     if compared != files:
         raise ValidationError(
-            f"{context.job.destination}: {compared} of {files} files were compared; the directories of "
-            f"the others are not known, so run the same command again"
+            f"{context.job.destination}: {compared} of {files} files were compared",
+            "the directories of the others are not known, so run the same command again",
         )
     return compared
 
@@ -105,8 +105,8 @@ def _compare(
             return
         waiting = again
     raise CommitStateUnknownError(
-        f"{context.job.destination}: the data to compare was repeatedly lost with its node; all files "
-        f"are in place, so run the same command to finish the commit"
+        f"{context.job.destination}: the data to compare was repeatedly lost with its node",
+        "all files are in place, so run the same command to finish the commit",
     )
 
 

@@ -312,15 +312,16 @@ def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | 
     if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
         return StoreRefusedError(
             f"{dest}: the file system can neither rename without replacing nor link files "
-            f"({os.strerror(number or 0)}), so a commit could overwrite data; use another file system"
+            f"({os.strerror(number or 0)}), so a commit could overwrite data",
+            "use another file system",
         )
     return None
 
 
 def _another_file_system(source: str, dest: str) -> StoreRefusedError:
     return StoreRefusedError(
-        f"{dest}: is on another file system than {source}, so a rename would be a copy; "
-        f"let the tasks write to the destination's own file system"
+        f"{dest}: is on another file system than {source}, so a rename would be a copy",
+        "let the tasks write to the destination's own file system",
     )
 
 

@@ -26,8 +26,8 @@ def open_output(spec: StoreSpec, path: str) -> BinaryIO:
         fs, _ = url_to_fs(f"{spec.scheme}://{spec.authority}/", **fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:
         raise StoreRefusedError(
-            f"{spec.scheme}://{spec.authority}: fsspec cannot write there from this node: {e}; "
-            f"install what it needs on all nodes, or let the tasks write in another way"
+            f"{spec.scheme}://{spec.authority}: fsspec cannot write there from this node: {e}",
+            "install what it needs on all nodes, or let the tasks write in another way",
         ) from e
     opened: Any = fs.open(fsspec_url(spec, path), "wb")
     return cast("BinaryIO", opened)

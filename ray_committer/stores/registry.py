@@ -22,21 +22,29 @@ ALLOW_GENERIC = "allow_generic"
 """The storage option that allows an unknown store at its owner's risk; fsspec never gets it."""
 
 _REFUSED = {
-    "s3": "S3 has no rename, so moving a file is a copy; use Hadoop's S3A committers there "
-    "(fs.s3a.committer.name=magic), which need no rename",
-    "wasb": "this store renames by copying; use abfss:// with a hierarchical namespace",
-    "az": "this store renames by copying; use abfss:// with a hierarchical namespace",
-    "adl": "this service was shut down; use abfss:// with a hierarchical namespace",
-    "oss": "this store renames by copying; use the committer of its Hadoop client",
-    "cosn": "this store renames by copying; use the committer of its Hadoop client",
-    "obs": "this store renames by copying; use the committer of its Hadoop client",
-    "http": "nothing can be renamed there; write to a file system that all nodes mount",
-    "ftp": "a rename may replace a file there; mount it and use a path, if the mount renames safely",
-    "sftp": "a rename may replace a file there; mount it and use a path, if the mount renames safely",
-    "smb": "a rename may replace a file there; mount it and use a path",
-    "viewfs": "it is a view of other file systems; name the file system behind it",
-    "zip": "nothing can be renamed in an archive; write to a directory, and pack it after the commit",
-    "memory": "other processes cannot see it; use a path of a file system",
+    "s3": (
+        "S3 has no rename, so moving a file is a copy",
+        "use Hadoop's S3A committers there (fs.s3a.committer.name=magic), which need no rename",
+    ),
+    "wasb": ("this store renames by copying", "use abfss:// with a hierarchical namespace"),
+    "az": ("this store renames by copying", "use abfss:// with a hierarchical namespace"),
+    "adl": ("this service was shut down", "use abfss:// with a hierarchical namespace"),
+    "oss": ("this store renames by copying", "use the committer of its Hadoop client"),
+    "cosn": ("this store renames by copying", "use the committer of its Hadoop client"),
+    "obs": ("this store renames by copying", "use the committer of its Hadoop client"),
+    "http": ("nothing can be renamed there", "write to a file system that all nodes mount"),
+    "ftp": ("a rename may replace a file there", "mount it and use a path, if the mount renames safely"),
+    "sftp": (
+        "a rename may replace a file there",
+        "mount it and use a path, if the mount renames safely",
+    ),
+    "smb": ("a rename may replace a file there", "mount it and use a path"),
+    "viewfs": ("it is a view of other file systems", "name the file system behind it"),
+    "zip": (
+        "nothing can be renamed in an archive",
+        "write to a directory, and pack it after the commit",
+    ),
+    "memory": ("other processes cannot see it", "use a path of a file system"),
 }
 _NEVER_GENERIC = ("s3", "wasb", "az", "adl", "http", "zip")
 """Refused even with `ALLOW_GENERIC`: every byte would be copied although there is a better way, or
@@ -75,8 +83,8 @@ def resolve_destination(
     """
     if _CHAIN.match(destination):
         raise StoreRefusedError(
-            f"{destination}: cannot be committed to: it goes through other file systems; name the file "
-            f"system behind them"
+            f"{destination}: cannot be committed to: it goes through other file systems",
+            "name the file system behind them",
         )
     if _URL.match(destination):
         location = parse_uri(destination)
@@ -119,8 +127,8 @@ def open_store(spec: StoreSpec) -> StoreOperations:
         return _open_remote(spec)
     except ModuleNotFoundError as e:
         raise StoreRefusedError(
-            f"{shown}: {e.name} is not installed on {platform.node()}; install ray-committer[{extra}] "
-            f"on all nodes"
+            f"{shown}: {e.name} is not installed on {platform.node()}",
+            f"install ray-committer[{extra}] on all nodes",
         ) from e
 
 
@@ -175,8 +183,8 @@ def _own_store(scheme: str) -> EntryPoint | None:
     found = {one.value: one for one in entry_points(group=_OWN_STORES, name=scheme)}
     if len(found) > 1:
         raise StoreRefusedError(
-            f"{scheme}://: several installed packages have a store for it: {', '.join(sorted(found))}; "
-            f"uninstall all but one"
+            f"{scheme}://: several installed packages have a store for it: {', '.join(sorted(found))}",
+            "uninstall all but one",
         )
     return next(iter(found.values()), None)
 
@@ -186,8 +194,8 @@ def _open_own(own: EntryPoint, spec: StoreSpec, shown: str) -> StoreOperations:
         store: StoreOperations = own.load()(spec)
     except (ImportError, AttributeError) as e:
         raise StoreRefusedError(
-            f"{shown}: its store {own.value} cannot be loaded on {platform.node()}: {e}; install the "
-            f"package of that store on all nodes"
+            f"{shown}: its store {own.value} cannot be loaded on {platform.node()}: {e}",
+            "install the package of that store on all nodes",
         ) from e
     return store
 
@@ -200,8 +208,8 @@ def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
         return GenericStore(spec, fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:
         raise StoreRefusedError(
-            f"{shown}: fsspec cannot open it on {platform.node()}: {e}; install what it needs on all "
-            f"nodes"
+            f"{shown}: fsspec cannot open it on {platform.node()}: {e}",
+            "install what it needs on all nodes",
         ) from e
 
 
@@ -211,8 +219,8 @@ def _check_supported(spec: StoreSpec, shown: str) -> None:
     if _own_store(spec.scheme) or _is_generic(spec):
         return
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
-    reason = _REFUSED.get(spec.scheme, f"only {known} are known to rename safely")
-    raise StoreRefusedError(f"{shown}: cannot be committed to: {reason}")
+    why, instead = _REFUSED.get(spec.scheme, (f"only {known} are known to rename safely", None))
+    raise StoreRefusedError(f"{shown}: cannot be committed to: {why}", instead)
 
 
 def _is_generic(spec: StoreSpec) -> bool:

@@ -80,8 +80,8 @@ def check_entry(
         raise PreflightError(f"{entry.source}: is not below its task attempt's directory {attempt}")
     if not any(is_inside(entry.dest, root) for root in roots):
         raise PreflightError(
-            f"{entry.dest}: is outside the destination {job.destination}; if that is intended, name "
-            f"its directory as an allowed root"
+            f"{entry.dest}: is outside the destination {job.destination}",
+            "if that is intended, name its directory as an allowed root",
         )
     if _is_reserved(entry.dest, job):
         raise PreflightError(f"{entry.dest}: is a name that the commit itself needs")
@@ -126,7 +126,8 @@ def _check_length(path: str, store: StoreOperations) -> None:
     if len(path.encode()) > limits.max_path_length or longest > limits.max_name_length:
         raise PreflightError(
             f"{path}: is longer than the store allows ({limits.max_path_length} bytes, a name "
-            f"{limits.max_name_length}); use shorter partition values or file names"
+            f"{limits.max_name_length})",
+            "use shorter partition values or file names",
         )
 
 

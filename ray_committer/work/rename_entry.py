@@ -69,8 +69,8 @@ def require_source(store: StoreOperations, entry: Entry) -> None:
     source = store.get_status(entry.source)
     if source is None or source.is_directory:
         raise CommitStateUnknownError(
-            f"{entry.source}: is gone, but must replace {entry.dest}, which is still there; put the "
-            f"file back and run the same command, or give up the commit with abort --undo"
+            f"{entry.source}: is gone, but must replace {entry.dest}, which is still there",
+            "put the file back and run the same command, or give up the commit with abort --undo",
         )
     _require_unchanged(entry, source)
 
@@ -79,7 +79,8 @@ def _require_unchanged(entry: Entry, source: FileStatus) -> None:
     if prove(entry.expected, source.observation()) is None:
         raise CommitStateUnknownError(
             f"{entry.source}: was changed after its manifest was saved, so it must not replace "
-            f"{entry.dest}; put back the task's file and run the same command"
+            f"{entry.dest}",
+            "put back the task's file and run the same command",
         )
 
 
@@ -89,14 +90,15 @@ def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgem
     except OSError as e:
         raise CommitStateUnknownError(
             f"{entry.dest}: it is not known whether the file arrived: the rename failed with {cause!r} "
-            f"and the store cannot show the files ({e}); fix that and run the same command"
+            f"and the store cannot show the files ({e})",
+            "fix that and run the same command",
         ) from cause
     if any(status is not None and status.is_directory for status in (source, dest)):
         return Judgement(Verdict.CONFLICT), None
     if dest is None and source is not None and source.version != (entry.version or source.version):
         raise CommitStateUnknownError(
-            f"{entry.source}: was written again after its manifest was loaded, so it was not moved; put "
-            f"back the task's file and run the same command"
+            f"{entry.source}: was written again after its manifest was loaded, so it was not moved",
+            "put back the task's file and run the same command",
         ) from cause
     return judge_rename(
         entry.expected,
@@ -161,21 +163,21 @@ def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterEr
     if judgement.verdict is Verdict.CONFLICT and isinstance(cause, FileNotFoundError):
         return CommitConflictError(
             f"{entry.dest}: is not what its manifest says, and the file that the task wrote as "
-            f"{entry.source} is gone: it was changed before or after it was moved; nothing was deleted: "
-            f"put the task's file here and run the same command"
+            f"{entry.source} is gone: it was changed before or after it was moved",
+            "nothing was deleted: put the task's file here and run the same command",
         )
     if judgement.verdict is Verdict.CONFLICT:
         return CommitConflictError(
-            f"{entry.dest}: is there already and is not the file that the task wrote as "
-            f"{entry.source}; nothing was overwritten: move it away and run the same command"
+            f"{entry.dest}: is there already and is not the file that the task wrote as {entry.source}",
+            "nothing was overwritten: move it away and run the same command",
         )
     if judgement.verdict is Verdict.LOST:
         return CommitStateUnknownError(
             f"{entry.source}: is gone and {entry.dest} is not there either, so another program deleted "
-            f"the file; nothing was cleaned up: put the file back at either path and run the same "
-            f"command"
+            f"the file",
+            "nothing was cleaned up: put the file back at either path and run the same command",
         )
     return CommitStateUnknownError(
-        f"{entry.source}: could not be renamed to {entry.dest} ({cause.strerror or cause}); fix "
-        f"that and run the same command to finish the commit"
+        f"{entry.source}: could not be renamed to {entry.dest} ({cause.strerror or cause})",
+        "fix that and run the same command to finish the commit",
     )

@@ -134,7 +134,8 @@ class Worker:
         if len(data) != size:
             raise ManifestReplacedError(
                 f"{path}: had {size} bytes when listed and has {len(data)} now: a task has saved it "
-                f"again; run the same command"
+                f"again",
+                "run the same command",
             )
         manifest = decode_manifest(data, path)
         self.keep(data)
@@ -163,8 +164,8 @@ class Worker:
             if digest(data) != wanted:
                 raise ManifestChangedError(
                     f"{join(self.job.frozen, name)}: was replaced after the commit record was written "
-                    f"(perhaps by a task attempt that was taken for dead); put back the file with "
-                    f"SHA-256 {wanted}"
+                    f"(perhaps by a task attempt that was taken for dead)",
+                    f"put back the file with SHA-256 {wanted}",
                 )
             self._read.put(wanted, data, len(data))
         return data
@@ -187,8 +188,9 @@ class Worker:
                 return self.store.read(join(directory, name))
         raise ManifestChangedError(
             f"{join(self.job.frozen, name)}: is named by the commit record but is gone, perhaps because "
-            f"another job's clean-up deleted it; put it back and run the same command, since the files "
-            f"that it names cannot be moved without it"
+            f"another job's clean-up deleted it",
+            "put it back and run the same command, since the files "
+            "that it names cannot be moved without it",
         )
 
 

@@ -109,7 +109,8 @@ def commit(
     if len(tasks) < len(results):
         raise IncompleteJobError(
             f"{job.dest}: {len(results) - len(tasks)} of {len(results)} write tasks did not return "
-            f"their manifest, so nothing was committed; run the write again"
+            f"their manifest, so nothing was committed",
+            "run the write again",
         )
     tasks = tasks or (write_attempt(job, 0, ()),)
     options = replace(

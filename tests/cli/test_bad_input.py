@@ -501,14 +501,14 @@ def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_fo
 
 def test_an_error_of_several_lines_is_told_in_one(dest: Path, monkeypatch):
     def fail(*_args, **_options) -> None:
-        raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it; fix the cluster")
+        raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it", "fix the cluster")
 
     monkeypatch.setattr(status_module, "list_jobs", fail)
     check(run("status", str(dest)), 3, "Ray failed:   a trace of it", "fix the cluster")
 
 
 def test_each_error_says_what_to_do():
-    """An error without a semicolon takes the advice of its class, so each class has one."""
+    """An error without advice of its own takes that of its class, so each class has one."""
     found = [ray_committer.errors.RayCommitterError]
     for one in found:
         found += one.__subclasses__()

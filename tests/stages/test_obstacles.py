@@ -55,7 +55,8 @@ def test_one_error_is_raised_as_it_is():
 
 
 def test_several_are_one_of_the_kind_of_the_first():
-    said = [CommitConflictError("a"), ManifestError("b; do 1; do 2"), PreflightError("c; do 1; do 2")]
+    both = "do 1; do 2"
+    said = [CommitConflictError("a"), ManifestError("b", both), PreflightError("c", both)]
     with pytest.raises(CommitConflictError) as caught:
         refuse(said)
     assert str(caught.value) == f"a. Also: b. Also: c; {CommitConflictError.advice}; do 1; do 2"

@@ -58,9 +58,10 @@ def refuse_client() -> None:
     else:
         return
     raise RayNotAvailableError(
-        f"{reached}, which commits do not support; run this program on a node of the cluster with "
-        f"ray.init(address='auto'), or with `ray job submit`, or commit without Ray "
-        f"(executor='threads', or commit='deferred' and `ray-committer commit` in the cluster)"
+        f"{reached}, which commits do not support",
+        "run this program on a node of the cluster with "
+        "ray.init(address='auto'), or with `ray job submit`, or commit without Ray "
+        "(executor='threads', or commit='deferred' and `ray-committer commit` in the cluster)",
     )
 
 
@@ -91,8 +92,8 @@ def _start(*, may_start: bool, may_search: bool) -> None:
     if not may_start and not may_search and "RAY_ADDRESS" not in os.environ:
         raise RayNotAvailableError(
             "Ray is not connected in this driver (was ray.shutdown() called?), and none is started from "
-            "inside a Spark job; call ray.init() before the write, set RAY_ADDRESS, or install with "
-            "executor='threads'"
+            "inside a Spark job",
+            "call ray.init() before the write, set RAY_ADDRESS, or install with executor='threads'",
         )
     address = os.environ.get("RAY_ADDRESS", "auto")
     refuse_dead("RAY_ADDRESS=", address)
@@ -103,7 +104,7 @@ def _start(*, may_start: bool, may_search: bool) -> None:
         if "RAY_ADDRESS" in os.environ:
             raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there") from e
         if not may_start:
-            raise RayNotAvailableError("no Ray cluster runs on this machine; set RAY_ADDRESS") from e
+            raise RayNotAvailableError("no Ray cluster runs on this machine", "set RAY_ADDRESS") from e
         ray.init(address="local", include_dashboard=False, **common)
     except RuntimeError as e:
         raise RayNotAvailableError(f"{address}: this Ray cluster cannot be joined: {e}") from e
@@ -118,7 +119,7 @@ def calls() -> Iterator[None]:
     """
     if not ray.is_initialized():
         raise RayLostError(
-            "Ray was shut down while the commit ran; connect to it again and run the same command"
+            "Ray was shut down while the commit ran", "connect to it again and run the same command"
         )
     try:
         yield
@@ -128,7 +129,7 @@ def calls() -> Iterator[None]:
     except RayError as e:
         _refuse_if_lacking(e)
         raise RayLostError(
-            f"Ray failed while the commit ran ({e}); fix the cluster and run the same command"
+            f"Ray failed while the commit ran ({e})", "fix the cluster and run the same command"
         ) from e
 
 
@@ -136,8 +137,8 @@ def _refuse_if_lacking(error: RayError) -> None:
     """Raise `RayNotAvailableError` if a node could not import this package."""
     if "No module named 'ray_committer" in str(error):
         raise RayNotAvailableError(
-            f"a node of this Ray cluster lacks the package ray-committer {__version__}; install it on "
-            f"all nodes, or pass it to ray.init in runtime_env (py_modules)"
+            f"a node of this Ray cluster lacks the package ray-committer {__version__}",
+            "install it on all nodes, or pass it to ray.init in runtime_env (py_modules)",
         ) from error
 
 

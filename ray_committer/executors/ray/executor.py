@@ -68,8 +68,8 @@ class RayPool:
         """Refuse a commit on a closed pool: nothing would end its workers."""
         if self._closed:
             raise RayNotAvailableError(
-                "the given commit_pool is closed, and its workers have ended; commit inside its "
-                "`with` block, or use another executor"
+                "the given commit_pool is closed, and its workers have ended",
+                "commit inside its `with` block, or use another executor",
             )
 
     def readiness(self) -> Readiness:

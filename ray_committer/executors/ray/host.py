@@ -42,8 +42,8 @@ class Host:
             ray.get(self.actor.life.remote(), timeout=seconds)
         except GetTimeoutError as e:
             raise RayNotAvailableError(
-                f"the actor that limits requests did not start within {seconds:g} s; check whether "
-                f"the driver's node is overloaded"
+                f"the actor that limits requests did not start within {seconds:g} s",
+                "check whether the driver's node is overloaded",
             ) from e
 
     def end(self, key: str) -> None:

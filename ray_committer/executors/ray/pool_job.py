@@ -223,8 +223,8 @@ class PoolJob:
                 self._failed_starts += slot.step == 0
                 if self._failed_starts > _FAILED_STARTS:
                     raise RayNotAvailableError(
-                        f"a commit worker could not start; check that ray-committer {__version__} "
-                        f"is installed on all nodes: {e}"
+                        "a commit worker could not start",
+                        f"check that ray-committer {__version__} is installed on all nodes: {e}",
                     ) from e
                 self._lose(slot, e)
                 continue
@@ -290,8 +290,8 @@ class PoolJob:
             self._sink(WorkerLost(place.worker, place.node, place.process, cause_line))
         if self._losses > MAX_LOSSES:
             raise CommitStateUnknownError(
-                f"{self._losses} commit workers were lost, the last with: {cause}; fix the cluster and "
-                f"run the same command to finish"
+                f"{self._losses} commit workers were lost, the last with: {cause}",
+                "fix the cluster and run the same command to finish",
             ) from cause
         self._limit.fence(self._holder(slot))
         self.pool.replace(slot.worker, cause)
@@ -308,8 +308,8 @@ class PoolJob:
             if not self._has_begun:
                 raise self._not_started()
             raise CommitStateUnknownError(
-                f"all commit workers were lost and none started again within {seconds:g} s; fix the "
-                f"cluster and run the same command to finish"
+                f"all commit workers were lost and none started again within {seconds:g} s",
+                "fix the cluster and run the same command to finish",
             )
         return 1.0
 
@@ -318,5 +318,6 @@ class PoolJob:
         return RayNotAvailableError(
             f"not all of {self.pool.size} commit workers started within "
             f"{options.worker_start_seconds:g} s: each needs {options.worker_cpus:g} CPU, and Ray has "
-            f"{ray.available_resources()}; free some CPUs, or lower worker_cpus or workers"
+            f"{ray.available_resources()}",
+            "free some CPUs, or lower worker_cpus or workers",
         )

@@ -181,7 +181,7 @@ class CommitHost:
         """
         with self._lock:
             if self._has_ended(key):
-                raise LeaseLostError("this commit has ended; it can make no more requests")
+                raise LeaseLostError("this commit has ended", "it can make no more requests")
             limit = self._limits.get(name)
             if limit is None:
                 limit = self._limits[name] = RateLimit(asked[0], lease_seconds=asked[1])
@@ -213,8 +213,8 @@ class CommitHost:
 def _check_version(version: str) -> None:
     if version != __version__:
         raise RayNotAvailableError(
-            f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}; "
-            f"install the same version everywhere"
+            f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}",
+            "install the same version everywhere",
         )
 
 

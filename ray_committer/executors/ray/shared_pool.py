@@ -101,14 +101,16 @@ class SharedWorkerPool:
             time.sleep(_TRY_AGAIN_SECONDS)
         raise RayNotAvailableError(
             f"the commit pool {self._name} could not be joined within "
-            f"{self.options.worker_start_seconds:g} s; check whether the cluster is overloaded"
+            f"{self.options.worker_start_seconds:g} s",
+            "check whether the cluster is overloaded",
         )
 
     def _checked(self, actor: Actor, version: str, numbers: list[int]) -> tuple[Host, list[int]]:
         if version != __version__:
             raise RayNotAvailableError(
                 f"the commit pool {self._name} was started by ray-committer {version}, this driver runs "
-                f"{__version__}; use another name for the pool"
+                f"{__version__}",
+                "use another name for the pool",
             )
         return Host(actor), numbers
 

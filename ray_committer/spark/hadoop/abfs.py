@@ -78,7 +78,8 @@ def _refuse_encryption(container: Container, conf: HadoopConf) -> None:
             if conf.secret(key):
                 raise SettingsError(
                     f"{_shown(container)}: Hadoop's {key} encrypts the tasks' files with a key that the "
-                    f"commit cannot send; encrypt the account with a key of its own instead"
+                    f"commit cannot send",
+                    "encrypt the account with a key of its own instead",
                 )
 
 

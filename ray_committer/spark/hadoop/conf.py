@@ -66,8 +66,9 @@ class HadoopConf:
 def refusal(store: str, key: str, what: str, option: str) -> SettingsError:
     """Return the error for a Hadoop key that the commit cannot follow."""
     return SettingsError(
-        f"{store}: Hadoop's {key} {what}; give the commit its own credentials or setting: "
-        f"storage_options={{{option!r}: ...}} of ray_committer.spark.install"
+        f"{store}: Hadoop's {key} {what}",
+        f"give the commit its own credentials or setting: "
+        f"storage_options={{{option!r}: ...}} of ray_committer.spark.install",
     )
 
 

@@ -25,7 +25,8 @@ def gs_options(bucket: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[
     if conf.secret("fs.gs.encryption.key"):
         raise SettingsError(
             f"{store}: Hadoop's fs.gs.encryption.key encrypts the tasks' files with a key that the "
-            f"commit cannot send; encrypt the bucket with a key of Cloud KMS instead"
+            f"commit cannot send",
+            "encrypt the bucket with a key of Cloud KMS instead",
         )
     options: dict[str, Any] = {}
     token = None if "token" in given else _token(store, conf)

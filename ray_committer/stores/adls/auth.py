@@ -67,7 +67,7 @@ class SharedKey:
             self._key = base64.b64decode(key)
         except ValueError:
             raise StoreRefusedError(
-                f"the account key of {account} is not base64; copy it again from the account"
+                f"the account key of {account} is not base64", "copy it again from the account"
             ) from None
 
     def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
@@ -159,7 +159,7 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
         system = AzureBlobFileSystem(**given, skip_instance_cache=True)
     except ValueError as e:
         raise StoreRefusedError(
-            f"abfs://{host}: adlfs cannot connect with these storage options; see its documentation"
+            f"abfs://{host}: adlfs cannot connect with these storage options", "see its documentation"
         ) from e
     client = system.service_client
     url = urlsplit(client.url)
@@ -167,7 +167,8 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     if found is not None and found != account:
         raise StoreRefusedError(
             f"abfs://{host}: the URL names the account {account}, but the storage options or the "
-            f"environment name {found}; set them for {account}"
+            f"environment name {found}",
+            f"set them for {account}",
         )
     blob = f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
     dfs = str(options.get("endpoint") or blob.replace(url.netloc, dfs_host(url.netloc), 1)).rstrip("/")
@@ -176,7 +177,7 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     authorization = _authorization(system, url.query)
     is_open = urlsplit(dfs).scheme != "https" and urlsplit(dfs).hostname not in _LOOPBACK
     if is_open and not isinstance(authorization, SharedKey):
-        raise StoreRefusedError(f"{dfs}: a token or a SAS would be sent unencrypted; use https")
+        raise StoreRefusedError(f"{dfs}: a token or a SAS would be sent unencrypted", "use https")
     return Connection(found or account, dfs, blob, authorization)
 
 
@@ -191,8 +192,8 @@ def _authorization(system: Any, query: str) -> Authorization:
         return Anonymous(credential.signature.lstrip("?"))
     if not hasattr(credential, "get_token"):
         raise StoreRefusedError(
-            f"a credential of type {type(credential).__name__} is not supported; use a key, a SAS, or "
-            f"an object of azure.identity"
+            f"a credential of type {type(credential).__name__} is not supported",
+            "use a key, a SAS, or an object of azure.identity",
         )
     return Bearer(_Tokens(system, system.sync_credential or credential).get)
 

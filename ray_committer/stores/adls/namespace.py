@@ -32,14 +32,14 @@ def require_hierarchical_namespace(http: AdlsHttp) -> None:
         if is_hierarchical is False:
             raise StoreRefusedError(
                 f"abfs://{http.container}@{http.connection.account}: the account has no hierarchical "
-                f"namespace, so a rename there is a copy and a delete; upgrade it to Data Lake Storage "
-                f"Gen2, or write to an account that has such a namespace"
+                f"namespace, so a rename there is a copy and a delete",
+                "upgrade it to Data Lake Storage Gen2, or write to an account that has such a namespace",
             )
         denied.append(f"{answer.status} {error_code(answer)}".strip())
     raise StoreRefusedError(
         f"abfs://{http.container}@{http.connection.account}: cannot find out whether the account has a "
-        f"hierarchical namespace ({', '.join(denied)}), without which a rename is a copy; grant the "
-        f"permission to read the container's properties (Storage Blob Data Contributor)"
+        f"hierarchical namespace ({', '.join(denied)}), without which a rename is a copy",
+        "grant the permission to read the container's properties (Storage Blob Data Contributor)",
     )
 
 

@@ -16,9 +16,10 @@ def open_adls(spec: StoreSpec) -> StoreOperations:
     container = parse_authority(spec.authority)
     if not container.account:
         raise StoreRefusedError(
-            f"abfs://{spec.authority}: the URL names no account; write "
+            f"abfs://{spec.authority}: the URL names no account",
+            f"write "
             f"abfss://{container.name}@ACCOUNT.dfs.core.windows.net/, or set the storage option "
-            f"account_name"
+            f"account_name",
         )
     connection = connect(spec.storage_options, container.account, container.host)
     http = AdlsHttp(connection, container.name)

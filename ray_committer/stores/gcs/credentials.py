@@ -50,7 +50,8 @@ class GcsCredentials:
         except (*_UNANSWERED, *_REFUSED, OSError, LookupError, TypeError) as e:
             raise StoreRefusedError(
                 f"gs://{bucket}: gcsfs finds no credentials with these storage options "
-                f"({type(e).__name__}); see `token` in its documentation"
+                f"({type(e).__name__})",
+                "see `token` in its documentation",
             ) from None  # its text may hold the token
         self.base = filesystem.base.removesuffix("/storage/v1/")
         self.user_project = _user_project(filesystem)
@@ -81,7 +82,7 @@ def _refuse_missing_key_file(bucket: str, token: Any) -> None:
     """Refuse a key file that is not there, because gcsfs would send its path as a token."""
     if isinstance(token, str) and token.startswith("/") and not os.path.exists(token):
         raise StoreRefusedError(
-            f"gs://{bucket}: the key file {token} is not on {platform.node()}; copy it to all nodes"
+            f"gs://{bucket}: the key file {token} is not on {platform.node()}", "copy it to all nodes"
         )
 
 

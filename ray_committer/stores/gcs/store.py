@@ -67,7 +67,7 @@ class GcsStore:
 
     def __init__(self, spec: StoreSpec) -> None:
         if not spec.authority:
-            raise StoreRefusedError("gs://: the URL names no bucket; write gs://bucket/path")
+            raise StoreRefusedError("gs://: the URL names no bucket", "write gs://bucket/path")
         self.spec = spec
         self._bucket = GcsBucket(spec.authority, spec.storage_options)
         self._has_folders = _has_folders(self._bucket, spec.authority)

@@ -74,7 +74,7 @@ def permissions(storage_options: Mapping[str, Any]) -> tuple[int, int]:
     try:
         bits = int(umask, 8)
     except ValueError as e:
-        raise StoreRefusedError(f"{UMASK}: {umask!r} is not an octal number; write it like 027") from e
+        raise StoreRefusedError(f"{UMASK}: {umask!r} is not an octal number", "write it like 027") from e
     return 0o666 & ~bits, 0o777 & ~bits
 
 
@@ -82,7 +82,7 @@ def capabilities(storage_options: Mapping[str, Any]) -> StoreCapabilities:
     """Return HDFS's capabilities, with the NameNode's limit of names per directory if it is given."""
     limit = str(storage_options.get(MAX_ITEMS, CAPABILITIES.max_directory_items))
     if not (limit.isascii() and limit.isdigit()):
-        raise StoreRefusedError(f"{MAX_ITEMS}: {limit!r} is not a number; write it like 1048576")
+        raise StoreRefusedError(f"{MAX_ITEMS}: {limit!r} is not a number", "write it like 1048576")
     return replace(CAPABILITIES, max_directory_items=int(limit))
 
 

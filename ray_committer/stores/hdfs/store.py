@@ -148,7 +148,7 @@ class HdfsStore(NamedStates):
 def _open(spec: StoreSpec) -> hdfs_native.Client:
     """Open a client; an authority without a port is a configured name service, otherwise a host."""
     if not spec.authority:
-        raise StoreRefusedError("hdfs: the URL names no NameNode; write hdfs://host:port/path")
+        raise StoreRefusedError("hdfs: the URL names no NameNode", "write hdfs://host:port/path")
     given = {name: str(value) for name, value in spec.storage_options.items()}
     settings = {**_SETTINGS, **given}
     try:
@@ -156,7 +156,7 @@ def _open(spec: StoreSpec) -> hdfs_native.Client:
     except RuntimeError as e:
         if "No NameNode hosts" not in str(e):
             raise StoreRefusedError(
-                f"hdfs://{spec.authority}: cannot be opened: {e}; check the URL and Hadoop's settings"
+                f"hdfs://{spec.authority}: cannot be opened: {e}", "check the URL and Hadoop's settings"
             ) from e
     return hdfs_native.Client(f"hdfs://{spec.authority}:{DEFAULT_PORT}", settings)
 
