@@ -170,7 +170,7 @@ class RateLimit:
         self._began = self._free_from = clock()  # when the next permit may be used
         self._asked: dict[str, float] = {}  # when each holder last asked
         self._unused: dict[str, int] = {}  # permits that each holder still has
-        self._expelled: set[str] = set()
+        self._fenced: set[str] = set()
         self._refused_rate: float | None = None
         self._decreased = self._increased = float("-inf")
         self._requests = self._throttled = 0
@@ -181,8 +181,8 @@ class RateLimit:
 
     def grant(self, holder: str, used: int) -> Grant:
         with self._lock:
-            if holder in self._expelled:
-                raise LeaseLostError(f"{holder} was taken for lost and replaced", "it gets no permits")
+            if holder in self._fenced:
+                raise LeaseLostError(f"{holder} was taken for lost and replaced, so it gets no permits")
             now = self._clock()
             self._note_use(holder, used, now)
             self._increase(now)
@@ -216,7 +216,7 @@ class RateLimit:
     def fence(self, holder: str) -> None:
         """Fence `holder`, which is taken for lost: give it no more permits. Idempotent."""
         with self._lock:
-            self._expelled.add(holder)
+            self._fenced.add(holder)
             self._asked.pop(holder, None)
             self._unused.pop(holder, None)
 
@@ -234,7 +234,7 @@ class RateLimit:
         self._window.note(now, used)
         self._most_served = max(self._most_served, self._window.served)
         self._unused[holder] = max(0, self._unused.get(holder, 0) - used)
-        if holder not in self._expelled:
+        if holder not in self._fenced:
             self._asked[holder] = now
         for name in [name for name, at in self._asked.items() if now - at > self.lease_seconds]:
             del self._asked[name]

@@ -27,11 +27,17 @@ def sentences() -> str:
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
+    """Each text, and those of a call as an error joins them: what is wrong, and what to do."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else GAP for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+        yield text_of(node)
+        if isinstance(node, ast.Call):
+            yield "; ".join(map(text_of, node.args))
+
+
+def text_of(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(text_of, node.values))
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else GAP
 
 
 def test_each_line_of_the_runbook_is_one_that_is_printed():

@@ -329,7 +329,7 @@ def test_who_meets_a_job_that_was_taken_away_is_told_where_it_belongs():
     store = begun(Phase.RECORDED)
     take_away(store)
     (other,) = found(store)
-    text = finish_first(store, other)
+    text = "; ".join(finish_first(store, other))
     assert f"move it back to {OTHER_JOB.directory}, then finish it with: " in text
     assert text.startswith(f"{GONE.directory}: ")
     assert text.endswith("ray-committer commit memory://test/table --job-id job_2")
@@ -373,7 +373,7 @@ def test_the_command_that_ends_another_commit_is_named(phase: Phase):
     store = begun(phase)
     other = look(store)
     assert other is not None
-    text = finish_first(store, other)
+    text = "; ".join(finish_first(store, other))
     command = "abort" if phase is Phase.UNDOING else "commit"
     assert f"ray-committer {command} memory://test/table --job-id job_2" in text
     assert ("--undo" in text) is (phase is Phase.UNDOING)

@@ -181,7 +181,7 @@ class CommitHost:
         """
         with self._lock:
             if self._has_ended(key):
-                raise LeaseLostError("this commit has ended", "it can make no more requests")
+                raise LeaseLostError("this commit has ended, so it can make no more requests")
             limit = self._limits.get(name)
             if limit is None:
                 limit = self._limits[name] = RateLimit(asked[0], lease_seconds=asked[1])

@@ -192,7 +192,7 @@ def test_soft_delete_is_told_of(azurite: Azurite):
     assert cost_warnings(http) == []
     blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=9))
     (warning,) = cost_warnings(http)
-    assert "soft delete keeps for 9 days" in warning
+    assert "soft delete keeps and bills for 9 days" in warning
 
 
 def test_settings_that_may_not_be_read_are_no_failure_of_the_store(
