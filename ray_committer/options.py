@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ray_committer.errors import SettingsError
@@ -144,6 +144,13 @@ class CommitOptions:
     conflict_wait_seconds: float = 600.0
     rename_attempts: int = 8
     manifest_save_attempts: int = 5
+    _given: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __new__(cls, **options: Any) -> CommitOptions:
+        """Remember which options are given, since one that is given can equal its default."""
+        self = object.__new__(cls)
+        object.__setattr__(self, "_given", frozenset(options))
+        return self
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -182,15 +189,23 @@ class CommitOptions:
 
     def changed(self, **changes: Any) -> CommitOptions:
         """These options with `changes`."""
-        return replace(self, **changes)
+        found = replace(self, **changes)
+        object.__setattr__(found, "_given", self._given | set(changes))
+        return found
 
     def over(self, under: CommitOptions) -> CommitOptions:
-        """These options, but those of `under` where these have their default values."""
-        default = CommitOptions()
-        said = {one.name: getattr(self, one.name) for one in fields(self)}
-        return replace(
-            under, **{name: value for name, value in said.items() if value != getattr(default, name)}
-        )
+        """The options that were given here, even with their default values, and the others of `under`.
+
+        From `dataclasses.replace`, only options that differ from their default values count as given.
+        """
+        given = {name: getattr(self, name) for name in self._given}
+        if given.keys() == OPTIONS:
+            default = CommitOptions()
+            given = {name: value for name, value in given.items() if value != getattr(default, name)}
+        return replace(under, **given)
+
+
+OPTIONS = frozenset(one.name for one in fields(CommitOptions) if one.init)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +309,7 @@ def _value(kind: _Kind, text: str) -> Any:
 
 def _unknown(name: str) -> tuple[str, str]:
     """What is wrong with a name that is not the name of a setting, and what to do."""
-    if name in {one.name for one in fields(CommitOptions)}:
+    if name in OPTIONS:
         return "is specific to each job and is not a setting", "remove it"
     near = difflib.get_close_matches(name, TEXTS, n=1, cutoff=0.5)
     return "is not an option", f"did you mean {near[0]}?" if near else f"use one of {', '.join(TEXTS)}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import copy
+import dataclasses
+import pickle
 from typing import Any
 
 import pytest
 
 from ray_committer import CommitOptions
 from ray_committer.errors import SettingsError
-from ray_committer.options import TEXTS
+from ray_committer.options import OPTIONS, TEXTS
 
 GOOD: list[tuple[str, str, Any]] = [
     ("mark_success", "false", False),
@@ -72,7 +74,7 @@ def test_every_option_is_either_readable_or_a_fact_of_a_job():
     facts = {"job_attempt", "expected_tasks", "assume_complete", "committed_tasks", "mode"}
     facts |= {"replaced_roots", "allowed_roots", "partition_paths", "may_start_ray"}
     facts |= {"ignore_other_attempts"}
-    assert set(TEXTS) | facts == {one.name for one in fields(CommitOptions)}
+    assert set(TEXTS) | facts == OPTIONS
 
 
 def test_other_keys_are_left_alone():
@@ -92,3 +94,22 @@ def test_options_over_others_keep_what_they_say_and_take_the_rest():
     under = CommitOptions(threads=7, workers=3, durable=True)
     assert CommitOptions(workers=5).over(under) == CommitOptions(threads=7, workers=5, durable=True)
     assert CommitOptions().over(under) == under
+
+
+def test_an_option_that_is_given_as_it_is_by_default_wins():
+    under = CommitOptions(threads=7, workers=3, durable=True)
+    for given in (
+        CommitOptions(threads=32, workers=None),
+        CommitOptions().changed(threads=32, workers=None),
+        CommitOptions(threads=32).changed(workers=None),
+    ):
+        sent = pickle.loads(pickle.dumps(given))
+        for one in (given, sent, copy.copy(given)):
+            assert one == CommitOptions()
+            assert one.over(under) == CommitOptions(durable=True)
+
+
+def test_of_options_that_were_replaced_what_is_not_as_by_default_wins():
+    under = CommitOptions(threads=7, workers=3)
+    replaced = dataclasses.replace(CommitOptions(threads=32), durable=True)
+    assert replaced.over(under) == CommitOptions(threads=7, workers=3, durable=True)

@@ -26,7 +26,7 @@ from ray_committer.spark.settings import EXECUTOR_KEY
 
 
 def job_options(settings: Mapping[str, str], given: CommitOptions) -> CommitOptions:
-    """Return the options from a job's settings; values of `given` that are not the default win."""
+    """Return the options from a job's settings; those that were `given` win."""
     hadoop = CommitOptions(**hadoop_options(settings))
     return given.over(CommitOptions.from_spark_conf(settings, defaults=hadoop))
 

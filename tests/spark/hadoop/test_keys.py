@@ -139,6 +139,7 @@ def test_given_options_come_before_sparks_and_those_before_hadoops():
         threads=5, mark_success=False, retry_seconds=60.0
     )
     assert job_options(settings, CommitOptions(threads=6)).threads == 6
+    assert job_options(settings, CommitOptions(threads=32)).threads == 32  # as by default, but given
 
 
 @pytest.mark.parametrize(
