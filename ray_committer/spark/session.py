@@ -80,7 +80,7 @@ def install(
         `ray_committer.commit_pool` serve all writes of the session.
     progress_seconds: how often to print a line with the progress on standard error while a write waits
         for its commit; 0 prints none.
-    options: take precedence over the session's ``spark.ray_committer.*`` where they are not the default.
+    options: those that are given take precedence over the session's ``spark.ray_committer.*``.
     storage_options: take precedence over Hadoop's settings for the destination's store.
 
     If called in the main thread, it also makes Ctrl-C cancel a running commit. A driver has one handler:
