@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from inspect import signature
+from typing import Any, Self
 
 from ray_committer.errors import SettingsError
 from ray_committer.protocol.record import ConflictMode
@@ -73,8 +74,20 @@ _AT_LEAST_ONE = (
 )
 
 
+class _Given:
+    """Remembers which options an object was made with: one that is given can equal its default."""
+
+    __slots__ = ("_given",)
+    _given: frozenset[str]
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        self = super().__new__(cls)
+        object.__setattr__(self, "_given", frozenset(options))
+        return self
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitOptions:
+class CommitOptions(_Given):
     """How one job is committed. If a commit record exists, its values take precedence over these.
 
     job_attempt: Hadoop's job attempt number; needed only if the job has several on the store.
@@ -144,13 +157,6 @@ class CommitOptions:
     conflict_wait_seconds: float = 600.0
     rename_attempts: int = 8
     manifest_save_attempts: int = 5
-    _given: frozenset[str] = field(init=False, repr=False, compare=False)
-
-    def __new__(cls, **options: Any) -> CommitOptions:
-        """Remember which options are given, since one that is given can equal its default."""
-        self = object.__new__(cls)
-        object.__setattr__(self, "_given", frozenset(options))
-        return self
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -190,7 +196,7 @@ class CommitOptions:
     def changed(self, **changes: Any) -> CommitOptions:
         """These options with `changes`."""
         found = replace(self, **changes)
-        object.__setattr__(found, "_given", self._given | set(changes))
+        object.__setattr__(found, "_given", self._names_given() | set(changes))
         return found
 
     def over(self, under: CommitOptions) -> CommitOptions:
@@ -198,14 +204,24 @@ class CommitOptions:
 
         From `dataclasses.replace`, only options that differ from their default values count as given.
         """
-        given = {name: getattr(self, name) for name in self._given}
-        if given.keys() == OPTIONS:
-            default = CommitOptions()
-            given = {name: value for name, value in given.items() if value != getattr(default, name)}
-        return replace(under, **given)
+        return under.changed(**{name: getattr(self, name) for name in self._names_given()})
+
+    def _names_given(self) -> frozenset[str]:
+        if self._given != OPTIONS:
+            return self._given
+        default = CommitOptions()
+        return frozenset(name for name in OPTIONS if getattr(self, name) != getattr(default, name))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in (*OPTIONS, "_given")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
 
 
-OPTIONS = frozenset(one.name for one in fields(CommitOptions) if one.init)
+OPTIONS = frozenset(one.name for one in fields(CommitOptions))
+CommitOptions.__signature__ = signature(CommitOptions.__init__)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +299,7 @@ def _read(texts: Mapping[str, str], names: Mapping[str, str], defaults: CommitOp
             read[name] = read_option(name, text)
         except ValueError as e:
             raise SettingsError(f"{key}={text}: {e}") from None
-    return replace(defaults, **read)
+    return defaults.changed(**read)
 
 
 def read_option(name: str, text: str) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from typing import Any
 
 import pytest
 
-from ray_committer import CommitOptions
+from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import SettingsError
 from ray_committer.options import OPTIONS, TEXTS
 
@@ -101,12 +102,21 @@ def test_an_option_that_is_given_as_it_is_by_default_wins():
     for given in (
         CommitOptions(threads=32, workers=None),
         CommitOptions().changed(threads=32, workers=None),
+        CommitOptions.from_env({"RAY_COMMITTER_THREADS": "32", "RAY_COMMITTER_WORKERS": "auto"}),
+        dataclasses.replace(CommitOptions(), workers=None).changed(threads=32, workers=None),
         CommitOptions(threads=32).changed(workers=None),
     ):
         sent = pickle.loads(pickle.dumps(given))
         for one in (given, sent, copy.copy(given)):
             assert one == CommitOptions()
             assert one.over(under) == CommitOptions(durable=True)
+
+
+def test_options_are_a_plain_dataclass():
+    options = CommitOptions(threads=5, mode=ConflictMode.OVERWRITE)
+    assert CommitOptions(**dataclasses.asdict(options)) == options
+    assert hash(CommitOptions(**dataclasses.asdict(options))) == hash(options)
+    assert OPTIONS | {"self"} == set(inspect.signature(CommitOptions).parameters)
 
 
 def test_of_options_that_were_replaced_what_is_not_as_by_default_wins():

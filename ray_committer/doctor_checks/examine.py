@@ -39,6 +39,6 @@ def examine(
     return Diagnosis(destination, tuple(lines))
 
 
-def refused(destination: str, reason: str) -> Diagnosis:
+def refused(destination: str, what: str, advice: str = "") -> Diagnosis:
     """Return the diagnosis of a store that cannot be committed to."""
-    return Diagnosis(destination, (Line("store", Verdict.FAILED, reason),))
+    return Diagnosis(destination, (Line("store", Verdict.FAILED, what, advice),))

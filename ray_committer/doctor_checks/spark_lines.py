@@ -74,7 +74,7 @@ def _jar(home: Path) -> Line:
         with zipfile.ZipFile(path) as jar:
             jar.getinfo(name)
     except RayCommitterError as e:
-        return Line("committer jar", Verdict.FAILED, str(e), "install a wheel, which contains the jar")
+        return Line("committer jar", Verdict.FAILED, e.what, e.advice)
     except (zipfile.BadZipFile, KeyError):
         return Line(
             "committer jar", Verdict.FAILED, f"{path}: has no {name}", "install ray-committer again"

@@ -99,7 +99,7 @@ def _safely(name: str, line: Callable[[], Line]) -> Line:
     except OSError as e:
         return Line(name, Verdict.FAILED, _words(e), "fix that and run the same command")
     except RayCommitterError as e:
-        return Line(name, Verdict.FAILED, str(e), "use a store that can do this")
+        return Line(name, Verdict.FAILED, e.what, e.advice)
 
 
 def _words(error: OSError) -> str:

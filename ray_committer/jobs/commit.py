@@ -216,7 +216,9 @@ def doctor(
     try:
         spec, destination = resolve_destination(dest, storage_options)
         store = open_store(spec)
-    except (StoreRefusedError, OSError) as e:
+    except StoreRefusedError as e:
+        return refused(dest, e.what, e.advice)
+    except OSError as e:
         return refused(dest, str(e))
     return examine(store, destination, executor, options)
 

@@ -36,7 +36,7 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.stores.registry import open_store, resolve_destination, shown_url
 from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]
@@ -108,7 +108,7 @@ def open_job(
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
         renames_are_local=store.capabilities.renames_are_local,
         estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
-        about=f"{job.job_id} at {job.destination}",
+        about=f"{job.job_id} at {shown_url(spec, job.destination)}",
         store=f"{spec.scheme}://{spec.authority}",
     )
     token = cancel or CancelToken()

@@ -18,7 +18,7 @@ from ray_committer.protocol.success import decode_success
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import resolve_destination
+from ray_committer.stores.registry import resolve_destination, shown_url
 
 _DEFAULTS = CommitOptions()
 
@@ -95,9 +95,7 @@ def _by_manifests(job: OpenJob, seen: Seen) -> Validation:
     roots = (context.job.destination, *record.allowed_roots)
     load_manifests(context, record, roots, stamp=seen.state.stamp)
     compared = validate_renamed_files(context, record.manifests)
-    return Validation(
-        context.job.destination, context.job.job_id, Evidence.MANIFESTS, compared, record.files
-    )
+    return Validation(context.url, context.job.job_id, Evidence.MANIFESTS, compared, record.files)
 
 
 def _is_success(store: StoreOperations, destination: str) -> bool:
@@ -131,4 +129,5 @@ def _by_success(store: StoreOperations, destination: str, job_id: str | None) ->
         )
     counters = success.iostatistics.counters if success.iostatistics else {}
     files = counters.get(names.FILES_COMMITTED)
-    return Validation(destination, success.job_id, Evidence.SUCCESS, len(paths), files)
+    url = shown_url(store.spec, destination)
+    return Validation(url, success.job_id, Evidence.SUCCESS, len(paths), files)

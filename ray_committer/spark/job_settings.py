@@ -26,9 +26,13 @@ from ray_committer.spark.settings import EXECUTOR_KEY
 
 
 def job_options(settings: Mapping[str, str], given: CommitOptions) -> CommitOptions:
-    """Return the options from a job's settings; those that were `given` win."""
+    """Return the options from a job's settings; those that were `given` win.
+
+    Only Hadoop's setting that leaves out ``_SUCCESS`` always holds.
+    """
     hadoop = CommitOptions(**hadoop_options(settings))
-    return given.over(CommitOptions.from_spark_conf(settings, defaults=hadoop))
+    found = given.over(CommitOptions.from_spark_conf(settings, defaults=hadoop))
+    return found if hadoop.mark_success else found.changed(mark_success=False)
 
 
 def job_executor(settings: Mapping[str, str], given: ExecutorName) -> ExecutorName:

@@ -19,7 +19,7 @@ from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duratio
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import destination_url
+from ray_committer.stores.registry import shown_url
 
 _log = logging.getLogger(__name__)
 
@@ -48,8 +48,9 @@ class JobContext:
 
     @property
     def url(self) -> str:
-        """The job's destination as a user names it: a URL, with the store, or a local path."""
-        return destination_url(self.store.spec, self.job.destination)
+        """The job's destination as a user names it: a URL, with the store, or a local path; without a
+        password."""
+        return shown_url(self.store.spec, self.job.destination)
 
     @contextmanager
     def stage(self, name: str, *, cancellable: bool = True) -> Iterator[None]:

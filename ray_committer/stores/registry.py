@@ -91,10 +91,17 @@ def resolve_destination(
     else:
         location = Location("file", "", normal_path(os.path.abspath(destination)))
     options = dict(storage_options or {})
-    scheme = _ALIASES.get(location.scheme, location.scheme)
+    scheme = _scheme(location.scheme)
     spec = StoreSpec(scheme, _normal_authority(scheme, location.authority, options), options)
     _check_supported(spec, destination)
     return spec, location.path
+
+
+def _scheme(named: str) -> str:
+    """Return the one name of a scheme; a package with a store can have a name that is else an alias."""
+    scheme = _ALIASES.get(named, named)
+    is_here = scheme == "file" or scheme in _EXTRAS
+    return named if not is_here and _own_store(named) else scheme
 
 
 def is_on_store(location: Location, scheme: str, authority: str) -> bool:
@@ -140,6 +147,13 @@ def fsspec_url(spec: StoreSpec, path: str) -> str:
 def destination_url(spec: StoreSpec, path: str) -> str:
     """Return `path` as given to `resolve_destination`: a local path as it is, else a quoted URL."""
     return path if spec.scheme == "file" else format_uri(Location(spec.scheme, spec.authority, path))
+
+
+def shown_url(spec: StoreSpec, path: str) -> str:
+    """Return `destination_url` without the password that a URL can contain, for logs and reports."""
+    user, at, host = spec.authority.rpartition("@")
+    shown = user.partition(":")[0] + at + host
+    return destination_url(StoreSpec(spec.scheme, shown, {}), path)
 
 
 def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
@@ -191,12 +205,18 @@ def _own_store(scheme: str) -> EntryPoint | None:
 
 def _open_own(own: EntryPoint, spec: StoreSpec, shown: str) -> StoreOperations:
     try:
-        store: StoreOperations = own.load()(spec)
+        opened = own.load()
     except (ImportError, AttributeError) as e:
         raise StoreRefusedError(
             f"{shown}: its store {own.value} cannot be loaded on {platform.node()}: {e}",
             "install the package of that store on all nodes",
         ) from e
+    if not callable(opened):
+        raise StoreRefusedError(
+            f"{shown}: the entry point {own.value} is not a function that opens a store",
+            "name one in the package, as MODULE:FUNCTION",
+        )
+    store: StoreOperations = opened(spec)
     return store
 
 
@@ -216,10 +236,12 @@ def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
 def _check_supported(spec: StoreSpec, shown: str) -> None:
     if spec.scheme in _EXTRAS or (spec.scheme == "file" and not spec.authority):
         return
-    if _own_store(spec.scheme) or _is_generic(spec):
+    if spec.scheme != "file" and (_own_store(spec.scheme) or _is_generic(spec)):
         return
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
-    why, instead = _REFUSED.get(spec.scheme, (f"only {known} are known to rename safely", None))
+    install = f"write to one of these, or install a package that has a store for it on {platform.node()}"
+    other = (f"only {known} are known to rename safely", install)
+    why, instead = _REFUSED.get(spec.scheme, other)
     raise StoreRefusedError(f"{shown}: cannot be committed to: {why}", instead)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,7 @@ from ray_committer.errors import StoreRefusedError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.stores.registry import _own_store, open_store, resolve_destination
+from ray_committer.stores.registry import _own_store, open_store, resolve_destination, shown_url
 from ray_committer.testing import write_job
 from tests.docs import ways
 from tests.docs.blocks import all_blocks
@@ -33,9 +34,14 @@ def open_my_store(spec):
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    _own_store.cache_clear()
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
     _own_store.cache_clear()
+    sys.modules.pop("my_package", None)
 
 
 def install(site: Path, name: str = "my_package", module: str = MODULE) -> None:
@@ -87,7 +93,6 @@ def test_two_packages_with_a_store_for_one_scheme_are_refused(tmp_path: Path, mo
 def test_an_own_store_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch, module: str):
     install(tmp_path, module=module)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_package", raising=False)
     spec, path = resolve_destination("mine://disk/table")
     assert path == "/table"
     with pytest.raises(
@@ -96,9 +101,45 @@ def test_an_own_store_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch
         open_store(spec)
 
 
+def call_it(site: Path, scheme: str, value: str = "my_package:open_my_store") -> None:
+    """Change the entry point of an installed package."""
+    points = site / "my_package-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"[ray_committer.stores]\n{scheme} = {value}\n")
+
+
 def test_a_store_of_this_package_is_not_replaced(tmp_path: Path, monkeypatch):
     install(tmp_path)
-    points = tmp_path / "my_package-1.0.dist-info" / "entry_points.txt"
-    points.write_text(points.read_text().replace("mine =", "file ="))
+    call_it(tmp_path, "file")
     monkeypatch.syspath_prepend(tmp_path)
     assert isinstance(open_store(resolve_destination(str(tmp_path))[0]), LocalStore)
+    with pytest.raises(StoreRefusedError, match="cannot be committed to"):
+        resolve_destination("file://elsewhere/table")
+
+
+def test_an_own_store_can_have_a_scheme_that_is_else_another_name(tmp_path: Path, monkeypatch):
+    install(tmp_path)
+    call_it(tmp_path, "s3a")
+    monkeypatch.syspath_prepend(tmp_path)
+    spec, path = resolve_destination("s3a://bucket/table")
+    assert (spec.scheme, spec.authority, path) == ("s3a", "bucket", "/table")
+    assert isinstance(open_store(spec), LocalStore)
+    with pytest.raises(StoreRefusedError, match="S3 has no rename"):
+        resolve_destination("s3://bucket/table")
+
+
+def test_an_entry_point_that_is_no_function_is_named(tmp_path: Path, monkeypatch):
+    install(tmp_path)
+    call_it(tmp_path, "mine", "my_package")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(StoreRefusedError, match=r"my_package is not a function.*MODULE:FUNCTION"):
+        open_store(resolve_destination("mine://disk/table")[0])
+
+
+def test_a_node_without_the_package_is_told_to_install_it():
+    with pytest.raises(StoreRefusedError, match=rf"a store for it on {platform.node()}"):
+        open_store(StoreSpec("mine", "disk"))
+
+
+def test_a_password_in_a_url_is_not_shown():
+    assert shown_url(StoreSpec("sftp", "user:secret@host"), "/a b") == "sftp://user@host/a%20b"
+    assert shown_url(StoreSpec("abfs", "lake@account"), "/t") == "abfs://lake@account/t"

@@ -140,6 +140,7 @@ def test_given_options_come_before_sparks_and_those_before_hadoops():
     )
     assert job_options(settings, CommitOptions(threads=6)).threads == 6
     assert job_options(settings, CommitOptions(threads=32)).threads == 32  # as by default, but given
+    assert not job_options(settings, CommitOptions(mark_success=True)).mark_success
 
 
 @pytest.mark.parametrize(
