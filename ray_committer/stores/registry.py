@@ -24,7 +24,7 @@ ALLOW_GENERIC = "allow_generic"
 _REFUSED = {
     "s3": (
         "S3 has no rename, so moving a file is a copy",
-        "use Hadoop's S3A committers there (fs.s3a.committer.name=magic), which need no rename",
+        "use Hadoop's S3A committers (fs.s3a.committer.name=magic)",
     ),
     "wasb": ("this store renames by copying", "use abfss:// with a hierarchical namespace"),
     "az": ("this store renames by copying", "use abfss:// with a hierarchical namespace"),

@@ -74,7 +74,7 @@ Prepare = Callable[[Path, Callable], None]
 MANIFEST = "D/_temporary/job_1/00/manifests/task_1_m_000000-manifest.json"
 S3 = (
     "s3a://bucket/table: cannot be committed to: S3 has no rename, so moving a file is a copy",
-    "use Hadoop's S3A committers there (fs.s3a.committer.name=magic), which need no rename",
+    "use Hadoop's S3A committers (fs.s3a.committer.name=magic)",
 )
 SPELLING = "check the destination's spelling"
 COMMIT = ("commit", "D", "--assume-complete")

@@ -230,11 +230,12 @@ def test_doctor_as_json_is_one_object(dest: Path, arguments: list[str]):
     assert set(report["lines"][0]) == {"name", "verdict", "measured", "advice"}
 
 
-def test_doctor_of_a_refused_store_is_one_line_and_exits_with_1():
+def test_doctor_of_a_refused_store_is_one_check_and_exits_with_1():
     result = run("doctor", "s3a://bucket/table")
     assert result.exit_code == 1
-    first, last = result.stdout.splitlines()
+    first, advice, last = result.stdout.splitlines()
     assert first.startswith("failed   store  s3a://bucket/table: cannot be committed to: S3 has no")
+    assert advice.strip().startswith("-> use ")
     assert last == "s3a://bucket/table: a commit would fail or would not be safe"
     assert json.loads(run("doctor", "s3a://bucket/table", "--json").stdout)["failed"] is True
 

@@ -325,7 +325,9 @@ def test_manifests_that_a_foreign_clean_up_deleted_are_named_as_such(
     other.run_task(0, {"b": b"2"})
     other.commit_job()
     assert not (job.destination / "_temporary").exists()
-    with pytest.raises(RayCommitterError, match="it may have been committed before another job was"):
+    with pytest.raises(
+        RayCommitterError, match="the job may have been committed before another job was"
+    ):
         commit(job)
     with pytest.raises(JobGoneError, match="1 tasks succeeded"):
         commit(job, expected_tasks=1, job_attempt=0)
@@ -355,5 +357,5 @@ def test_a_job_of_manifests_with_a_foreign_id_is_refused(hadoop: Hadoop, job: Ha
     job.run_task(0, {"a": b"1"})
     other.run_task(0, {"b": b"2"})
     shutil.copy(other.manifest(0), job.manifest(0).parent)
-    with pytest.raises(RayCommitterError, match="job_202401011200_0008, not of job_202401011200_0007"):
+    with pytest.raises(RayCommitterError, match="job_202401011200_0008, not to job_202401011200_0007"):
         commit(job)
