@@ -1,1 +1,1 @@
-"""What `ray-committer doctor` looks at."""
+"""The checks of `ray-committer doctor`."""

@@ -1,1 +1,1 @@
-"""A job's own files: its state, its record, and who else is at work; the only rooms that write them."""
+"""A job's own files: its state, its record, what other jobs left, and who is at work."""

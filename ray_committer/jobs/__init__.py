@@ -1,1 +1,1 @@
-"""What a person asks for."""
+"""The operations on jobs that a user calls."""

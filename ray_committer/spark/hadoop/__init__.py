@@ -1,1 +1,1 @@
-"""Hadoop's settings of stores, as a Spark session has them."""
+"""Hadoop's settings as a Spark job has them, and what they mean for a commit."""

@@ -1,1 +1,1 @@
-"""HDFS, by its client in the JVM's library or by WebHDFS."""
+"""HDFS, over its own RPC or over WebHDFS."""
