@@ -16,6 +16,7 @@ import harness
 from ray_committer import CommitOptions
 from ray_committer.executors.directories import Directories
 from ray_committer.executors.ray.executor import RayExecutor
+from ray_committer.limits.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import create_output_directories
@@ -40,8 +41,8 @@ class OpenNoDirectories:
 
     job: JobAttempt
 
-    def __call__(self) -> Worker:
-        return Worker(NoDirectories(SECONDS), self.job, THREADS, in_driver=False)
+    def __call__(self, permits: Permits) -> Worker:
+        return Worker(NoDirectories(SECONDS), self.job, permits, THREADS, in_driver=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import msgspec
 import ray_committer
 from ray_committer import CommitOptions, CommitReport
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
+from ray_committer.limits.permits import Permits
 from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.setup_job import setup_job
@@ -68,8 +69,8 @@ class OpenPriced:
     job: JobAttempt
     concurrency: int
 
-    def __call__(self) -> Worker:
-        return Worker(PricedStore(self.seconds), self.job, self.concurrency, in_driver=False)
+    def __call__(self, permits: Permits) -> Worker:
+        return Worker(PricedStore(self.seconds), self.job, permits, self.concurrency, in_driver=False)
 
 
 def write_job(root: Path, *, tasks: int, files: int, directories: int) -> JobAttempt:

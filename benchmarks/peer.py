@@ -69,7 +69,9 @@ def measure(root: Path, shape: Shape) -> dict[str, float]:
         ray_committer.commit_job(str(root), job.job_id, options=OPTIONS)
         return {"commit_seconds": time.perf_counter() - begun}
     store = harness.PricedStore(shape.milliseconds / 1000)
-    executor = ThreadsExecutor(lambda: Worker(store, job, in_driver=True), threads=shape.threads)
+    executor = ThreadsExecutor(
+        lambda permits: Worker(store, job, permits, in_driver=True), threads=shape.threads
+    )
     begun = time.perf_counter()
     state = read_state_and_manifests(store, job)
     run_commit(store, job, OPTIONS, executor=executor, state=state)

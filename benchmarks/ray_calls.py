@@ -67,7 +67,8 @@ def measure_priced(
 def measure_threads(root: Path, size: tuple[int, int], threads: int) -> dict[str, float]:
     job = write_job(root, size)
     executor = ThreadsExecutor(
-        lambda: Worker(harness.PricedStore(SECONDS), job, in_driver=True), threads=threads
+        lambda permits: Worker(harness.PricedStore(SECONDS), job, permits, in_driver=True),
+        threads=threads,
     )
     store, options = harness.PricedStore(SECONDS), CommitOptions(validate=False)
     found = seconds_of(lambda: run_commit(store, job, options, executor=executor))

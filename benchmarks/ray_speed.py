@@ -48,7 +48,8 @@ def measure_threads(root: Path) -> dict[str, float]:
     """The same with the threads of this process."""
     job = write_job(root)
     executor = ThreadsExecutor(
-        lambda: Worker(harness.PricedStore(SECONDS), job, in_driver=True), threads=IN_PROCESS
+        lambda permits: Worker(harness.PricedStore(SECONDS), job, permits, in_driver=True),
+        threads=IN_PROCESS,
     )
     options = CommitOptions(validate=False)
     report = run_commit(harness.PricedStore(SECONDS), job, options, executor=executor)

@@ -21,6 +21,8 @@ import harness
 from ray_committer import CommitOptions
 from ray_committer.events import Event, StageEnded, StageStarted
 from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -36,7 +38,9 @@ RENAME = "job_stage_rename_files"
 def measure(root: Path, store: StoreOperations) -> dict[str, float]:
     """One commit: processor time of its rename stage."""
     job = harness.write_job(root, tasks=TASKS, files=FILES_A_TASK, directories=DIRECTORIES)
-    executor = ThreadsExecutor(lambda: open_worker(store, job), threads=THREADS)
+    executor = ThreadsExecutor(
+        lambda permits: Worker(store, job, permits, in_driver=True), threads=THREADS
+    )
     used: dict[str, float] = {}
 
     def listen(event: Event) -> None:
@@ -50,10 +54,6 @@ def measure(root: Path, store: StoreOperations) -> dict[str, float]:
         "microseconds_a_file": seconds / FILES * 1e6,
         "stage_seconds": report.stage_seconds[RENAME],
     }
-
-
-def open_worker(store: StoreOperations, job: JobAttempt) -> Worker:
-    return Worker(store, job, in_driver=True)
 
 
 class WaitingStore(LocalStore):
@@ -91,7 +91,8 @@ def pairs_of(root: Path, job: JobAttempt) -> list[tuple[str, str]]:
 def on_threads_of_a_worker(root: Path, threads: int) -> float:
     """Seconds of the renames by a worker's threads, without anything else."""
     job = harness.write_job(root, tasks=TASKS, files=FILES_A_TASK, directories=DIRECTORIES)
-    worker = Worker(LocalStore(StoreSpec("file")), job, threads, in_driver=False)
+    permits = Permits(RateLimit(), "here", is_here=True)
+    worker = Worker(LocalStore(StoreSpec("file")), job, permits, threads, in_driver=False)
     pairs, begun = pairs_of(root, job), time.monotonic()
     list(worker.map(lambda pair: worker.store.rename(*pair), pairs))
     seconds = time.monotonic() - begun

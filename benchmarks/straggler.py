@@ -14,6 +14,7 @@ import harness
 
 from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayPool
+from ray_committer.limits.permits import Permits
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.work.worker import Worker
 
@@ -29,14 +30,14 @@ class OpenOneSlow:
     job: JobAttempt
     mark: Path
 
-    def __call__(self) -> Worker:
+    def __call__(self, permits: Permits) -> Worker:
         seconds = SECONDS
         try:
             self.mark.touch(exist_ok=False)
             seconds *= SLOWER
         except FileExistsError:
             pass
-        return Worker(harness.PricedStore(seconds), self.job, THREADS, in_driver=False)
+        return Worker(harness.PricedStore(seconds), self.job, permits, THREADS, in_driver=False)
 
 
 def measure(root: Path, pool: RayPool) -> dict[str, float]:

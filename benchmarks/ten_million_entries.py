@@ -26,6 +26,7 @@ import harness
 from ray_committer import CommitOptions
 from ray_committer.events import Event, ShardRenamed, StageEnded, StageStarted
 from ray_committer.executors.ray.executor import RayExecutor
+from ray_committer.limits.permits import Permits
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -65,8 +66,8 @@ class OpenNothing:
 
     job: JobAttempt
 
-    def __call__(self) -> Worker:
-        return Worker(NothingMoves(self.job), self.job, 4, in_driver=False)
+    def __call__(self, permits: Permits) -> Worker:
+        return Worker(NothingMoves(self.job), self.job, permits, 4, in_driver=False)
 
 
 def write_manifests(root: Path, tasks: int, files: int) -> None:

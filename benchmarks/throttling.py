@@ -56,7 +56,9 @@ class Refusing(harness.PricedStore):
 def measure(root: Path, store: Refusing) -> dict[str, float]:
     """One commit on threads, its job written anew."""
     job = harness.write_job(root, tasks=TASKS, files=FILES_A_TASK, directories=DIRECTORIES)
-    executor = ThreadsExecutor(lambda: Worker(store, job, in_driver=True), threads=THREADS)
+    executor = ThreadsExecutor(
+        lambda permits: Worker(store, job, permits, in_driver=True), threads=THREADS
+    )
     started = time.monotonic()
     run_commit(store, job, CommitOptions(validate=False), executor=executor)
     seconds = time.monotonic() - started

@@ -47,13 +47,10 @@ class Place:
 
 
 class Resources(Protocol):
-    """The objects that work uses in its process, such as the store; requests need permits."""
+    """The objects that work uses in its process, such as the store."""
 
     place: Place | None
     """Where the work runs, if an executor has started a worker for it."""
-
-    def guard(self, permits: Permits) -> None:
-        """Make no request without one of these permits; called once, before there is work."""
 
     def cancel(self) -> None:
         """Let running work stop at its next step; idempotent, from any thread."""
@@ -62,7 +59,8 @@ class Resources(Protocol):
         """Release what was opened; idempotent."""
 
 
-OpenResources = Callable[[], Resources]
+OpenResources = Callable[[Permits], Resources]
+"""Opens the resources of a process, which make no request without one of these permits."""
 
 
 class WorkExecutor(Protocol):

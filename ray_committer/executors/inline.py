@@ -24,8 +24,7 @@ class InlineExecutor:
         self.directories: Directories = DirectoryCoordinator()
         self._limit = limit or RateLimit()
         self.permits = Permits(self._limit, "here", is_here=True)
-        self._resources = open_resources()
-        self._resources.guard(self.permits)
+        self._resources = open_resources(self.permits)
 
     def listen(self, sink: EventSink) -> None:
         """Do nothing: no worker of this process starts late or is lost."""

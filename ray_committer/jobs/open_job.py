@@ -104,7 +104,9 @@ def open_job(
     choice = choose_executor(
         executor,
         options,
-        open_here=lambda: Worker(store, job, in_driver=True, retry_seconds=options.retry_seconds),
+        open_here=lambda permits: Worker(
+            store, job, permits, in_driver=True, retry_seconds=options.retry_seconds
+        ),
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
         renames_are_local=store.capabilities.renames_are_local,
         estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
@@ -132,7 +134,10 @@ def attempt_context(store: GuardedStore, job: JobAttempt, options: CommitOptions
     """The context for work, in this thread, on a job attempt that was found already."""
     limit = RateLimit(options.max_requests_per_second)
     return JobContext(
-        store, job, options, InlineExecutor(lambda: Worker(store, job, in_driver=True), limit)
+        store,
+        job,
+        options,
+        InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True), limit),
     )
 
 

@@ -19,13 +19,14 @@ from typing import Any, Generic
 
 from ray_committer.executors.base import Item, Result, Work, call
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.limits.permits import Permits
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.faults import StoreCall, WrappedStore
 
 LOST_WORKERS = 3
 LAST_BREATH_CALLS = 8
 
-OpenWorker = Callable[[StoreOperations], Any]
+OpenWorker = Callable[[StoreOperations, Permits], Any]
 
 
 class WorkerDied(BaseException):
@@ -81,7 +82,7 @@ class ChaosExecutor(InlineExecutor):
         self._checks: list[Callable[[Any], object]] = []
         self._workers: list[_Mortal] = []
         self._is_cancelled = False
-        super().__init__(lambda: open_worker(store))
+        super().__init__(lambda permits: open_worker(store, permits))
 
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
@@ -165,8 +166,7 @@ class ChaosExecutor(InlineExecutor):
         chosen = self._random.randrange(max(self.width, 2))
         if chosen < len(free):
             return free[chosen]
-        worker = _Mortal(self._store, self._open_worker)
-        worker.resources.guard(self.permits)
+        worker = _Mortal(self._store, self._open_worker, self.permits)
         for check in self._checks:
             check(worker.resources)
         self._workers.append(worker)
@@ -178,11 +178,11 @@ class ChaosExecutor(InlineExecutor):
 class _Mortal:
     """One worker: its resources, on a store that can kill it before or after a call."""
 
-    def __init__(self, store: StoreOperations, open_worker: OpenWorker) -> None:
+    def __init__(self, store: StoreOperations, open_worker: OpenWorker, permits: Permits) -> None:
         self.calls_to_live: int | None = None
         self.wait_for_turn: Callable[[], None] = _go_on
         wrapped = WrappedStore(store, before=self._before, after=self._breathe)
-        self.resources = open_worker(wrapped)
+        self.resources = open_worker(wrapped, permits)
 
     def _before(self, call: StoreCall) -> None:
         self.wait_for_turn()

@@ -55,7 +55,10 @@ def chaos_executor(
 ) -> ChaosExecutor:
     """A `ChaosExecutor` for `run_commit`."""
     return ChaosExecutor(
-        store, lambda mortal: Worker(mortal, job, in_driver=True), seed=seed, kinds=kinds
+        store,
+        lambda mortal, permits: Worker(mortal, job, permits, in_driver=True),
+        seed=seed,
+        kinds=kinds,
     )
 
 
@@ -149,7 +152,7 @@ def visible_files(store: StoreOperations, destination: str) -> dict[str, bytes]:
 def _context(
     store: StoreOperations, job: JobAttempt, options: CommitOptions, executor: WorkExecutor | None
 ) -> JobContext:
-    executor = executor or InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    executor = executor or InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True))
     # Chaos comes from a seed alone: the driver makes its requests one after another.
     driver_threads = 1 if isinstance(executor, ChaosExecutor) else DRIVER_THREADS
     return JobContext(

@@ -51,10 +51,11 @@ class WorkerSpec:
     concurrency: int
     retry_seconds: float = 300.0
 
-    def __call__(self) -> Worker:
+    def __call__(self, permits: Permits) -> Worker:
         return Worker(
             open_store(self.store),
             self.job,
+            permits,
             self.concurrency,
             in_driver=False,
             retry_seconds=self.retry_seconds,
@@ -62,34 +63,29 @@ class WorkerSpec:
 
 
 class Worker:
-    """The resources of one process; used by several threads."""
+    """The resources of one process, used by several threads; each request of `store` needs a permit."""
 
     def __init__(
         self,
         store: StoreOperations,
         job: JobAttempt,
+        permits: Permits,
         concurrency: int = 1,
         *,
         in_driver: bool,
         retry_seconds: float = 300.0,
     ) -> None:
-        self.store = store
+        self.store = GuardedStore(store, permits, retry_seconds=retry_seconds)
         self.job = job
         self.in_driver = in_driver
         self.cancelled = threading.Event()
         self.place: Place | None = None
         self.busy = BusyTimes()
-        self._retry_seconds = retry_seconds
-        self._guarded: GuardedStore | None = None
+        self._permits = permits
         self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
         self._parsed: _Cache[Recorded] = _Cache(PARSED_CACHE_FILES)
         self._threads = ThreadPool(concurrency) if concurrency > 1 else None
         self._readers = ThreadPool(max(2, concurrency // 4)) if concurrency > 1 else None
-
-    def guard(self, permits: Permits) -> None:
-        """From now on, make no request without a permit."""
-        self._permits = permits
-        self.store = self._guarded = GuardedStore(self.store, permits, retry_seconds=self._retry_seconds)
 
     def where(self) -> Place:
         """The place of this work: a worker, by the executor's name for it, or a thread of the driver."""
@@ -97,7 +93,7 @@ class Worker:
 
     def take_statistics(self) -> IOStatistics:
         """The requests of this process since the last call."""
-        return self._guarded.take_statistics() if self._guarded else IOStatistics()
+        return self.store.take_statistics()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply `function` with this worker's own concurrency; results come in any order.
@@ -124,8 +120,7 @@ class Worker:
         for pool in (self._threads, self._readers):
             if pool is not None:
                 pool.close()
-        if self._guarded is not None:
-            self._permits.close()
+        self._permits.close()
 
     def read_manifest(self, path: str, size: int) -> tuple[bytes, TaskManifest]:
         """Read a manifest that was just listed with `size` bytes; `ManifestReplacedError` if it has

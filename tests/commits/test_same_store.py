@@ -45,9 +45,8 @@ def begun(identity: Identity = Identity.ETAG) -> tuple[MemoryStore, str]:
 
 
 def worker(store: StoreOperations, job: JobAttempt = JOB, *, in_driver: bool = False) -> Worker:
-    found = Worker(store, job, in_driver=in_driver, retry_seconds=0.0)
-    found.guard(Permits(RateLimit(), "worker", is_here=True))
-    return found
+    permits = Permits(RateLimit(), "worker", is_here=True)
+    return Worker(store, job, permits, in_driver=in_driver, retry_seconds=0.0)
 
 
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])

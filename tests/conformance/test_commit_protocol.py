@@ -150,7 +150,7 @@ def test_an_abort_that_the_store_refuses_is_finished_by_the_next_one(store, writ
             raise OSError("Simulated failure of delete")
 
     broken = WrappedStore(store, before=fail)
-    executor = InlineExecutor(lambda: Worker(broken, job, in_driver=True))
+    executor = InlineExecutor(lambda permits: Worker(broken, job, permits, in_driver=True))
     context = JobContext(GuardedStore(broken, executor.permits), job, CommitOptions(), executor)
     with pytest.raises(CommitStateUnknownError, match=r"Simulated.*run the same command again"):
         abort_job(context)

@@ -93,7 +93,7 @@ def imagine(job: JobAttempt, *, tasks: int, files: int) -> None:
 def test_b01_a_list_of_files_that_was_cut_short_is_no_success(store, write_job, dest: Path, tree):
     files = {f"f{number:03d}": "x" for number in range(40)}
     job = write_job({0: files})
-    lossy = ForgetfulExecutor(lambda: Worker(store, job, in_driver=True))
+    lossy = ForgetfulExecutor(lambda permits: Worker(store, job, permits, in_driver=True))
     with pytest.raises(CommitStateUnknownError, match=r"names 40 files, but \d+ were moved"):
         run_commit(store, job, CommitOptions(shard_files=10), executor=lossy)
     assert not (dest / "_SUCCESS").exists()
@@ -270,7 +270,7 @@ def test_b09_no_lock_is_held_while_manifests_are_read_or_directories_made(
     job = write_job(files)
     names = ("-manifest.json",) if operation == "read" else tuple(f"/p={task}" for task in files)
     slow = at_once(store, operation, names, 4)
-    executor = ThreadsExecutor(lambda: Worker(slow, job, in_driver=True), threads=4)
+    executor = ThreadsExecutor(lambda permits: Worker(slow, job, permits, in_driver=True), threads=4)
     try:
         assert run_commit(slow, job, executor=executor).moved == 8
     finally:

@@ -44,7 +44,9 @@ def threads(store, write_job) -> Iterator[Callable[[], ThreadsExecutor]]:
     opened: list[ThreadsExecutor] = []
 
     def make() -> ThreadsExecutor:
-        opened.append(ThreadsExecutor(lambda: Worker(store, job, in_driver=True), threads=8))
+        opened.append(
+            ThreadsExecutor(lambda permits: Worker(store, job, permits, in_driver=True), threads=8)
+        )
         return opened[-1]
 
     yield make

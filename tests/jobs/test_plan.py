@@ -264,7 +264,7 @@ def test_a_plan_saves_nothing_on_a_store_with_versions(identity: Identity, monke
 def test_a_look_saves_nothing_on_a_store_with_versions(identity: Identity):
     store, job = MemoryStore(identity=identity), new_job_attempt("/table", "job_1", 0)
     write_to(store, job, {0: {"a": b"x"}})
-    executor = InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    executor = InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True))
     context = JobContext(GuardedStore(store, executor.permits), job, CommitOptions(), executor)
     before = all_files(store, "/table")
     seen = read_state(store, job)

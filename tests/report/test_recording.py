@@ -183,7 +183,9 @@ def test_the_report_of_a_second_run_says_what_was_proved_and_how(write_job, dest
 def committed(store: StoreOperations, listen: EventSink = ignore) -> CommitReport:
     """The report of a commit on a store object by four threads, recorded as the API does."""
     job = new_job_attempt("/bucket/table", "job_1", 0)
-    executor = ThreadsExecutor(lambda: Worker(store, job, in_driver=True), RateLimit(2000), threads=4)
+    executor = ThreadsExecutor(
+        lambda permits: Worker(store, job, permits, in_driver=True), RateLimit(2000), threads=4
+    )
     recording = Recording()
     context = JobContext(
         GuardedStore(store, executor.permits),

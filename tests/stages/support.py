@@ -97,7 +97,7 @@ def context(
     cancelled: bool = False,
 ) -> JobContext:
     """What a stage is given, with its work done inline, so that the order of the calls is fixed."""
-    executor = executor or InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    executor = executor or InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True))
     token = CancelToken()
     if cancelled:
         token.cancel()

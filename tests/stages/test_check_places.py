@@ -355,7 +355,7 @@ def test_a_listing_that_takes_long_changes_nothing_of_which_directory_it_is(is_c
             is_second_answered.set()
 
     slow = WrappedStore(store, before=wait, after=note)
-    executor = InlineExecutor(lambda: Worker(slow, JOB, 2, in_driver=True))
+    executor = InlineExecutor(lambda permits: Worker(slow, JOB, permits, 2, in_driver=True))
     found = context(slow, executor=executor)
     directories = [f"/table/p={number}" for number in range(1, 9)]  # two for each piece of work
     found.executor.directories.collect(0, directories, b"")

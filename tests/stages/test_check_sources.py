@@ -184,8 +184,8 @@ class OneWorker(InlineExecutor):
 
 
 OF_FOUR_THREADS = {
-    "a worker's": lambda opens: OneWorker(lambda: opens(4)),
-    "this process's": lambda opens: ThreadsExecutor(lambda: opens(1), threads=4),
+    "a worker's": lambda opens: OneWorker(lambda permits: opens(permits, 4)),
+    "this process's": lambda opens: ThreadsExecutor(lambda permits: opens(permits, 1), threads=4),
 }
 
 
@@ -204,7 +204,9 @@ def test_the_directories_of_one_task_are_listed_at_once(threads: str):
 
     manifests = loaded(context(store)).manifests
     waiting = WrappedStore(store, before=wait)
-    executor = OF_FOUR_THREADS[threads](lambda width: Worker(waiting, JOB, width, in_driver=True))
+    executor = OF_FOUR_THREADS[threads](
+        lambda permits, width: Worker(waiting, JOB, permits, width, in_driver=True)
+    )
     assert check_sources_at_once(context(store, executor=executor), manifests) == ()
     executor.close()
 
@@ -215,7 +217,7 @@ def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_
     manifests = loaded(context(store)).manifests
     store.delete_file(source_path(0, "p=1/f0-1"))
     store.write(source_path(2, "p=0/f2-0"), b"longer")
-    executor = ThreadsExecutor(lambda: Worker(store, JOB, in_driver=True), threads=4)
+    executor = ThreadsExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True), threads=4)
     wrong = check_sources_at_once(context(store, executor=executor), manifests)
     executor.close()
     assert [(one.manifest, one.files) for one in wrong] == [(manifest_path(0), 1), (manifest_path(2), 1)]

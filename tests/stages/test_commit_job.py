@@ -235,8 +235,7 @@ def test_once_committed_neither_a_cancel_nor_a_lost_cluster_makes_it_a_failure(
             token.cancel()
 
     wrapped = WrappedStore(store, before=lose)
-    worker = Worker(wrapped, job, in_driver=True)
-    executor = InlineExecutor(lambda: worker)
+    executor = InlineExecutor(lambda permits: Worker(wrapped, job, permits, in_driver=True))
     guarded = GuardedStore(wrapped, executor.permits)
     context = JobContext(guarded, job, CommitOptions(), executor, cancelled=token)
     report = commit_job(context, read_attempt_state(store, job))

@@ -70,7 +70,7 @@ class LostAt:
 def with_tasks(kind: str, losses: int) -> tuple[JobContext, Mortal]:
     store, coordinator = MemoryStore(), Mortal(kind, losses)
     write_job(store, JOB, {task: {f"p={task}/a": b"x"} for task in range(3)})
-    executor = InlineExecutor(lambda: Worker(store, JOB, in_driver=True))
+    executor = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True))
     executor.directories = coordinator
     return context(store, executor=executor), coordinator
 
@@ -131,7 +131,7 @@ def commit(coordinator: Any, mode: ConflictMode) -> None:
         put_file(store, "/table/p=0/a", b"old and longer")
         put_file(store, "/table/p=9/b", b"old")
     write_job(store, JOB, tasks, mode=mode)
-    executor = InlineExecutor(lambda: Worker(store, JOB, in_driver=True))
+    executor = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True))
     executor.directories = coordinator
     options = CommitOptions(mode=mode, validate=True, durable=True)
     report = run_commit(store, JOB, options, executor=executor)

@@ -41,7 +41,7 @@ class Losing(InlineExecutor):
     """Its workers claim directories and are lost, as often as told."""
 
     def __init__(self, store: MemoryStore, times: int) -> None:
-        super().__init__(lambda: Worker(store, JOB, in_driver=True))
+        super().__init__(lambda permits: Worker(store, JOB, permits, in_driver=True))
         self.times = times
 
     def run(self, work: Any, items: Iterable[Any]) -> Iterator[Any]:
@@ -90,7 +90,7 @@ class Claimed(DirectoryCoordinator):
 def test_a_worker_claims_as_many_as_it_makes_at_once(
     memory: MemoryStore, width: int, threads: int, sizes: list[int]
 ):
-    executor = InlineExecutor(lambda: Worker(memory, JOB, in_driver=True))
+    executor = InlineExecutor(lambda permits: Worker(memory, JOB, permits, in_driver=True))
     executor.width, executor.threads = width, threads
     executor.directories = claimed = Claimed()
     run_commit(memory, JOB, executor=executor)

@@ -103,7 +103,7 @@ def test_manifests_that_an_executor_did_not_load_are_missed(store, write_job):
             return super().run_with_ref(work, list(items)[:-1])
 
     job = write_job({task: {f"f{task}": "x"} for task in range(8)})
-    executor = Forgetful(lambda: Worker(store, job, in_driver=True))
+    executor = Forgetful(lambda permits: Worker(store, job, permits, in_driver=True))
     with pytest.raises(MissingManifestsError, match="8 manifests are listed, 7 were loaded"):
         run_commit(store, job, executor=executor)
     assert state_of(store, job).phase is Phase.OPEN
@@ -265,7 +265,7 @@ def test_attempts_that_the_driver_does_not_count_are_left_out_only_on_request():
 
 def test_small_manifests_travel_to_other_processes_and_large_ones_do_not():
     store = with_tasks(13)
-    far = InlineExecutor(lambda: Worker(store, JOB, in_driver=False))
+    far = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=False))
     found = loaded(context(store, executor=far))
     small = [ref.digest for ref in found.manifests if ref.files <= 10]
     assert sorted(unpack(found.packed)) == sorted(small)

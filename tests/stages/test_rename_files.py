@@ -169,7 +169,7 @@ def test_a_cancel_stops_before_the_next_file(store, write_job, tree):
             executor.cancel()
 
     watched = WrappedStore(store, before=cancel)
-    executor = InlineExecutor(lambda: Worker(watched, job, in_driver=True))
+    executor = InlineExecutor(lambda permits: Worker(watched, job, permits, in_driver=True))
     with pytest.raises(CommitStateUnknownError, match="names 40 files, but"):
         run_commit(store, job, CommitOptions(shard_files=20), executor=executor)
     assert len(tree()) == 14  # what was in flight has ended

@@ -25,7 +25,7 @@ class Limited(InlineExecutor):
     """Its limit did this; with None nobody can be asked any more."""
 
     def __init__(self, told: LimitStatistics | None) -> None:
-        super().__init__(lambda: Worker(MemoryStore(), JOB, in_driver=True))
+        super().__init__(lambda permits: Worker(MemoryStore(), JOB, permits, in_driver=True))
         self.told = told
 
     def limit_statistics(self) -> LimitStatistics:

@@ -53,7 +53,7 @@ JOB = new_job_attempt("/table", "job_1", 0)
 
 
 def inline(store: MemoryStore, job: JobAttempt) -> InlineExecutor:
-    return InlineExecutor(lambda: Worker(store, job, in_driver=True))
+    return InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True))
 
 
 @pytest.mark.parametrize("table", ["/t0", "/t1", "/t2", "/t3", "/t4"])
@@ -152,7 +152,7 @@ class Lossy(InlineExecutor):
     """Loses the results that references name, as often as told."""
 
     def __init__(self, store: MemoryStore, times: int) -> None:
-        super().__init__(lambda: Worker(store, JOB, in_driver=True))
+        super().__init__(lambda permits: Worker(store, JOB, permits, in_driver=True))
         self.times = times
 
     def run(self, work, items):

@@ -37,12 +37,10 @@ FILES = {name: data for files in TASKS.values() for name, data in files.items()}
 
 
 class Resources:
-    def __init__(self, store: StoreOperations) -> None:
+    def __init__(self, store: StoreOperations, permits: Permits) -> None:
         self.store = store
+        self.permits = permits
         self.is_cancelled = False
-
-    def guard(self, permits: Permits) -> None:
-        """These requests need no permit."""
 
     def close(self) -> None:
         """Nothing is open."""
@@ -177,7 +175,7 @@ class ForgetfulExecutor(InlineExecutor):
     """Breaks the contract: one item is neither worked on nor reported."""
 
     def __init__(self, store: StoreOperations, job: JobAttempt, forgotten: int) -> None:
-        super().__init__(lambda: Worker(store, job, in_driver=True))
+        super().__init__(lambda permits: Worker(store, job, permits, in_driver=True))
         self.items_left = forgotten
 
     def run(self, work, items):

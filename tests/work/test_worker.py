@@ -34,7 +34,8 @@ def refs(memory: MemoryStore) -> tuple[ManifestRef, ...]:
 
 
 def worker(store, concurrency: int = 1) -> Worker:
-    return Worker(store, JOB, concurrency, in_driver=True)
+    permits = Permits(RateLimit(), "worker", is_here=True)
+    return Worker(store, JOB, permits, concurrency, in_driver=True)
 
 
 def test_a_manifest_is_read_once_however_often_it_is_asked_for(memory: MemoryStore, refs):
@@ -159,7 +160,6 @@ def test_every_item_is_worked_on_whatever_the_concurrency(concurrency: int):
 def test_closing_ends_its_threads_and_its_requests():
     before = running_threads()
     own = worker(MemoryStore(), 4)
-    own.guard(Permits(RateLimit(), "worker", is_here=True))
     list(own.map(str, range(4)))
     started = running_threads() - before
     assert len(started) == 4
@@ -173,7 +173,6 @@ def test_closing_ends_its_threads_and_its_requests():
 def test_the_requests_that_are_guarded_are_counted_once():
     own = worker(MemoryStore())
     assert own.take_statistics().counters == {}
-    own.guard(Permits(RateLimit(), "worker", is_here=True))
     own.store.mkdirs("/table")
     assert own.take_statistics().counters["op_mkdirs"] == 1
     assert own.take_statistics().counters == {}

@@ -219,7 +219,5 @@ def _check_version(version: str) -> None:
 
 
 def _open(open_resources: OpenResources, authority: LimitAuthority, holder: str) -> Resources:
-    resources = open_resources()
     patience = PATIENCE * authority.lease_seconds
-    resources.guard(Permits(authority, holder, patience_seconds=patience))
-    return resources
+    return open_resources(Permits(authority, holder, patience_seconds=patience))

@@ -127,7 +127,9 @@ def test_a_commit_loses_nothing_on_a_store_that_throttles(rpc: StoreSpec, direct
     throttled = WrappedStore(
         store, before=together(tried.append, throttle_above(CAP)), after=served.append
     )
-    executor = ThreadsExecutor(lambda: Worker(throttled, job, in_driver=True), threads=16)
+    executor = ThreadsExecutor(
+        lambda permits: Worker(throttled, job, permits, in_driver=True), threads=16
+    )
     try:
         report = run_commit(throttled, job, executor=executor)
     finally:

@@ -26,6 +26,8 @@ from ray_committer.executors.base import CommitPool
 from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stores.base import StoreSpec
@@ -195,7 +197,7 @@ def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest:
 def test_a_node_with_another_tree_is_found_before_anything_moves(dest: Path, store, write_job):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    elsewhere = WorkerSpec(store.spec, job, 1)()
+    elsewhere = WorkerSpec(store.spec, job, 1)(Permits(RateLimit(), "here", is_here=True))
     nonce = recorded(store, job).nonce
     prove_same_store(elsewhere, nonce)
     with pytest.raises(CommitStateUnknownError, match="cannot be read on a worker's node"):
