@@ -12,6 +12,7 @@ import pytest
 
 import ray_committer
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stores import registry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from tests.raylets import Raylets
@@ -25,6 +26,12 @@ os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = "of-the-tests-" + "0" * 32
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", java_tool_options())
+
+
+@pytest.fixture(autouse=True)
+def _stores_are_opened_anew() -> None:
+    """A store stays open in its process, and has what the environment said when it was opened."""
+    registry._open_once.cache_clear()
 
 
 @pytest.fixture

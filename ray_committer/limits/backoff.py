@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from random import SystemRandom
+from typing import TypeVar
+
+from ray_committer.errors import StoreUnavailableError, ThrottledError
 
 FIRST_SECONDS = 0.1
 LONGEST_SECONDS = 10.0
+OPEN_ATTEMPTS = 8
+
+T = TypeVar("T")
 
 _random = SystemRandom()
 
@@ -14,3 +22,18 @@ def backoff_seconds(attempt: int) -> float:
     """Return the pause after failed attempt number `attempt`, from 1; 0 gives the shortest pause."""
     longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 10))
     return longest * _random.uniform(0.5, 1.0)
+
+
+def until_answered(request: Callable[[], T]) -> T:
+    """Make a harmless request until the store answers it; the last of `OPEN_ATTEMPTS` raises its error.
+
+    This is for a store that is being opened, around which there is no `GuardedStore` yet.
+    """
+    for attempt in range(1, OPEN_ATTEMPTS):
+        try:
+            return request()
+        except ThrottledError as e:
+            time.sleep(max(e.retry_after_seconds or 0.0, backoff_seconds(attempt)))
+        except StoreUnavailableError:
+            time.sleep(backoff_seconds(attempt))
+    return request()

@@ -24,7 +24,8 @@ class StoreSpec:
 
     scheme: str
     authority: str = ""
-    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)  # may hold secrets
+    storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    """Can contain secrets, and values that have no hash."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def renames_are_local(destination: str) -> bool:
 
 
 def open_store(spec: StoreSpec) -> StoreOperations:
-    """Open the store that `spec` describes, in any process.
+    """Open the store that `spec` describes, in any process; a remote one is opened once per process.
 
     `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed.
     """
@@ -126,17 +126,7 @@ def open_store(spec: StoreSpec) -> StoreOperations:
     _check_supported(spec, shown)
     if spec.scheme == "file":
         return LocalStore(spec)
-    if spec.scheme not in _EXTRAS:
-        own = _own_store(spec.scheme)
-        return _open_own(own, spec, shown) if own else _open_generic(spec, shown)
-    extra = _EXTRAS[spec.scheme]
-    try:
-        return _open_remote(spec)
-    except ModuleNotFoundError as e:
-        raise StoreRefusedError(
-            f"{shown}: {e.name} is not installed on {platform.node()}",
-            f"install ray-committer[{extra}] on all nodes",
-        ) from e
+    return _open_once(spec, shown, os.getpid())
 
 
 def fsspec_url(spec: StoreSpec, path: str) -> str:
@@ -159,6 +149,21 @@ def shown_url(spec: StoreSpec, path: str) -> str:
 def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
     """Return the storage options that fsspec gets."""
     return {key: value for key, value in spec.storage_options.items() if key not in _OWN_OPTIONS}
+
+
+@lru_cache
+def _open_once(spec: StoreSpec, shown: str, process: int) -> StoreOperations:  # noqa: ARG001
+    """Open a store, which costs requests such as one for a token; a child process opens its own."""
+    if spec.scheme not in _EXTRAS:
+        own = _own_store(spec.scheme)
+        return _open_own(own, spec, shown) if own else _open_generic(spec, shown)
+    try:
+        return _open_remote(spec)
+    except ModuleNotFoundError as e:
+        raise StoreRefusedError(
+            f"{shown}: {e.name} is not installed on {platform.node()}",
+            f"install ray-committer[{_EXTRAS[spec.scheme]}] on all nodes",
+        ) from e
 
 
 def _open_remote(spec: StoreSpec) -> StoreOperations:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import ray_committer
 from ray_committer.errors import StoreRefusedError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreSpec
@@ -29,6 +31,32 @@ from ray_committer.stores.local import LocalStore
 
 def open_my_store(spec):
     return LocalStore(spec)
+"""
+
+
+COUNTED = """
+from ray_committer.stores.local import LocalStore
+
+OPENED = []
+
+def open_my_store(spec):
+    OPENED.append(spec)
+    return LocalStore(spec)
+"""
+TWO_PROCESSES = """
+import os
+from my_package import OPENED
+from ray_committer.stores.registry import open_store, resolve_destination
+
+spec, _ = resolve_destination("mine://disk/table")
+first = open_store(spec)
+if os.fork() == 0:
+    assert open_store(spec) is open_store(spec) is not first
+    print(len(OPENED), flush=True)
+else:
+    os.wait()
+    assert open_store(spec) is first
+    print(len(OPENED))
 """
 
 
@@ -58,9 +86,13 @@ def install(site: Path, name: str = "my_package", module: str = MODULE) -> None:
 
 
 def commit(url: str, site: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ray_committer.cli", "commit", url, "--assume-complete"]
+    return python(site, "-m", "ray_committer.cli", "commit", url, "--assume-complete")
+
+
+def python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(site), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -79,6 +111,28 @@ def test_a_job_on_an_own_store_is_committed_by_the_command(tmp_path: Path):
     assert (table / "a").read_bytes() == b"1"
     assert (table / "p=1" / "b").read_bytes() == b"2"
     assert not (table / "_temporary").exists()
+
+
+def test_the_task_attempts_of_a_process_open_one_store(tmp_path: Path, monkeypatch):
+    install(tmp_path, module=COUNTED)
+    monkeypatch.syspath_prepend(tmp_path)
+    url = f"mine://disk{tmp_path}/table"
+    ray_committer.setup_job(url, "job_1")
+    for task in range(10):
+        with ray_committer.task_attempt(url, "job_1", task):
+            pass
+    opened = importlib.import_module("my_package").OPENED
+    assert len(opened) == 1
+    with ray_committer.task_attempt(url, "job_1", 10, storage_options={"key": {"of": "another"}}):
+        pass
+    assert [spec.storage_options for spec in opened] == [{}, {"key": {"of": "another"}}]
+
+
+def test_a_child_process_opens_a_store_of_its_own(tmp_path: Path):
+    """It must not use its parent's connections."""
+    install(tmp_path, module=COUNTED)
+    done = python(tmp_path, "-c", TWO_PROCESSES)
+    assert (done.stdout, done.stderr) == ("2\n1\n", "")
 
 
 def test_two_packages_with_a_store_for_one_scheme_are_refused(tmp_path: Path, monkeypatch):

@@ -7,15 +7,10 @@ hierarchical namespace has that list, and Hadoop's ABFS also asks for it. The fi
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
-from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
-from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.errors import StoreRefusedError
+from ray_committer.limits.backoff import until_answered
 from ray_committer.stores.adls.http import AdlsHttp, error_code
 from ray_committer.stores.http import HttpAnswer
-
-ATTEMPTS = 6
 
 
 def require_hierarchical_namespace(http: AdlsHttp) -> None:
@@ -47,7 +42,7 @@ Told = tuple[bool | None, HttpAnswer]
 
 
 def _by_container(http: AdlsHttp) -> Told:
-    answer = _ask(lambda: http.path("HEAD", "", {"resource": "filesystem"}))
+    answer = until_answered(lambda: http.path("HEAD", "", {"resource": "filesystem"}))
     if error_code(answer) == "FilesystemNotFound":
         raise FileNotFoundError(2, "there is no such container", http.container)
     return _flag(answer, "x-ms-namespace-enabled"), answer
@@ -55,13 +50,15 @@ def _by_container(http: AdlsHttp) -> Told:
 
 def _by_account(http: AdlsHttp) -> Told:
     query = {"restype": "account", "comp": "properties"}
-    answer = _ask(lambda: http.url("GET", f"{http.connection.blob}/", query, path=http.container))
+    answer = until_answered(
+        lambda: http.url("GET", f"{http.connection.blob}/", query, path=http.container)
+    )
     return _flag(answer, "x-ms-is-hns-enabled"), answer
 
 
 def _by_root(http: AdlsHttp) -> Told:
     query = {"action": "getAccessControl", "upn": "false"}
-    answer = _ask(lambda: http.path("HEAD", "//", query))
+    answer = until_answered(lambda: http.path("HEAD", "//", query))
     if answer.status == 400:
         return False, answer
     return (True if answer.status == 200 and "x-ms-acl" in answer.headers else None), answer
@@ -70,15 +67,3 @@ def _by_root(http: AdlsHttp) -> Told:
 def _flag(answer: HttpAnswer, name: str) -> bool | None:
     value = answer.headers.get(name) if answer.status == 200 else None
     return None if value is None else value.lower() == "true"
-
-
-def _ask(request: Callable[[], HttpAnswer]) -> HttpAnswer:
-    """Make a request with retries, because a store that is being opened has no retry layer around it."""
-    for attempt in range(1, ATTEMPTS):
-        try:
-            return request()
-        except ThrottledError as e:
-            time.sleep(max(e.retry_after_seconds or 0.0, backoff_seconds(attempt)))
-        except StoreUnavailableError:
-            time.sleep(backoff_seconds(attempt))
-    return request()

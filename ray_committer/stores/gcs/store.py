@@ -12,7 +12,6 @@ import errno
 import itertools
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -20,7 +19,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
-from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.limits.backoff import until_answered
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
@@ -36,7 +35,6 @@ _log = logging.getLogger(__name__)
 DELETES_AT_ONCE = 16
 BATCHES_AT_ONCE = 4
 """Each call of a batch counts as a request, and a bucket accepts 1,000 per second at first."""
-OPEN_ATTEMPTS = 8
 
 T = TypeVar("T")
 
@@ -222,19 +220,13 @@ class GcsStore:
 
 
 def _has_folders(bucket: GcsBucket, name: str) -> bool:
-    """Return whether the bucket has folders; retries, as an opening store has no retry layer."""
-    for attempt in itertools.count(1):
-        try:
-            return bucket.is_hierarchical()
-        except (ThrottledError, StoreUnavailableError) as e:
-            if attempt == OPEN_ATTEMPTS:
-                raise
-            asked = e.retry_after_seconds if isinstance(e, ThrottledError) else None
-            time.sleep(max(asked or 0.0, backoff_seconds(attempt)))
-        except OSError as e:
-            _log.warning("gs://%s: is used as a flat bucket: its layout is not readable (%s)", name, e)
-            return False
-    raise AssertionError("unreachable")
+    try:
+        return until_answered(bucket.is_hierarchical)
+    except (ThrottledError, StoreUnavailableError):
+        raise
+    except OSError as e:
+        _log.warning("gs://%s: is used as a flat bucket: its layout is not readable (%s)", name, e)
+        return False
 
 
 def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
