@@ -1,4 +1,7 @@
-"""Requests that must not be repeated blindly: if there is no answer, first check whether it was done."""
+"""Requests that must not be repeated blindly: if there is no answer, first check whether it was done.
+
+`put` is the one way in which a job's own files, such as a manifest or ``_SUCCESS``, get their names.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,12 @@ def settle(request: Callable[[], None], is_done: Callable[[], bool] = lambda: Fa
             return
 
 
-def put_file(
-    store: StoreOperations, temporary: str, path: str, data: bytes, *, is_written: bool = False
+def put(
+    store: StoreOperations, path: str, data: bytes, *, temporary: str, is_written: bool = False
 ) -> None:
-    """Put one of the job's own files in place, atomically; idempotent.
+    """Put one of a job's own files in place, atomically, whether or not there is one; idempotent.
 
-    With `is_written`, `temporary` already holds the data.
+    Nothing else uses the name `temporary`. With `is_written`, that file already holds the data.
     """
     if not is_written:
         store.write(temporary, data)

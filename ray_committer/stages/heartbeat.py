@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.owners import BEAT_SECONDS, owner_of
-from ray_committer.job_files.settle import put_file
+from ray_committer.job_files.settle import put
 from ray_committer.protocol.record import Heartbeat, encode
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.rename_files import Renamed
@@ -41,7 +41,7 @@ def heartbeat(
             owner=owner_of(run), at_milliseconds=context.now_milliseconds(), files=renamed.files
         )
         try:
-            put_file(context.store, temporary, context.job.heartbeat, encode(sign))
+            put(context.store, context.job.heartbeat, encode(sign), temporary=temporary)
         except (OSError, RayCommitterError) as e:
             _log.warning("%s: could not be written: %s", context.job.heartbeat, e)
 

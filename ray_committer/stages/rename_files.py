@@ -31,7 +31,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.throttling import ThrottlingWatch
 from ray_committer.work.entries import Entry
-from ray_committer.work.rename_entry import rename_entry, require_source
+from ray_committer.work.publish_entry import publish_entry, require_source
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
@@ -233,7 +233,7 @@ def _rename_shard(
             if old is not None and which is Pass.NEW:
                 require_source(worker.store, entry)
                 return _Outcome(entry, index, time.monotonic() - started, held=True)
-            proof = rename_entry(worker.store, entry, attempts, old, on_retry=retried)
+            proof = publish_entry(worker.store, entry, attempts, old, on_retry=retried)
         except RayCommitterError as e:
             failed.append((e, time.monotonic() - started))
             return None

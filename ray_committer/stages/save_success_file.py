@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import read_success
-from ray_committer.job_files.settle import put_file
+from ray_committer.job_files.settle import put
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.paths import join
@@ -49,7 +49,7 @@ def save_success_file(context: JobContext, written: WrittenSuccess) -> None:
     """Move the written ``_SUCCESS`` into place, atomically; idempotent."""
     path = context.job.success
     try:
-        put_file(context.store, written.path, path, written.data, is_written=True)
+        put(context.store, path, written.data, temporary=written.path, is_written=True)
     except FileNotFoundError:  # another committer did this, and has cleaned up
         success = read_success(context.store, context.job.destination)
         if success is None or (success.diagnostics or {}).get("nonce") != written.nonce:
@@ -74,7 +74,7 @@ def save_summary_report(
     path = join(directory, f"summary-{context.job.job_id}.json")
     try:
         context.store.mkdirs(directory)
-        put_file(context.store, path + ".tmp", path, encode_success(data))
+        put(context.store, path, encode_success(data), temporary=path + ".tmp")
     except (OSError, RayCommitterError) as e:
         _log.warning("%s: the summary report could not be written: %s", path, e)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
 from ray_committer.job_files.find_job import AttemptState, read_attempt_state
 from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.settle import put
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
@@ -51,8 +52,7 @@ def save_task_manifest(
                 _check_open(read_attempt_state(store, job), job, task_attempt_id, stamp)
             elif _is_counted(store, job, path, data, task_attempt_id, stamp, sleep):
                 break  # an earlier attempt succeeded, only its answer was lost
-            store.write(temporary, data)
-            store.replace(temporary, path)
+            put(store, path, data, temporary=temporary)
             _is_counted(store, job, path, data, task_attempt_id, stamp, sleep)
             break
         except OSError as e:

@@ -6,7 +6,7 @@ import pytest
 
 import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import StoreUnavailableError
-from ray_committer.job_files.settle import ATTEMPTS, put_file, settle
+from ray_committer.job_files.settle import ATTEMPTS, put, settle
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import (
@@ -41,14 +41,14 @@ class Lossy:
 def test_a_file_of_the_job_is_put_in_place_once(where: str, calls: int):
     memory = MemoryStore()
     store = WrappedStore(memory, **{where: Lossy("replace", calls)})
-    put_file(store, "/tmp", "/final", b"new")
+    put(store, "/final", b"new", temporary="/tmp")
     assert memory.files() == {"/final": b"new"}
 
 
 def test_a_store_that_stays_silent_is_given_up():
     memory = MemoryStore()
     with pytest.raises(StoreUnavailableError):
-        put_file(WrappedStore(memory, before=Lossy("replace", ATTEMPTS)), "/tmp", "/final", b"new")
+        put(WrappedStore(memory, before=Lossy("replace", ATTEMPTS)), "/final", b"new", temporary="/tmp")
     assert memory.files() == {"/tmp": b"new"}
 
 
@@ -99,7 +99,7 @@ def test_a_replacement_that_was_made_and_then_refused_is_known():
         if call.operation == "replace":  # made twice, as after a refusal that came too late
             raise FileNotFoundError(call.paths[0])
 
-    put_file(WrappedStore(memory, after=gone), "/tmp", "/final", b"new")
+    put(WrappedStore(memory, after=gone), "/final", b"new", temporary="/tmp")
     assert memory.files() == {"/final": b"new"}
     with pytest.raises(FileNotFoundError):
-        put_file(WrappedStore(memory, before=gone), "/tmp", "/final", b"newer")
+        put(WrappedStore(memory, before=gone), "/final", b"newer", temporary="/tmp")

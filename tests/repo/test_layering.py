@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import ray_committer
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "ray_committer"
 
 
 def test_imports_point_one_way():
@@ -56,3 +58,21 @@ def test_every_public_name_says_what_it_is():
     for name in ray_committer.__all__:
         if name != "__version__":
             assert getattr(ray_committer, name).__doc__, name
+
+
+MOVES = {
+    "work/publish_entry.py": "a task's file gets its name at the destination",
+    "job_files/settle.py": "`put`: a job's own file gets its name",
+    "stages/undo_job.py": "a task's file is taken back",
+    "stages/remove_replaced_files.py": "an old file is put aside, or back",
+    "doctor_checks/store_lines.py": "the doctor's own files",
+}
+"""The modules that move files of a store. A state changes by `advance`, and only by that."""
+
+
+def test_a_rename_has_few_meanings_each_in_one_module():
+    moving = re.compile(r"\bstore\.(rename|replace)\(")
+    rooms = ("doctor_checks", "job_files", "jobs", "stages", "spark", "work", "writers")
+    modules = [path for room in rooms for path in (PACKAGE / room).rglob("*.py")]
+    found = {str(path.relative_to(PACKAGE)) for path in modules if moving.search(path.read_text())}
+    assert found == MOVES.keys()

@@ -14,7 +14,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Proof
-from ray_committer.stages.rename_files import rename_entry
+from ray_committer.stages.rename_files import publish_entry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, Rename
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
@@ -32,13 +32,13 @@ def entry(store, write_job) -> Entry:
 
 
 def test_a_rename_that_works_needs_no_proof(store, entry: Entry):
-    assert rename_entry(store, entry, 1) is None
+    assert publish_entry(store, entry, 1) is None
     assert Path(entry.dest).read_text() == "text"
 
 
 def test_an_earlier_rename_is_proved_by_modification_time(store, entry: Entry):
     os.rename(entry.source, entry.dest)
-    assert rename_entry(store, entry, 1) is Proof.MODIFICATION_TIME
+    assert publish_entry(store, entry, 1) is Proof.MODIFICATION_TIME
 
 
 def test_another_file_of_equal_size_is_a_conflict_even_without_the_source(store, entry: Entry):
@@ -46,7 +46,7 @@ def test_another_file_of_equal_size_is_a_conflict_even_without_the_source(store,
     Path(entry.dest).write_text("TEXT")
     os.utime(entry.dest, (1, 1))
     with pytest.raises(CommitConflictError, match="not what its manifest says"):
-        rename_entry(store, entry, 1)
+        publish_entry(store, entry, 1)
     assert Path(entry.dest).read_text() == "TEXT"
 
 
@@ -55,14 +55,14 @@ def test_both_ends_of_equal_size_and_time_are_a_conflict(store, entry: Entry):
     status = os.stat(entry.source)
     os.utime(entry.dest, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(CommitConflictError):
-        rename_entry(store, entry, 1)
+        publish_entry(store, entry, 1)
     assert Path(entry.source).read_text() == "text"
     assert Path(entry.dest).read_text() == "TEXT"
 
 
 def test_one_file_under_both_names_is_finished(store, entry: Entry):
     os.link(entry.source, entry.dest)
-    assert rename_entry(store, entry, 1) is Proof.SAME_FILE
+    assert publish_entry(store, entry, 1) is Proof.SAME_FILE
     assert not Path(entry.source).exists()
 
 
@@ -79,8 +79,8 @@ def test_after_a_crash_a_file_that_is_proved_has_no_stale_checksum_beside_it(
     checksum = Path(entry.dest).with_name(".a.crc")
     checksum.write_text("of a file that was deleted without it")
     with pytest.raises(SimulatedCrash):
-        rename_entry(LocalStore(StoreSpec("file"), rename=die), entry, 1)
-    assert rename_entry(store, entry, 1) in (Proof.MODIFICATION_TIME, Proof.SAME_FILE)
+        publish_entry(LocalStore(StoreSpec("file"), rename=die), entry, 1)
+    assert publish_entry(store, entry, 1) in (Proof.MODIFICATION_TIME, Proof.SAME_FILE)
     assert Path(entry.dest).read_text() == "text"
     assert not checksum.exists()
 
@@ -88,7 +88,7 @@ def test_after_a_crash_a_file_that_is_proved_has_no_stale_checksum_beside_it(
 def test_neither_end_is_a_loss_that_stops_the_commit(store, entry: Entry):
     os.unlink(entry.source)
     with pytest.raises(CommitStateUnknownError, match="put the file back"):
-        rename_entry(store, entry, 1)
+        publish_entry(store, entry, 1)
 
 
 def test_a_lost_answer_is_proved(store, entry: Entry):
@@ -96,7 +96,7 @@ def test_a_lost_answer_is_proved(store, entry: Entry):
         if call.operation == "rename":
             raise TimeoutError("no answer")
 
-    assert rename_entry(WrappedStore(store, after=lose), entry, 1) is Proof.MODIFICATION_TIME
+    assert publish_entry(WrappedStore(store, after=lose), entry, 1) is Proof.MODIFICATION_TIME
 
 
 def test_a_rename_that_proved_not_to_have_happened_is_tried_again(store, entry: Entry):
@@ -108,7 +108,7 @@ def test_a_rename_that_proved_not_to_have_happened_is_tried_again(store, entry: 
             if len(tries) < 3:
                 raise TimeoutError("no answer")
 
-    assert rename_entry(WrappedStore(store, before=fail_twice), entry, 3) is None
+    assert publish_entry(WrappedStore(store, before=fail_twice), entry, 3) is None
     assert len(tries) == 3
 
 
@@ -122,7 +122,7 @@ def test_a_rename_that_fails_each_time_is_tried_as_often_as_told(store, entry: E
             raise TimeoutError(110, "no answer")
 
     with pytest.raises(CommitStateUnknownError, match=r"could not be renamed.*no answer"):
-        rename_entry(WrappedStore(store, before=fail), entry, attempts)
+        publish_entry(WrappedStore(store, before=fail), entry, attempts)
     assert len(tries) == attempts
 
 
@@ -147,7 +147,7 @@ def test_a_replacement_that_was_made_and_then_refused_is_proved(store, entry: En
         if call.operation == "replace":
             raise answer
 
-    proof = rename_entry(WrappedStore(store, after=refuse), entry, 3, old)
+    proof = publish_entry(WrappedStore(store, after=refuse), entry, 3, old)
     assert proof is Proof.MODIFICATION_TIME
     assert Path(entry.dest).read_text() == "text"
 
@@ -163,7 +163,7 @@ def test_a_replacement_that_is_refused_says_why(store, entry: Entry):
             raise PermissionError(13, "may not be replaced")
 
     with pytest.raises(CommitStateUnknownError, match=r"may not be replaced.*run the same command"):
-        rename_entry(WrappedStore(store, before=deny), entry, 2, old)
+        publish_entry(WrappedStore(store, before=deny), entry, 2, old)
     assert Path(entry.dest).read_text() == "what was there"
 
 
@@ -176,7 +176,7 @@ def test_no_permission_is_not_tried_again_and_says_what_to_do(store, entry: Entr
             raise PermissionError(13, "Permission denied")
 
     with pytest.raises(CommitStateUnknownError, match=r"Permission denied.*run the same command"):
-        rename_entry(WrappedStore(store, before=deny), entry, 3)
+        publish_entry(WrappedStore(store, before=deny), entry, 3)
     assert len(tries) == 1
 
 
@@ -186,7 +186,7 @@ def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):
             raise TimeoutError("no answer")
 
     with pytest.raises(CommitStateUnknownError, match="not known"):
-        rename_entry(WrappedStore(store, before=silent), entry, 3)
+        publish_entry(WrappedStore(store, before=silent), entry, 3)
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -196,6 +196,6 @@ def test_one_file_under_two_names_keeps_the_new_one_when_the_old_cannot_be_delet
     os.link(entry.source, entry.dest)
     faulty = WrappedStore(store, **{when: at("delete_file", PermissionError("denied"))})
     with pytest.raises(PermissionError):
-        rename_entry(faulty, entry, 8)
+        publish_entry(faulty, entry, 8)
     assert Path(entry.dest).read_text() == "text"
     assert Path(entry.source).exists() is (when == "before")

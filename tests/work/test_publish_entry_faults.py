@@ -14,7 +14,7 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Expectation, Proof
-from ray_committer.stages.rename_files import rename_entry
+from ray_committer.stages.rename_files import publish_entry
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
 from ray_committer.work.entries import Entry
@@ -49,7 +49,7 @@ def old_file(store: MemoryStore, data: bytes = b"old") -> ReplacedFile:
 def test_a_rename_without_a_fault_is_one_request(identity: Identity):
     store = written(identity)
     one = entry_of(store)
-    assert requests(store, lambda counted: rename_entry(counted, one, 8)) == Counter(rename=1)
+    assert requests(store, lambda counted: publish_entry(counted, one, 8)) == Counter(rename=1)
     assert store.files() == {DEST: b"text"}
 
 
@@ -57,14 +57,14 @@ def test_a_rename_that_was_done_before_costs_a_look_at_each_end():
     store = written()
     one = entry_of(store)
     store.rename(SOURCE, DEST)
-    found = requests(store, lambda counted: rename_entry(counted, one, 8))
+    found = requests(store, lambda counted: publish_entry(counted, one, 8))
     assert found == Counter(rename=1, get_status=2)
 
 
 def test_a_rename_over_an_old_file_costs_three_looks_and_a_replacement():
     store = written()
     one, old = entry_of(store), old_file(store)
-    found = requests(store, lambda counted: rename_entry(counted, one, 8, old))
+    found = requests(store, lambda counted: publish_entry(counted, one, 8, old))
     assert found == Counter(rename=1, get_status=3, replace=1)
     assert store.files() == {DEST: b"text"}
 
@@ -82,7 +82,7 @@ def test_a_rename_over_an_old_file_costs_three_looks_and_a_replacement():
 def test_a_rename_whose_answer_is_lost_is_proved_by_what_the_store_keeps(identity, proof: Proof, error):
     store = written(identity)
     lossy = WrappedStore(store, after=at("rename", error("simulated")))
-    assert rename_entry(lossy, entry_of(store), 1) is proof
+    assert publish_entry(lossy, entry_of(store), 1) is proof
     assert store.files() == {DEST: b"text"}
 
 
@@ -90,7 +90,7 @@ def test_a_rename_whose_answer_is_lost_is_proved_by_what_the_store_keeps(identit
 def test_a_rename_that_did_not_take_place_leaves_the_file_with_its_task(error: type[OSError]):
     store = written()
     with pytest.raises(CommitStateUnknownError, match="could not be renamed"):
-        rename_entry(WrappedStore(store, before=at("rename", error(5, "why"))), entry_of(store), 1)
+        publish_entry(WrappedStore(store, before=at("rename", error(5, "why"))), entry_of(store), 1)
     assert store.files() == {SOURCE: b"text"}
 
 
@@ -103,7 +103,7 @@ def test_what_another_try_does_not_change_is_tried_once(error: OSError):
 
     def run(counted) -> None:
         with pytest.raises(CommitStateUnknownError):
-            rename_entry(counted, one, 8, on_retry=lambda: again.append(None))
+            publish_entry(counted, one, 8, on_retry=lambda: again.append(None))
 
     assert requests(WrappedStore(store, before=at("rename", error)), run)["rename"] == 1
     assert again == []
@@ -120,7 +120,7 @@ def test_an_end_that_cannot_be_looked_at_leaves_both_as_they_are(end: str, error
         hide(call)
 
     with pytest.raises(CommitStateUnknownError, match="it is not known whether the file arrived"):
-        rename_entry(WrappedStore(store, before=both), entry_of(store), 8)
+        publish_entry(WrappedStore(store, before=both), entry_of(store), 8)
     assert store.files() == {SOURCE: b"text"}
 
 
@@ -129,7 +129,7 @@ def test_a_source_that_vanishes_at_the_last_moment_is_a_loss():
     one = entry_of(store)
     gone = do_at("rename", lambda: store.delete_file(SOURCE))
     with pytest.raises(CommitStateUnknownError, match="put the file back at either path"):
-        rename_entry(WrappedStore(store, before=gone), one, 8)
+        publish_entry(WrappedStore(store, before=gone), one, 8)
 
 
 @pytest.mark.parametrize("left", ["source too", "no source"])
@@ -140,7 +140,7 @@ def test_another_file_at_the_destination_stays(left: str):
     if left == "no source":
         store.delete_file(SOURCE)
     with pytest.raises(CommitConflictError):
-        rename_entry(store, one, 8)
+        publish_entry(store, one, 8)
     assert store.read(DEST) == b"of somebody else"
 
 
@@ -151,7 +151,7 @@ def test_a_directory_at_either_end_is_a_conflict(end: str):
     store.delete_file(end)
     store.mkdirs(end)
     with pytest.raises(CommitConflictError):
-        rename_entry(store, one, 8)
+        publish_entry(store, one, 8)
 
 
 def test_an_old_file_that_changed_since_it_was_recorded_is_not_replaced():
@@ -159,7 +159,7 @@ def test_an_old_file_that_changed_since_it_was_recorded_is_not_replaced():
     one, old = entry_of(store), old_file(store)
     put_file(store, DEST, b"new")
     with pytest.raises(CommitConflictError, match="nothing was overwritten"):
-        rename_entry(store, one, 8, old)
+        publish_entry(store, one, 8, old)
     assert store.files() == {SOURCE: b"text", DEST: b"new"}
 
 
@@ -167,7 +167,7 @@ def test_an_old_file_that_is_gone_needs_no_replacement():
     store = written()
     one, old = entry_of(store), old_file(store)
     store.delete_file(DEST)
-    assert rename_entry(store, one, 1, old) is None
+    assert publish_entry(store, one, 1, old) is None
     assert store.files() == {DEST: b"text"}
 
 
@@ -182,7 +182,7 @@ def test_an_old_file_that_is_written_again_before_it_is_replaced_stays_where_ver
     one, old = entry_of(store), old_file(store)
     overtaken = WrappedStore(store, before=do_at("replace", lambda: store.write(DEST, data)))
     with pytest.raises(CommitConflictError, match="nothing was overwritten"):
-        rename_entry(overtaken, one, attempts, old)
+        publish_entry(overtaken, one, attempts, old)
     assert store.files() == {SOURCE: b"text", DEST: data}
 
 
@@ -196,7 +196,7 @@ def test_an_old_file_that_was_written_again_with_the_same_bytes_is_not_asked_to_
 
     def run(counted) -> None:
         with pytest.raises(CommitConflictError, match="nothing was overwritten"):
-            rename_entry(counted, one, 8, old)
+            publish_entry(counted, one, 8, old)
 
     assert requests(store, run)["replace"] == 0
 
@@ -215,7 +215,7 @@ def test_an_old_file_that_vanishes_before_it_is_replaced_needs_no_replacement(
         if answer is not None:
             raise answer
 
-    assert rename_entry(WrappedStore(store, before=do_at("replace", vanish)), one, 2, old) is None
+    assert publish_entry(WrappedStore(store, before=do_at("replace", vanish)), one, 2, old) is None
     assert store.files() == {DEST: b"text"}
 
 
@@ -225,7 +225,7 @@ def test_a_replacement_whose_answer_is_lost_is_proved_at_once(identity: Identity
     store = written(identity)
     one, old = entry_of(store), old_file(store)
     lossy = WrappedStore(store, after=at("replace", error("simulated")))
-    assert rename_entry(lossy, one, 1, old) is Proof.ETAG
+    assert publish_entry(lossy, one, 1, old) is Proof.ETAG
     assert store.files() == {DEST: b"text"}
 
 
@@ -239,8 +239,8 @@ def over_an_old_file() -> MemoryStore:
 def test_after_a_crash_anywhere_the_next_run_finishes_the_rename(new: Callable[[], MemoryStore]):
     one, found = entry_of(new()), new().get_status(DEST)
     old = ReplacedFile(DEST, found.size, found.modified_milliseconds) if found else None
-    for store in each_crash(new, lambda faulty: rename_entry(faulty, one, 1, old)):
-        assert rename_entry(store, one, 1, old) in (None, Proof.MODIFICATION_TIME)
+    for store in each_crash(new, lambda faulty: publish_entry(faulty, one, 1, old)):
+        assert publish_entry(store, one, 1, old) in (None, Proof.MODIFICATION_TIME)
         assert store.files() == {DEST: b"text"}
 
 
@@ -249,5 +249,5 @@ def test_an_old_file_that_looks_like_the_new_one_is_not_a_proof():
     one, old = entry_of(store), old_file(store, b"TEXT")
     store.delete_file(SOURCE)
     with pytest.raises(CommitStateUnknownError, match="is gone and"):
-        rename_entry(store, one, 8, old)
+        publish_entry(store, one, 8, old)
     assert store.files() == {DEST: b"TEXT"}

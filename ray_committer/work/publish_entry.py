@@ -25,7 +25,7 @@ from ray_committer.work.entries import Entry
 _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long
 
 
-def rename_entry(
+def publish_entry(
     store: StoreOperations,
     entry: Entry,
     attempts: int,
