@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from ray_committer.jobs.validate import Evidence, Validation, validate_job
     from ray_committer.options import CommitOptions, CommittedTask
     from ray_committer.protocol.record import ConflictMode
-    from ray_committer.report.commit_report import CommitReport, Outcome
+    from ray_committer.report.commit_report import CommitReport
+    from ray_committer.stages.commit_result import Outcome
     from ray_committer.version import __version__
 
 __all__ = [
@@ -93,7 +94,7 @@ _ELSEWHERE = {
     "Evidence": "jobs.validate",
     "JobPlan": "jobs.plan",
     "JobSummary": "jobs.list_jobs",
-    "Outcome": "report.commit_report",
+    "Outcome": "stages.commit_result",
     "PlannedRename": "jobs.plan",
     "TaskAttempt": "jobs.task_attempts",
     "VacuumedJob": "jobs.vacuum",

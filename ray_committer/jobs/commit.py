@@ -22,12 +22,14 @@ from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_here, open
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.command import repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.registry import open_store, resolve_destination
 
 _log = logging.getLogger(__name__)
@@ -232,8 +234,11 @@ def _run_commit(
 ) -> CommitReport:
     reports: list[CommitReport] = []
 
-    def reported(report: CommitReport) -> None:
-        reports.append(recording.complete(job.describe(report)))
+    def report(result: CommitResult) -> None:
+        context = job.context
+        command = repeat_command(result, context.options)
+        given = sorted(context.store.spec.storage_options)
+        reports.append(recording.report(result, command=command, storage_options=given))
         on_report(reports[0])
 
     commit_job_stage.commit_job(
@@ -242,6 +247,6 @@ def _run_commit(
         replaced_roots=job.replaced_roots,
         allowed_roots=job.allowed_roots,
         record_only=record_only,
-        on_report=reported,
+        on_result=report,
     )
     return reports[0]

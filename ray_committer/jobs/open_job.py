@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
 from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitAbortedError,
@@ -20,7 +18,7 @@ from ray_committer.errors import (
 )
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
-from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
+from ray_committer.executors.choose import ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files import find_job
 from ray_committer.job_files.other_attempts import refuse_other_attempts
@@ -31,8 +29,6 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
-from ray_committer.report.command import repeat_command
-from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
@@ -48,19 +44,8 @@ class OpenJob:
 
     context: JobContext
     state: find_job.AttemptState
-    choice: Choice
     replaced_roots: tuple[str, ...]
     allowed_roots: tuple[str, ...]
-
-    def describe(self, report: CommitReport) -> CommitReport:
-        """Add to the report why the commit ran where it did, and the command that runs it again."""
-        return msgspec.structs.replace(
-            report,
-            executor_reason=self.choice.reason,
-            dashboard=self.choice.executor.dashboard,
-            command=repeat_command(report, self.context.options),
-            storage_options=sorted(self.context.store.spec.storage_options),
-        )
 
 
 @contextmanager
@@ -80,6 +65,7 @@ def open_job(
     With `to_commit`, `CommitRecordExistsError` if the attempt has no commit record, and another attempt
     is committed, or is newer.
     """
+    began = time.monotonic()
     spec, destination = resolve_destination(dest, storage_options)
     try:
         store = _open(spec)
@@ -117,12 +103,20 @@ def open_job(
     token.on_cancel(choice.executor.cancel)
     guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
     choice.executor.listen(on_event)
-    context = JobContext(guarded, job, options, choice.executor, on_event, cancelled=token)
+    context = JobContext(
+        guarded,
+        job,
+        options,
+        choice.executor,
+        on_event,
+        cancelled=token,
+        executor_reason=choice.reason,
+        began=began,
+    )
     try:
         yield OpenJob(
             context,
             state,
-            choice,
             roots_on_store(options.replaced_roots, spec),
             roots_on_store(options.allowed_roots, spec),
         )

@@ -6,17 +6,17 @@ import shlex
 
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.report.commit_report import CommitReport
+from ray_committer.stages.commit_result import CommitResult
 
 
-def repeat_command(report: CommitReport, options: CommitOptions) -> str:
-    """The command for the reported job, without storage options, which may be secret."""
-    words = ["ray-committer", "commit", report.destination, "--job-id", report.job_id]
-    if report.job_attempt or options.job_attempt is not None:  # attempt 0 was named beside others
-        words += ["--attempt", str(report.job_attempt)]
-    if not report.manifests:  # no commit record says that all tasks are done
+def repeat_command(result: CommitResult, options: CommitOptions) -> str:
+    """The command for the job, without storage options, which may be secret."""
+    words = ["ray-committer", "commit", result.destination, "--job-id", result.job_id]
+    if result.job_attempt or options.job_attempt is not None:  # attempt 0 was named beside others
+        words += ["--attempt", str(result.job_attempt)]
+    if not result.manifests:  # no commit record says that all tasks are done
         words += _completeness(options)
-    if report.executor == "ray":
+    if result.executor == "ray":
         words += ["--executor", "ray"]
     if options.mode is not ConflictMode.APPEND:
         words += ["--mode", options.mode.value]

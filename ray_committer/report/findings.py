@@ -11,7 +11,8 @@ from statistics import median
 
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
-from ray_committer.report.commit_report import CommitReport, Outcome, ThrottledRow, WorkerRow
+from ray_committer.report.commit_report import CommitReport, ThrottledRow, WorkerRow
+from ray_committer.stages.commit_result import Outcome
 
 SLOW = 0.5
 """A worker below this share of the median rate is a straggler, if it also cost time."""

@@ -10,10 +10,11 @@ from html import escape
 
 from ray_committer.report.amounts import bytes_text
 from ray_committer.report.charts import rate_chart, timeline
-from ray_committer.report.commit_report import CommitReport, Outcome, WorkerRow
+from ray_committer.report.commit_report import CommitReport, WorkerRow
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
 from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers
+from ray_committer.stages.commit_result import Outcome
 from ray_committer.version import __version__
 
 MOST_ROWS = 200

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ray_committer.report.amounts import bytes_text, seconds_text
-from ray_committer.report.commit_report import CommitReport, Outcome
+from ray_committer.report.commit_report import CommitReport
+from ray_committer.stages.commit_result import Outcome
 
 VERDICTS = {
     Outcome.COMMITTED: "is committed",

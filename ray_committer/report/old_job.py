@@ -14,8 +14,9 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS
 from ray_committer.protocol.success import COMMITTER_NAME, SuccessData
-from ray_committer.report.commit_report import CommitReport, Outcome, StageRow
+from ray_committer.report.commit_report import CommitReport, StageRow
 from ray_committer.report.findings import findings
+from ray_committer.stages.commit_result import Outcome
 
 _ORDER = (
     names.SETUP,

@@ -7,7 +7,7 @@ dropped items is recorded.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -32,6 +32,7 @@ from ray_committer.report.commit_report import (
     WorkerRow,
 )
 from ray_committer.report.findings import findings
+from ray_committer.stages.commit_result import CommitResult
 
 MOST_ROWS = 200
 MOST_SAMPLES = 240
@@ -97,16 +98,20 @@ class Recording:
             case Throttled():
                 self._note_throttled(event, now)
 
-    def complete(self, report: CommitReport) -> CommitReport:
-        """Return the report with what was recorded, and with the findings from that."""
+    def report(
+        self, result: CommitResult, *, command: str = "", storage_options: Sequence[str] = ()
+    ) -> CommitReport:
+        """Return the report: the result, what was recorded, and the findings from both.
+
+        `command` runs the commit again, with the values of these `storage_options`.
+        """
         seen = self._seen
         lost = {(one.worker, one.process) for one in seen.lost}
         rows = [_row(one, key in lost) for key, one in seen.workers.items()]
         rows.sort(key=lambda row: row.files_per_second)
         dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(seen.lost) - MOST_LOST}
-        full = msgspec.structs.replace(
-            report,
-            seconds=self._clock() - self._started,
+        full = CommitReport(
+            **msgspec.structs.asdict(result),
             stages=list(seen.stages),
             files_at=list(seen.files_at),
             worker_rows=rows,
@@ -114,6 +119,8 @@ class Recording:
             lost_workers=seen.lost[:MOST_LOST],
             shards_requeued=seen.requeued,
             dropped={name: number for name, number in dropped.items() if number > 0},
+            command=command,
+            storage_options=list(storage_options),
         )
         found = findings(full)  # from all workers, not only from those that are shown
         return msgspec.structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=found)

@@ -33,9 +33,9 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
-from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
-from ray_committer.stages.commit_progress import CommitProgress, commit_report
+from ray_committer.stages.commit_progress import CommitProgress
+from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
@@ -94,13 +94,13 @@ def commit_job(
     replaced_roots: tuple[str, ...] = (),
     allowed_roots: tuple[str, ...] = (),
     record_only: bool = False,
-    on_report: Callable[[CommitReport], None] = lambda _: None,
-) -> CommitReport:
+    on_result: Callable[[CommitResult], None] = lambda _: None,
+) -> CommitResult:
     """Commit the job, or finish what an earlier run left; idempotent.
 
     `state` is the state of the job attempt as `find_job` saw it. With `record_only` the run stops after
     the commit record is written. `replaced_roots` and `allowed_roots` are paths on the store.
-    `on_report` gets the report of this run, also if the run fails.
+    `on_result` gets the result of this run, also if the run fails.
     """
     progress = CommitProgress()
     run = _Run(
@@ -129,11 +129,11 @@ def commit_job(
         raise
     finally:
         limit = note_limit(context)
-        report = commit_report(context, progress, failure, limit)
-        on_report(report)
+        result = progress.result(context, failure, limit)
+        on_result(result)
         if failure is not None or progress.outcome is Outcome.COMMITTED:
             save_summary_report(context, progress.record, progress.renamed.sample, failure)
-    return report
+    return result
 
 
 def _commit(run: _Run, state: AttemptState) -> None:

@@ -33,7 +33,9 @@ DRIVER_THREADS = 16
 class JobContext:
     """One run of a job-level operation; frozen, except for `journal`, which records what happened.
 
-    `driver_threads`: threads of this process, for the few requests that it makes itself.
+    `executor_reason`: why the work is done on this executor. `began`: when the operation began, by
+    `time.monotonic`. `driver_threads`: threads of this process, for the few requests that it makes
+    itself.
     """
 
     store: GuardedStore
@@ -45,6 +47,8 @@ class JobContext:
     cancelled: CancelToken = field(default_factory=CancelToken)
     journal: Journal = field(default_factory=lambda: Journal())
     driver_threads: int = DRIVER_THREADS
+    executor_reason: str = ""
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def url(self) -> str:

@@ -14,8 +14,8 @@ from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
-from ray_committer.report.commit_report import Outcome
 from ray_committer.stages.cleanup_job import finish_cleanup
+from ray_committer.stages.commit_result import Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_commit_record import refuse_aborted
 

@@ -14,9 +14,9 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNSTAMPED
-from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import DRIVER_THREADS, JobContext
 from ray_committer.stages.setup_job import setup_job
@@ -36,7 +36,7 @@ def run_commit(
     executor: WorkExecutor | None = None,
     state: AttemptState | None = None,
     on_event: EventSink = ignore,
-) -> CommitReport:
+) -> CommitResult:
     """Commit `job` on `store`, by default inline, so that the order of the calls is fixed.
 
     `state` is the state of the job, if the caller has read it already.

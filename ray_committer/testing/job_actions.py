@@ -12,8 +12,8 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, join
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.abort_task import abort_task
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.fault_schedule import FaultSchedule
@@ -43,8 +43,8 @@ class JobActions:
 
     def commit(
         self, job: ModelJob, faults: int | None, chaos: int | None, kinds: tuple[Chaos, ...]
-    ) -> CommitReport | BaseException:
-        """Commit the job, with drawn faults and chaos if given; return the report or the exception."""
+    ) -> CommitResult | BaseException:
+        """Commit the job, with drawn faults and chaos if given; return the result or the exception."""
         store = self.faulty_store(faults, COMMIT_CALLS)
         options = CommitOptions(
             mode=ConflictMode.APPEND if job.root is None else ConflictMode.OVERWRITE,

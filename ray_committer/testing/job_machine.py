@@ -31,8 +31,8 @@ from ray_committer.errors import (
 from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.protocol.paths import join, new_job_attempt
-from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.stages.abort_task import abort_task
+from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, Versions
 from ray_committer.testing.chaos_executor import Chaos
@@ -169,7 +169,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         job.was_cut = True
         result = self.commit(job, faults, chaos, tuple(Chaos))
         self.model.learn(self.store, job)
-        if isinstance(result, CommitReport):
+        if isinstance(result, CommitResult):
             assert job.phase in (Phase.COMMITTED, Phase.OVER), "it said that it has committed"
 
     @precondition(lambda self: self.model.jobs)
@@ -339,7 +339,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         if phase is Phase.OVER:
             success = read_success(self.store, self.destination)
             is_noted = success is not None and success.job_id == job.job.job_id
-            if job.was_committed and not is_noted and isinstance(result, CommitReport):
+            if job.was_committed and not is_noted and isinstance(result, CommitResult):
                 return None  # what was left of it to be deleted said so
             expected = () if is_noted else (JobNotFoundError,)
         elif phase is Phase.UNDOING:
@@ -365,13 +365,13 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         return None
 
     def _check_committed(
-        self, job: ModelJob, result: CommitReport | BaseException, *, marked_before: bool
+        self, job: ModelJob, result: CommitResult | BaseException, *, marked_before: bool
     ) -> None:
         """Check a commit that must have succeeded.
 
         `marked_before`: its ``_SUCCESS`` existed, and may be gone since another job was set up.
         """
-        assert isinstance(result, CommitReport), f"{job}: could not be committed: {result!r}"
+        assert isinstance(result, CommitResult), f"{job}: could not be committed: {result!r}"
         assert result.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
         success = read_success(self.store, self.destination)
         assert marked_before or (success is not None and success.job_id == job.job.job_id)

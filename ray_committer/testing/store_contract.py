@@ -17,7 +17,7 @@ import pytest
 from ray_committer.errors import PreflightError, StoreUnavailableError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import join, new_job_attempt
-from ray_committer.report.commit_report import Outcome
+from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import (
     FileStatus,
     StoredState,

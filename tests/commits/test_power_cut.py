@@ -13,7 +13,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.report.commit_report import Outcome
+from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import FileStatus
 from ray_committer.testing import (
     Identity,

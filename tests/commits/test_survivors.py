@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ray_committer import CommitOptions, CommitReport, ConflictMode, Outcome
+from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -18,6 +18,7 @@ from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -192,7 +193,7 @@ def test_a_committer_that_loaded_another_attempt_than_the_record_names_goes_by_t
     assert visible_files(store, "/table") == {"b": b"22"}
 
 
-def long_ago(store: StoreOperations, job: JobAttempt, options: CommitOptions) -> CommitReport:
+def long_ago(store: StoreOperations, job: JobAttempt, options: CommitOptions) -> CommitResult:
     """Commit as a process whose last sign of life is so old that others think it dead."""
     return commit_job(context(store, options, job=job), read_attempt_state(store, job))
 

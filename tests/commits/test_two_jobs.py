@@ -16,7 +16,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.report.commit_report import Outcome
+from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,

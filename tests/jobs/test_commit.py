@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import fsspec
@@ -11,7 +12,8 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import PathError, StoreRefusedError, StoreUnavailableError
 from ray_committer.jobs import open_job
-from ray_committer.stores.base import StoreSpec
+from ray_committer.protocol.statistic_names import COMMIT_JOB
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url
 from ray_committer.testing import StoreCall, WrappedStore
@@ -44,6 +46,19 @@ def test_every_call_asks_again(lost: list[StoreCall], dest: Path):
     assert (dest / "p=1" / "a").read_text() == "x"
     assert not (dest / "_temporary").exists()
     assert len(lost) > 15
+
+
+def test_the_time_until_the_store_is_open_is_part_of_the_commits(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x"}})
+    opened = open_job.open_store
+
+    def open_slowly(spec: StoreSpec) -> StoreOperations:
+        time.sleep(0.3)
+        return opened(spec)
+
+    monkeypatch.setattr(open_job, "open_store", open_slowly)
+    report = ray_committer.commit_job(str(dest), executor="inline")
+    assert report.seconds >= 0.3 + report.stage_seconds[COMMIT_JOB]
 
 
 def test_every_abort_asks_again(lost: list[StoreCall], dest: Path):

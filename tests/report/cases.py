@@ -10,12 +10,12 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.report.commit_report import (
     CommitReport,
     LostWorkerRow,
-    Outcome,
     StageRow,
     ThrottledRow,
     WorkerRow,
 )
 from ray_committer.report.findings import findings
+from ray_committer.stages.commit_result import Outcome
 
 UGLY = "/data/événements <b>&amp;</b>/日本語の表/emoji=😀/" + "a_directory_name_without_any_break_" * 6
 

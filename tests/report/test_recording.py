@@ -36,6 +36,7 @@ from ray_committer.protocol.success import decode_success
 from ray_committer.report.old_job import report_of_success
 from ray_committer.report.recording import MOST_LOST, MOST_ROWS, MOST_SAMPLES, Recording
 from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
@@ -47,7 +48,7 @@ from ray_committer.work.busy import BusyTimes
 from ray_committer.work.worker import Worker
 
 TASKS = {task: {f"p={task}/f{n:03d}": b"x" * n for n in range(50)} for task in range(4)}
-BLANK = CommitReport(destination="/t", job_id="j", outcome=Outcome.COMMITTED)
+BLANK = CommitResult(destination="/t", job_id="j", outcome=Outcome.COMMITTED)
 
 
 class Clock:
@@ -68,7 +69,7 @@ def test_shards_are_added_up_by_worker_slowest_first():
     recording.event(shard("worker 1", 30, 1.0))
     clock.now += 5
     recording.event(shard("worker 0", 100, 1.0, throttled=3, proved={"etag": 50}))
-    rows = recording.complete(BLANK).worker_rows
+    rows = recording.report(BLANK).worker_rows
     assert [(row.worker, row.shards, row.files) for row in rows] == [
         ("worker 1", 1, 30),
         ("worker 0", 2, 250),
@@ -84,9 +85,8 @@ def test_stages_have_a_begin_and_an_error():
     recording.event(StageStarted(names.RENAME_FILES))
     clock.now += 3
     recording.event(StageEnded(names.RENAME_FILES, 3.0, "no"))
-    (row,) = recording.complete(BLANK).stages
+    (row,) = recording.report(BLANK).stages
     assert (row.stage, row.began, row.seconds, row.error) == (names.RENAME_FILES, 2.0, 3.0, "no")
-    assert recording.complete(BLANK).seconds == 5.0
 
 
 def test_a_span_of_throttling_is_the_last_that_was_told_of_it():
@@ -97,7 +97,7 @@ def test_a_span_of_throttling_is_the_last_that_was_told_of_it():
     clock.now += 10
     recording.event(Throttled(0, 14.01, 9.0, 8, before=100, lowest=40, rate=90, recovered_seconds_ago=2))
     recording.event(Throttled(1, 1.0, 0.0, 1, before=90, lowest=80, rate=90))
-    first, second = recording.complete(BLANK).throttled_spans
+    first, second = recording.report(BLANK).throttled_spans
     assert (first.began, first.last, first.refused, first.lowest) == (6.0, 11.0, 8, 40)
     assert (first.recovered, first.end, second.recovered) == (18.0, 90, None)
 
@@ -111,7 +111,7 @@ def test_what_is_kept_is_bounded_and_what_was_left_out_is_told():
         recording.event(ShardRequeued(f"worker {number}"))
     for done in range(20_000):
         recording.event(FilesRenamed(done, 20_000))
-    report = recording.complete(BLANK)
+    report = recording.report(BLANK)
     assert len(report.worker_rows) == MOST_ROWS
     assert report.worker_rows[0].worker == "worker 0"  # the slowest is kept
     assert report.worker_rows[0].lost
@@ -195,10 +195,10 @@ def committed(store: StoreOperations, listen: EventSink = ignore) -> CommitRepor
         recording.before(listen),
     )
     try:
-        report = commit_job(context, read_attempt_state(context.store, job))
+        result = commit_job(context, read_attempt_state(context.store, job))
     finally:
         executor.close()
-    return recording.complete(report)
+    return recording.report(result)
 
 
 def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
@@ -273,7 +273,7 @@ def test_renames_whose_results_are_lost_are_proved_in_the_report():
         executor,
         recording.event,
     )
-    report = recording.complete(commit_job(context, read_attempt_state(store, job)))
+    report = recording.report(commit_job(context, read_attempt_state(store, job)))
     proved = sum(report.proved.values())
     assert proved > 0
     told = [line for line in report.findings if "found done (moved, but the answer was lost)" in line]

@@ -29,8 +29,8 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
-from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, run_commit
@@ -104,7 +104,7 @@ def test_a_foreign_clean_up_after_the_record_says_what_is_gone(write_job, dest: 
 )
 def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event, stage, begun: bool):
     write_job({0: {f"f{number:02d}": "x" for number in range(30)}})
-    token, reports = ray_committer.CancelToken(), list[CommitReport]()
+    token, reports = ray_committer.CancelToken(), list[ray_committer.CommitReport]()
 
     def cancel(found: Event) -> None:
         if found == event:
@@ -131,7 +131,7 @@ def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event,
     assert summary.diagnostics["stage"] == stage
 
 
-def long_ago(store, job: JobAttempt) -> CommitReport:
+def long_ago(store, job: JobAttempt) -> CommitResult:
     """Commit as a process whose last sign of life is so old that others think it dead."""
     return commit_job(context_of(store, job=job), read_attempt_state(store, job))
 
@@ -184,7 +184,7 @@ def test_a_second_committer_waits_for_one_that_is_at_work_and_then_gives_up(
 @pytest.mark.parametrize("sees", ["the clean-up's end", "the decision"])
 def test_a_second_committer_that_waited_says_who_has_committed(store, write_job, tree, sees: str):
     job = write_job({0: {"a": "x"}})
-    reports: list[CommitReport] = []
+    reports: list[CommitResult] = []
     second = Thread(target=lambda: reports.append(run_commit(store, job)))
 
     def begin() -> None:

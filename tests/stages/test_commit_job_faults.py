@@ -29,8 +29,8 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import ConflictMode, Heartbeat, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.report.commit_report import CommitReport, Outcome
 from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
@@ -83,7 +83,7 @@ def with_old_data() -> MemoryStore:
     return store
 
 
-def commit(store, options: CommitOptions = APPEND, **how: Any) -> CommitReport:
+def commit(store, options: CommitOptions = APPEND, **how: Any) -> CommitResult:
     emit = how.pop("emit", lambda _: None)
     state = read_attempt_state(store, JOB)
     return commit_job(context(store, options, emit=emit), state, **how)
@@ -258,13 +258,13 @@ def test_after_a_crash_anywhere_the_same_command_finishes(new, options: CommitOp
 def test_a_failed_request_is_harmless_before_the_record_and_stops_in_the_middle_after_it(
     operation: str, end: str, error: type[RayCommitterError], exit_code: int
 ):
-    store, reports = prepared(), list[CommitReport]()
+    store, results = prepared(), list[CommitResult]()
     faulty = WrappedStore(store, before=at(operation, PermissionError(13, "denied", end), end))
     with pytest.raises(error, match="run the same command") as caught:
-        commit(faulty, on_report=reports.append)
+        commit(faulty, on_result=results.append)
     assert caught.value.exit_code == exit_code
-    assert [report.outcome for report in reports] == [Outcome.FAILED]
-    assert reports[0].error == str(caught.value)
+    assert [result.outcome for result in results] == [Outcome.FAILED]
+    assert results[0].error == str(caught.value)
 
 
 def test_what_the_record_promises_binds_a_run_that_was_asked_for_less():

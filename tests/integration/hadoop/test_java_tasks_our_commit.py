@@ -20,7 +20,7 @@ from ray_committer.errors import (
 )
 from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
-from ray_committer.report.commit_report import Outcome
+from ray_committer.stages.commit_result import Outcome
 
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob, Tree

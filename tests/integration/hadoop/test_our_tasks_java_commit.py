@@ -14,7 +14,7 @@ from ray_committer.errors import PathError
 from ray_committer.jobs.commit import commit_job, setup_job
 from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.protocol.manifest import decode_manifest
-from ray_committer.report.commit_report import Outcome
+from ray_committer.stages.commit_result import Outcome
 
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob, Tree

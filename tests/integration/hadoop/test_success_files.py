@@ -13,7 +13,7 @@ from ray_committer import commit_job, validate_job
 from ray_committer.cli.main import main
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.success import decode_success
-from ray_committer.report.commit_report import Outcome
+from ray_committer.stages.commit_result import Outcome
 
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob

@@ -1,0 +1,54 @@
+"""The result of one run of a commit, as a value."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    COMMITTED = "committed"
+    ALREADY_COMMITTED = "already committed"
+    RECORDED = "recorded"
+    FAILED = "failed"
+
+
+class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a commit: files, bytes and directories as counts, durations in seconds.
+
+    `destination` is a URL, or a local path. `files` counts the files of the whole job. This run moved
+    `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before.
+    `resumed` shows that an earlier run had begun the commit. The store refused `throttled` of the
+    `requests` because there were too many; `lowest_rate` is the limit to which the commit then went
+    down, in requests per second. `retries` requests were repeated because no answer came. `dashboard`
+    is the URL at which Ray shows the work of the commit's driver.
+    """
+
+    destination: str
+    job_id: str
+    job_attempt: int = 0
+    outcome: Outcome
+    executor: str = ""
+    executor_reason: str = ""
+    dashboard: str = ""
+    workers: int = 0
+    resumed: bool = False
+    manifests: int = 0
+    files: int = 0
+    bytes: int = 0
+    directories: int = 0
+    moved: int = 0
+    proved: dict[str, int] = {}
+    replaced: int = 0
+    validated: int = 0
+    requests: int = 0
+    throttled: int = 0
+    lowest_rate: float | None = None
+    retries: int = 0
+    seconds: float = 0.0
+    stage_seconds: dict[str, float] = {}
+    notices: list[str] = []
+    error: str | None = None
