@@ -114,23 +114,32 @@ class ShardRenamed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Throttled(Event):
-    """The store refuses requests because there are too many; sent while this lasts, and at the end.
+class ThrottledSpan:
+    """A period in which the store refused requests because there were too many.
 
-    `number` identifies one span of throttling; a later event of the same number replaces the earlier
-    one. The span began `began_seconds_ago` and was last seen `last_seconds_ago`; `refused` counts its
-    refused requests. In requests per second, the limit was `before`, fell to `lowest` and is now `rate`.
-    It was `before` again `recovered_seconds_ago`, or is not yet (None).
+    It began `began_seconds_ago` and was last seen `last_seconds_ago`. `refused` counts the refused
+    requests, with those of the second before it. In requests per second, the limit was `before` and fell
+    to `lowest`. It was `before` again `recovered_seconds_ago`, or is not yet (None).
     """
 
-    number: int
     began_seconds_ago: float
     last_seconds_ago: float
     refused: int
     before: float
     lowest: float
-    rate: float
     recovered_seconds_ago: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttled(ThrottledSpan, Event):
+    """The store throttles; sent while this lasts, and at the end.
+
+    A later event of the same span, which has the same `number`, replaces the earlier one. The limit is
+    `rate` requests per second now.
+    """
+
+    number: int
+    rate: float
 
 
 @dataclass(frozen=True, slots=True)

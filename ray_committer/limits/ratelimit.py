@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ray_committer.errors import LeaseLostError
+from ray_committer.events import ThrottledSpan
 
 Clock = Callable[[], float]
 
@@ -51,23 +52,6 @@ class Grant:
     requests: int | None
     wait_seconds: float
     lease_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class ThrottledSpan:
-    """A period in which a store throttled; its times are in seconds ago.
-
-    `refused` counts the refused requests, with those of the second before the period. The rate was
-    `before` at first and `lowest` at its lowest. It was `before` again at `recovered_seconds_ago`, or
-    not yet (None).
-    """
-
-    began_seconds_ago: float
-    last_seconds_ago: float
-    refused: int
-    before: float
-    lowest: float
-    recovered_seconds_ago: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.events import Notice, Throttled
-from ray_committer.limits.ratelimit import LimitStatistics, ThrottledSpan
+from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, count
 from ray_committer.stages.context import JobContext
@@ -57,17 +58,5 @@ def _statistics(context: JobContext) -> LimitStatistics:
 def _tell(context: JobContext, limit: LimitStatistics, *, latest_only: bool) -> None:
     for number, span in enumerate(limit.spans):
         if not latest_only or number == len(limit.spans) - 1:
-            context.emit(_event(number, span, limit.last))
-
-
-def _event(number: int, span: ThrottledSpan, rate: float | None) -> Throttled:
-    return Throttled(
-        number=number,
-        began_seconds_ago=span.began_seconds_ago,
-        last_seconds_ago=span.last_seconds_ago,
-        refused=span.refused,
-        before=span.before,
-        lowest=span.lowest,
-        rate=rate if rate is not None else span.lowest,
-        recovered_seconds_ago=span.recovered_seconds_ago,
-    )
+            rate = span.lowest if limit.last is None else limit.last
+            context.emit(Throttled(**asdict(span), number=number, rate=rate))

@@ -129,7 +129,7 @@ with progress() as shown:
         WorkerStarted("worker 1", "10.0.0.1", 7),
         WorkerStarted("worker 2", "10.0.0.2", 8),
         WorkerLost("worker 1", "10.0.0.1", 7, "the node died"),
-        Throttled(0, 3.0, 1.0, refused=10, before=2_000, lowest=800, rate=850),
+        Throttled(3.0, 1.0, refused=10, before=2_000, lowest=800, number=0, rate=850),
     ):
         shown.event(event)
     time.sleep(1)

@@ -129,7 +129,7 @@ def test_throttling_is_known_until_it_is_over(renaming: ProgressMeter, clock: Cl
         return now.throttled_to, now.throttled_seconds_ago
 
     assert throttled() == (None, None)
-    lasting = Throttled(1, 3.0, 1.0, refused=10, before=2_000, lowest=800, rate=850)
+    lasting = Throttled(3.0, 1.0, refused=10, before=2_000, lowest=800, number=1, rate=850)
     renaming.event(lasting)
     assert throttled() == (850, 1)
     clock.now += 50

@@ -93,10 +93,10 @@ def test_a_span_of_throttling_is_the_last_that_was_told_of_it():
     clock = Clock()
     recording = Recording(clock=clock)
     clock.now += 10
-    recording.event(Throttled(0, 4.0, 1.0, 5, before=100, lowest=85, rate=85))
+    recording.event(Throttled(4.0, 1.0, 5, before=100, lowest=85, number=0, rate=85))
     clock.now += 10
-    recording.event(Throttled(0, 14.01, 9.0, 8, before=100, lowest=40, rate=90, recovered_seconds_ago=2))
-    recording.event(Throttled(1, 1.0, 0.0, 1, before=90, lowest=80, rate=90))
+    recording.event(Throttled(14.01, 9.0, 8, 100, 40, recovered_seconds_ago=2, number=0, rate=90))
+    recording.event(Throttled(1.0, 0.0, 1, before=90, lowest=80, number=1, rate=90))
     first, second = recording.report(BLANK).throttled_spans
     assert (first.began, first.last, first.refused, first.lowest) == (6.0, 11.0, 8, 40)
     assert (first.recovered, first.end, second.recovered) == (18.0, 90, None)

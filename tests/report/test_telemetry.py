@@ -117,7 +117,7 @@ def test_what_a_person_should_know_is_an_event_of_the_stage_in_which_it_happened
         StageStarted(names.COMMIT_JOB),
         StageStarted(names.RENAME_FILES),
         WorkerLost("worker 1", "10.0.0.1", 77, "the node died"),
-        Throttled(0, 2.0, 1.0, refused=3, before=900.0, lowest=700.0, rate=765.0),
+        Throttled(2.0, 1.0, refused=3, before=900.0, lowest=700.0, number=0, rate=765.0),
         StageEnded(names.RENAME_FILES, 1.0),
         Notice("read this"),
         StageEnded(names.COMMIT_JOB, 2.0),

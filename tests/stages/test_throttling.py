@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ray_committer.errors import CommitStateUnknownError
-from ray_committer.events import Event, Notice, Throttled
+from ray_committer.events import Event, Notice, Throttled, ThrottledSpan
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.limits.ratelimit import LimitStatistics, ThrottledSpan
+from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, count
 from ray_committer.stages.context import JobContext
@@ -53,7 +53,7 @@ def test_a_store_that_refuses_nothing_is_not_spoken_of():
 def test_a_shard_that_was_throttled_reports_the_latest_span():
     found, events = watched(BOTH)
     ThrottlingWatch(found).look(REFUSED)
-    assert events == [Throttled(1, 3.0, 1.0, 6, before=100.0, lowest=25.0, rate=60.0)]
+    assert events == [Throttled(3.0, 1.0, 6, before=100.0, lowest=25.0, number=1, rate=60.0)]
 
 
 def test_a_shard_that_was_not_throttled_reports_nothing():
