@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
-import msgspec
+from msgspec import structs
 
 from ray_committer.events import (
     Event,
@@ -40,23 +40,11 @@ MOST_LOST = 50
 
 
 @dataclass(slots=True)
-class _Worker:
-    place: ShardRenamed
-    shards: int = 0
-    files: int = 0
-    bytes: int = 0
-    busy: float = 0.0
-    last: float = 0.0
-    retries: int = 0
-    throttled: int = 0
-
-
-@dataclass(slots=True)
 class _Recorded:
     began: dict[str, float] = field(default_factory=dict)
     stages: list[StageRow] = field(default_factory=list)
     files_at: list[tuple[float, int]] = field(default_factory=list)
-    workers: dict[tuple[str, int], _Worker] = field(default_factory=dict)
+    workers: dict[tuple[str, int], WorkerRow] = field(default_factory=dict)
     throttled: dict[int, ThrottledRow] = field(default_factory=dict)
     lost: list[LostWorkerRow] = field(default_factory=list)
     requeued: int = 0
@@ -107,11 +95,11 @@ class Recording:
         """
         seen = self._seen
         lost = {(one.worker, one.process) for one in seen.lost}
-        rows = [_row(one, key in lost) for key, one in seen.workers.items()]
+        rows = [structs.replace(row, lost=key in lost) for key, row in seen.workers.items()]
         rows.sort(key=lambda row: row.files_per_second)
         dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(seen.lost) - MOST_LOST}
         full = CommitReport(
-            **msgspec.structs.asdict(result),
+            **structs.asdict(result),
             stages=list(seen.stages),
             files_at=list(seen.files_at),
             worker_rows=rows,
@@ -123,12 +111,11 @@ class Recording:
             storage_options=list(storage_options),
         )
         found = findings(full)  # from all workers, not only from those that are shown
-        return msgspec.structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=found)
+        return structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=found)
 
     def _note_stage(self, event: StageEnded, now: float) -> None:
         began = self._seen.began.get(event.stage, now - event.seconds)
-        row = StageRow(stage=event.stage, began=began, seconds=event.seconds, error=event.error)
-        self._seen.stages.append(row)
+        self._seen.stages.append(StageRow(began=began, **asdict(event)))
 
     def _note_files(self, now: float, done: int) -> None:
         samples = self._seen.files_at
@@ -139,25 +126,23 @@ class Recording:
             del samples[1:-1:2]
 
     def _note_shard(self, event: ShardRenamed, now: float) -> None:
-        worker = self._seen.workers.setdefault((event.worker, event.process), _Worker(event))
-        worker.shards += 1
-        worker.files += event.files
-        worker.bytes += event.bytes
-        worker.busy += event.seconds
-        worker.last = now
-        worker.retries += event.retries
-        worker.throttled += event.throttled
+        key = event.worker, event.process
+        row = self._seen.workers.get(key) or WorkerRow(
+            worker=event.worker, node=event.node, process=event.process
+        )
+        self._seen.workers[key] = structs.replace(
+            row,
+            shards=row.shards + 1,
+            files=row.files + event.files,
+            bytes=row.bytes + event.bytes,
+            busy=row.busy + event.seconds,
+            last=now,
+            retries=row.retries + event.retries,
+            throttled=row.throttled + event.throttled,
+        )
 
     def _note_lost(self, event: WorkerLost, now: float) -> None:
-        self._seen.lost.append(
-            LostWorkerRow(
-                worker=event.worker,
-                node=event.node,
-                process=event.process,
-                seconds=now,
-                cause=event.cause,
-            )
-        )
+        self._seen.lost.append(LostWorkerRow(seconds=now, **asdict(event)))
 
     def _note_throttled(self, event: Throttled, now: float) -> None:
         known = self._seen.throttled.get(event.number)
@@ -171,19 +156,3 @@ class Recording:
             end=event.rate,
             recovered=None if recovered is None else now - recovered,
         )
-
-
-def _row(worker: _Worker, lost: bool) -> WorkerRow:
-    return WorkerRow(
-        worker=worker.place.worker,
-        node=worker.place.node,
-        process=worker.place.process,
-        shards=worker.shards,
-        files=worker.files,
-        bytes=worker.bytes,
-        busy=worker.busy,
-        last=worker.last,
-        retries=worker.retries,
-        throttled=worker.throttled,
-        lost=lost,
-    )

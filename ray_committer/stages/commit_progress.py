@@ -50,7 +50,7 @@ class CommitProgress:
             bytes=record.bytes if record else 0,
             directories=self.directories,
             moved=renamed.moved,
-            proved={proof.value: number for proof, number in renamed.proved.items()},
+            proved=dict(renamed.proved),
             replaced=self.replaced,
             validated=self.validated,
             requests=limit.requests,

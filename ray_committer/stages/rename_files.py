@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -45,7 +45,7 @@ class Renamed:
 
     moved: int = 0
     bytes: int = 0
-    proved: Counter[Proof] = field(default_factory=Counter)
+    proved: Counter[str] = field(default_factory=Counter)
     done_by_manifest: Counter[int] = field(default_factory=Counter)
     held_by_manifest: Counter[int] = field(default_factory=Counter)
     sample: list[str] = field(default_factory=list)
@@ -57,34 +57,15 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """The result of one shard, with the error that ended it early."""
+    """The result of one shard: its event, and what only the driver needs; `failure` ended it early."""
 
-    moved: int
-    bytes: int
-    proved: dict[Proof, int]
+    event: ShardRenamed
     done_by_manifest: dict[int, int]
     held_by_manifest: dict[int, int]
     sample: list[str]
     seconds_a_file: float
     statistics: IOStatistics
     failure: RayCommitterError | None
-    place: Place
-    busy_seconds: float
-
-    def as_event(self) -> ShardRenamed:
-        repeated = self.statistics.counters
-        return ShardRenamed(
-            worker=self.place.worker,
-            node=self.place.node,
-            process=self.place.process,
-            seconds=self.busy_seconds,
-            moved=self.moved,
-            bytes=self.bytes,
-            proved={proof.value: number for proof, number in self.proved.items()},
-            retries=repeated.get(names.STORE_IO_RETRY, 0),
-            throttled=repeated.get(names.STORE_IO_THROTTLED, 0),
-            error=str(self.failure) if self.failure else None,
-        )
 
 
 class _Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -135,7 +116,7 @@ def rename_files(
         context.journal.add(result.statistics)
         if result.failure is not None:
             failures.append(result.failure)
-        context.emit(result.as_event())
+        context.emit(result.event)
         context.emit(FilesRenamed(renamed.files, files, renamed.bytes, total_bytes))
         throttling.look(result.statistics)
     context.check_cancelled()
@@ -198,9 +179,9 @@ def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
 
 
 def _add(renamed: Renamed, result: ShardResult) -> None:
-    renamed.moved += result.moved
-    renamed.bytes += result.bytes
-    renamed.proved.update(result.proved)
+    renamed.moved += result.event.moved
+    renamed.bytes += result.event.bytes
+    renamed.proved.update(result.event.proved)
     renamed.done_by_manifest.update(result.done_by_manifest)
     renamed.held_by_manifest.update(result.held_by_manifest)
     renamed.sample.extend(result.sample[: MAX_FILENAMES - len(renamed.sample)])
@@ -247,20 +228,39 @@ def _rename_shard(
     outcomes = [one for one in ended if not one.held]
     located = (_uri(worker, one.entry.dest) for one in outcomes[: shard.sample])
     seconds = [one.seconds for one in outcomes]
+    statistics = aggregate(
+        _statistics(seconds, [one for _, one in failed], len(again)), worker.take_statistics()
+    )
+    failure = failed[0][0] if failed else None
     return ShardResult(
-        moved=sum(one.proof is None for one in outcomes),
-        bytes=sum(one.entry.expected.size for one in outcomes),
-        proved=dict(Counter(one.proof for one in outcomes if one.proof is not None)),
+        event=_event(place, busy_seconds, outcomes, statistics, failure),
         done_by_manifest=dict(Counter(one.index for one in outcomes)),
         held_by_manifest=dict(Counter(one.index for one in ended if one.held)),
         sample=list(located),
         seconds_a_file=sum(seconds) / max(1, len(seconds)),
-        statistics=aggregate(
-            _statistics(seconds, [one for _, one in failed], len(again)), worker.take_statistics()
-        ),
-        failure=failed[0][0] if failed else None,
-        place=place,
-        busy_seconds=busy_seconds,
+        statistics=statistics,
+        failure=failure,
+    )
+
+
+def _event(
+    place: Place,
+    busy_seconds: float,
+    outcomes: Sequence[_Outcome],
+    statistics: IOStatistics,
+    failure: RayCommitterError | None,
+) -> ShardRenamed:
+    return ShardRenamed(
+        worker=place.worker,
+        node=place.node,
+        process=place.process,
+        seconds=busy_seconds,
+        moved=sum(one.proof is None for one in outcomes),
+        bytes=sum(one.entry.expected.size for one in outcomes),
+        proved=dict(Counter(one.proof.value for one in outcomes if one.proof is not None)),
+        retries=statistics.counters.get(names.STORE_IO_RETRY, 0),
+        throttled=statistics.counters.get(names.STORE_IO_THROTTLED, 0),
+        error=str(failure) if failure else None,
     )
 
 
