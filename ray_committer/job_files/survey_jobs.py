@@ -17,10 +17,10 @@ from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.find_job import list_manifest_files, not_read
 from ray_committer.job_files.job_state import Seen, read_state
-from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.other_jobs import OtherJob, read_other
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
-from ray_committer.protocol.record import Heartbeat, Owner, decode_record
+from ray_committer.protocol.record import decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.entries import entries, store_path
@@ -39,7 +39,7 @@ _MOVING = (Phase.RECORDED, Phase.SEALED)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One job attempt; see `ray_committer.JobSummary`."""
+    """One job attempt; see `ray_committer.JobSummary`. `begun` is its commit, if that has begun."""
 
     phase: Phase = Phase.OPEN
     manifests: int = 0
@@ -49,10 +49,7 @@ class Survey:
     left: int | None = None
     newest_milliseconds: int | None = None
     problem: str | None = None
-    owner: Owner | None = None
-    is_alive: bool = False
-    begun_milliseconds: int | None = None
-    beat: Heartbeat | None = None
+    begun: OtherJob | None = None
 
     @property
     def state(self) -> str:
@@ -83,7 +80,8 @@ def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> S
             found = _by_record(store, job, seen)
         else:
             found = replace(_by_largest(store, manifests), phase=phase)
-        found = _with_owner(store, job, found, now_milliseconds)
+        if found.phase in IN_THE_WAY:
+            found = replace(found, begun=read_other(store, job, now_milliseconds, wants_beat=True))
     except FileNotFoundError:  # the job has moved on
         found = Survey(phase)
     except RayCommitterError as e:
@@ -117,22 +115,6 @@ def survey_exactly(
         bytes=sum(size for _, size, _ in counted),
         is_estimate=False,
         left=sum(left for _, _, left in counted) if is_moving else None,
-    )
-
-
-def _with_owner(store: StoreOperations, job: JobAttempt, found: Survey, now_milliseconds: int) -> Survey:
-    """Add the process that is or was at work on the job's commit, and its last heartbeat."""
-    if found.phase not in IN_THE_WAY:
-        return found
-    other = read_other(store, job, now_milliseconds, wants_beat=True)
-    if other is None:
-        return found
-    return replace(
-        found,
-        owner=other.owner,
-        is_alive=other.is_alive,
-        begun_milliseconds=other.declaration.created_milliseconds,
-        beat=other.beat,
     )
 
 

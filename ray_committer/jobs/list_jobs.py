@@ -117,8 +117,9 @@ def _link(attempt: JobAttempt) -> JobSummary:
 
 
 def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, several: bool) -> JobSummary:
-    owner, is_recorded = survey.owner, survey.phase is Phase.RECORDED
-    beat = survey.beat if is_recorded else None
+    begun, is_recorded = survey.begun, survey.phase is Phase.RECORDED
+    beat = begun.beat if begun and is_recorded else None
+    is_alive = begun is not None and begun.is_alive
     command = partial(_command, dest, attempt, several=several)
     return JobSummary(
         job_id=attempt.job_id,
@@ -131,14 +132,14 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         is_estimate=survey.is_estimate,
         left=survey.left,
         age_seconds=_since(now, survey.newest_milliseconds),
-        committer=f"process {owner.process} on {owner.host}" if owner else None,
-        is_alive=survey.is_alive,
-        begun_seconds=_since(now, survey.begun_milliseconds),
+        committer=f"process {begun.owner.process} on {begun.owner.host}" if begun else None,
+        is_alive=is_alive,
+        begun_seconds=_since(now, begun.declaration.created_milliseconds) if begun else None,
         moved=beat.files if beat else None,
         moved_seconds=_since(now, beat.at_milliseconds) if beat else None,
         problem=survey.problem,
         command=command(_VERBS.get(survey.phase)),
-        undo_command=command(_UNDO if is_recorded and not survey.is_alive else None),
+        undo_command=command(_UNDO if is_recorded and not is_alive else None),
     )
 
 
