@@ -10,8 +10,8 @@ from html import escape
 
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.commit_report import CommitReport, StageRow
-from ray_committer.report.findings import stage_name
 from ray_committer.report.numbers import short_seconds
+from ray_committer.report.progress import stage_name
 
 _ROW = 38
 _HEIGHT = 130

@@ -11,7 +11,9 @@ from statistics import median
 
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
+from ray_committer.report.amounts import counted
 from ray_committer.report.commit_report import CommitReport, ThrottledRow, WorkerRow
+from ray_committer.report.progress import stage_name
 from ray_committer.stages.commit_result import Outcome
 
 SLOW = 0.5
@@ -102,7 +104,7 @@ def _lost(report: CommitReport) -> Iterator[str]:
     number = len(report.lost_workers) + report.dropped.get("lost_workers", 0)
     if not number:
         if report.shards_requeued:
-            yield f"{_count(report.shards_requeued, 'shard')} had to be repeated."
+            yield f"{counted(report.shards_requeued, 'shard')} had to be repeated."
         return
     named = ", ".join(
         f"{_place(one.worker, one.node)} after {one.seconds:,.1f} s"
@@ -110,8 +112,8 @@ def _lost(report: CommitReport) -> Iterator[str]:
     )
     more = f" and {number - SHOWN:,} more" if number > SHOWN else ""
     yield (
-        f"{_count(number, 'worker')} {_were(number)} lost and replaced: {named}{more}; "
-        f"{_count(report.shards_requeued, 'shard')} {_were(report.shards_requeued)} given to other "
+        f"{counted(number, 'worker')} {_were(number)} lost and replaced: {named}{more}; "
+        f"{counted(report.shards_requeued, 'shard')} {_were(report.shards_requeued)} given to other "
         f"workers."
     )
 
@@ -126,13 +128,13 @@ def _throttled(report: CommitReport) -> Iterator[str]:
             f"{sum(span.refused for span in rest):,} requests in them."
         )
     if report.throttled and not report.throttled_spans:
-        yield f"The store refused {_count(report.throttled, 'request')} because there were too many."
+        yield f"The store refused {counted(report.throttled, 'request')} because there were too many."
 
 
 def _span(span: ThrottledRow) -> str:
     text = (
         f"The store throttled from {span.began:,.1f} s to {span.last:,.1f} s and refused "
-        f"{_count(span.refused, 'request')}; the limiter went from {span.before:,.0f} down to "
+        f"{counted(span.refused, 'request')}; the limiter went from {span.before:,.0f} down to "
         f"{span.lowest:,.0f} requests per second"
     )
     if span.recovered is not None:
@@ -160,25 +162,17 @@ def _recovered(report: CommitReport) -> Iterator[str]:
             why = "moved by an earlier run" if report.resumed else "moved, but the answer was lost"
             how = _PROOFS.get(proof, f"by {proof}")
             told = "" if report.source else f" ({why})"
-            yield f"{_count(number, 'rename')} {_were(number)} found done{told}, proved {how}."
+            yield f"{counted(number, 'rename')} {_were(number)} found done{told}, proved {how}."
 
 
 def _retries(report: CommitReport) -> Iterator[str]:
     if report.retries:
-        yield f"{_count(report.retries, 'request')} had to be repeated after a failed or missing answer."
-
-
-def stage_name(stage: str) -> str:
-    """A stage's name for people."""
-    return stage.removeprefix("job_stage_").removeprefix("committer_")
+        requests = counted(report.retries, "request")
+        yield f"{requests} had to be repeated after a failed or missing answer."
 
 
 def _place(worker: str, node: str) -> str:
     return f"{worker} on {node}" if node else worker
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _were(number: int) -> str:

@@ -7,8 +7,8 @@ import textwrap
 import msgspec
 
 from ray_committer.report.commit_report import CommitReport
-from ray_committer.report.findings import stage_name
 from ray_committer.report.numbers import VERDICTS, six_numbers
+from ray_committer.report.progress import stage_name
 from ray_committer.stages.commit_result import Outcome
 
 WIDTH = 80
