@@ -19,7 +19,7 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, SUCCESS, join
 from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stores.registry import destination_url
+from ray_committer.stores.registry import shown_url
 
 _DEFAULTS = CommitOptions()
 
@@ -39,7 +39,7 @@ class DocumentKind(StrEnum):
 class Document:
     """A file of a job: its path, its kind and its content; the fields of other kinds are None.
 
-    `raw` is the JSON as it is in the file.
+    `path` is a URL, or a local path. `raw` is the JSON as it is in the file.
     """
 
     path: str
@@ -68,11 +68,12 @@ def read_document(
     status = store.get_status(location)
     if status is not None and status.is_directory:
         location = join(location, SUCCESS)
+    url = shown_url(store.spec, location)
     try:
         data = store.read(location)
     except FileNotFoundError as e:
-        raise _missing(destination_url(store.spec, location)) from e
-    return decode_document(data, location)
+        raise _missing(url) from e
+    return decode_document(data, url)
 
 
 def decode_document(data: bytes, path: str) -> Document:

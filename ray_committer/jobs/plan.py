@@ -26,6 +26,7 @@ from ray_committer.stages.load_manifests import (
 )
 from ray_committer.stages.preflight import look_at_data, preflight
 from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stores.registry import shown_url
 from ray_committer.work.entries import entries
 from ray_committer.work.sidecars import freezes_copies
 from ray_committer.work.worker import Worker
@@ -38,7 +39,7 @@ _DEFAULTS = CommitOptions()
 
 @dataclass(frozen=True, slots=True)
 class PlannedRename:
-    """One file of the job: paths on the destination's store, and bytes."""
+    """One file of the job: URLs or local paths, and bytes."""
 
     source: str
     destination: str
@@ -49,6 +50,7 @@ class PlannedRename:
 class JobPlan:
     """The plan of a commit: counts, bytes, and whether an earlier run has begun it.
 
+    destination: a URL, or a local path, as all paths here.
     state: "running" if no commit has begun; "recorded" or "sealed" if an earlier run has begun it, so
         that a part is done already; "committed" if only clean-up is left.
     directories: leaf directories of the output; `first_directories` are the first by name.
@@ -159,7 +161,9 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
         list(loaded.manifests),
         directories=directories,
         replaced=removed,
-        first_directories=tuple(context.executor.directories.claim(first)),
+        first_directories=tuple(
+            shown_url(context.store.spec, path) for path in context.executor.directories.claim(first)
+        ),
         first_renames=_first_renames(context, loaded, first),
         requests=_requests(context, loaded, directories, removed),
     )
@@ -195,8 +199,11 @@ def _first_renames(
 def _renames_of(worker: Worker, ref: ManifestRef, *, limit: int) -> list[PlannedRename]:
     """Work: the first renames of one manifest."""
     manifest = worker.recorded(ref).manifest
-    moved = entries(manifest, worker.store.spec, 0, limit)
-    return [PlannedRename(one.source, one.dest, one.expected.size) for one in moved]
+    spec = worker.store.spec
+    return [
+        PlannedRename(shown_url(spec, one.source), shown_url(spec, one.dest), one.expected.size)
+        for one in entries(manifest, spec, 0, limit)
+    ]
 
 
 def _plan(
@@ -211,7 +218,7 @@ def _plan(
     requests: int,
 ) -> JobPlan:
     return JobPlan(
-        destination=context.job.destination,
+        destination=context.url,
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         state=state,
