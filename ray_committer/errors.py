@@ -33,6 +33,12 @@ class RayCommitterError(Exception):
     def __str__(self) -> str:
         return "; ".join(self.args)
 
+    def locate(self, store: str) -> None:
+        """Make a URL of the path with which `what` begins, on the store of that URL; idempotent."""
+        if self.what.startswith("/"):
+            self.what = f"{store}{self.what}"
+            self.args = (self.what, *self.args[1:])
+
 
 class PathError(RayCommitterError, ValueError):
     """A path or URI cannot be used. Fix the data."""

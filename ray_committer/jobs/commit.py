@@ -30,7 +30,7 @@ from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stages.commit_result import CommitResult
-from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.stores.registry import located, open_store, resolve_destination
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()
@@ -143,20 +143,20 @@ def setup_job(
     symbolic link in the place of a job, since links are not followed. By default the texts are logged.
     `on_stamp` gets the job's stamp, for tasks that write their manifests without this package.
     """
-    store, destination = open_here(dest, options, storage_options)
-    job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
-    replaces = roots_on_store(options.replaced_roots, store.spec) or (destination,)
-    stamp, warnings = setup_job_stage.setup_job(
-        store,
-        job,
-        mark_success=options.mark_success,
-        replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
-        must_be_empty=options.mode is ConflictMode.ERROR,
-    )
-    for warning in warnings:
-        on_warning(warning)
-    on_stamp(stamp)
-    return job.job_id
+    with open_here(dest, options, storage_options) as (store, destination):
+        job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
+        replaces = roots_on_store(options.replaced_roots, store.spec) or (destination,)
+        stamp, warnings = setup_job_stage.setup_job(
+            store,
+            job,
+            mark_success=options.mark_success,
+            replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
+            must_be_empty=options.mode is ConflictMode.ERROR,
+        )
+        for warning in warnings:
+            on_warning(located(store.spec, warning))
+        on_stamp(stamp)
+        return job.job_id
 
 
 def abort_job(
@@ -194,8 +194,8 @@ def abort_job(
 
 def read_text(url: str, *, storage_options: StorageOptions | None = None) -> str:
     """Read a text file from the store that its URL names."""
-    store, path = open_here(url, _DEFAULTS, storage_options)
-    return store.read(path).decode()
+    with open_here(url, _DEFAULTS, storage_options) as (store, path):
+        return store.read(path).decode()
 
 
 def doctor(

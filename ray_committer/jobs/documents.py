@@ -64,16 +64,16 @@ def read_document(
 
     `ManifestError` if it is not a file that a commit writes or reads.
     """
-    store, location = open_here(path, options, storage_options)
-    status = store.get_status(location)
-    if status is not None and status.is_directory:
-        location = join(location, SUCCESS)
-    url = shown_url(store.spec, location)
-    try:
-        data = store.read(location)
-    except FileNotFoundError as e:
-        raise _missing(url) from e
-    return decode_document(data, url)
+    with open_here(path, options, storage_options) as (store, location):
+        status = store.get_status(location)
+        if status is not None and status.is_directory:
+            location = join(location, SUCCESS)
+        url = shown_url(store.spec, location)
+        try:
+            data = store.read(location)
+        except FileNotFoundError as e:
+            raise _missing(url) from e
+        return decode_document(data, url)
 
 
 def decode_document(data: bytes, path: str) -> Document:

@@ -86,27 +86,27 @@ def list_jobs(
     >>> [(job.job_id, job.state, job.manifests) for job in list_jobs(dest)]
     [('job_1', 'running', 2)]
     """
-    store, destination = open_here(dest, options, storage_options)
-    require_destination(store, destination)
-    now = time.time()
-    milliseconds = round(now * 1000)
-    found = []
-    for job in list_job_directories(store, destination):
-        if job.closed is not None:
-            problem = not_read(job.closed, job.directory)
-            found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
-        several = len(job.attempts) + len(job.linked) > 1
-        for attempt in sorted((*job.attempts, *job.linked), key=lambda one: one.number):
-            if attempt in job.linked:
-                found.append(_link(attempt))
-                continue
-            survey = (
-                survey_exactly(store, attempt, milliseconds, threads=options.threads)
-                if exact
-                else survey_job(store, attempt, milliseconds)
-            )
-            found.append(_summary(dest, attempt, survey, now, several=several))
-    return found
+    with open_here(dest, options, storage_options) as (store, destination):
+        require_destination(store, destination)
+        now = time.time()
+        milliseconds = round(now * 1000)
+        found = []
+        for job in list_job_directories(store, destination):
+            if job.closed is not None:
+                problem = not_read(job.closed, job.directory)
+                found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
+            several = len(job.attempts) + len(job.linked) > 1
+            for attempt in sorted((*job.attempts, *job.linked), key=lambda one: one.number):
+                if attempt in job.linked:
+                    found.append(_link(attempt))
+                    continue
+                survey = (
+                    survey_exactly(store, attempt, milliseconds, threads=options.threads)
+                    if exact
+                    else survey_job(store, attempt, milliseconds)
+                )
+                found.append(_summary(dest, attempt, survey, now, several=several))
+        return found
 
 
 def _link(attempt: JobAttempt) -> JobSummary:

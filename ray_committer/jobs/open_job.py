@@ -15,6 +15,7 @@ from ray_committer.errors import (
     JobGoneError,
     JobNotFoundError,
     PathError,
+    RayCommitterError,
 )
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
@@ -67,15 +68,54 @@ def open_job(
     """
     began = time.monotonic()
     spec, destination = resolve_destination(dest, storage_options)
+    with _located_errors(spec):
+        to_commit = to_commit and options.committed_tasks is None
+        store, job, state = _look(spec, destination, job_id, options, to_commit=to_commit)
+        choice = choose_executor(
+            executor,
+            options,
+            open_here=lambda permits: Worker(
+                store, job, permits, in_driver=True, retry_seconds=options.retry_seconds
+            ),
+            open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
+            renames_are_local=store.capabilities.renames_are_local,
+            estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
+            about=f"{job.job_id} at {shown_url(spec, job.destination)}",
+            store=f"{spec.scheme}://{spec.authority}",
+        )
+        token = cancel or CancelToken()
+        token.on_cancel(choice.executor.cancel)
+        guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
+        choice.executor.listen(on_event)
+        context = JobContext(
+            guarded,
+            job,
+            options,
+            choice.executor,
+            on_event,
+            cancelled=token,
+            executor_reason=choice.reason,
+            began=began,
+        )
+        try:
+            yield OpenJob(
+                context,
+                state,
+                roots_on_store(options.replaced_roots, spec),
+                roots_on_store(options.allowed_roots, spec),
+            )
+        finally:
+            choice.executor.close()
+
+
+def _look(
+    spec: StoreSpec, destination: str, job_id: str | None, options: CommitOptions, *, to_commit: bool
+) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState]:
+    """Open the store and find the job attempt; `CommitStateUnknownError` if a request fails."""
     try:
         store = _open(spec)
-        job, state = _find(
-            _guarded(store, options),
-            destination,
-            job_id,
-            options.job_attempt,
-            to_commit=to_commit and options.committed_tasks is None,
-        )
+        guarded = _guarded(store, options)
+        found = _find(guarded, destination, job_id, options.job_attempt, to_commit=to_commit)
     except PermissionError as e:
         raise CommitStateUnknownError(
             f"{e.filename or destination}: no permission ({e.strerror}), so the state of the job is not "
@@ -87,41 +127,7 @@ def open_job(
             f"{e.filename or destination}: {e.strerror or e}, so the state of the job is not known",
             "nothing was changed: fix that and run the same command",
         ) from e
-    choice = choose_executor(
-        executor,
-        options,
-        open_here=lambda permits: Worker(
-            store, job, permits, in_driver=True, retry_seconds=options.retry_seconds
-        ),
-        open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
-        renames_are_local=store.capabilities.renames_are_local,
-        estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
-        about=f"{job.job_id} at {shown_url(spec, job.destination)}",
-        store=f"{spec.scheme}://{spec.authority}",
-    )
-    token = cancel or CancelToken()
-    token.on_cancel(choice.executor.cancel)
-    guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
-    choice.executor.listen(on_event)
-    context = JobContext(
-        guarded,
-        job,
-        options,
-        choice.executor,
-        on_event,
-        cancelled=token,
-        executor_reason=choice.reason,
-        began=began,
-    )
-    try:
-        yield OpenJob(
-            context,
-            state,
-            roots_on_store(options.replaced_roots, spec),
-            roots_on_store(options.allowed_roots, spec),
-        )
-    finally:
-        choice.executor.close()
+    return store, *found
 
 
 def attempt_context(store: GuardedStore, job: JobAttempt, options: CommitOptions) -> JobContext:
@@ -135,12 +141,25 @@ def attempt_context(store: GuardedStore, job: JobAttempt, options: CommitOptions
     )
 
 
+@contextmanager
 def open_here(
     dest: str, options: CommitOptions, storage_options: StorageOptions | None
-) -> tuple[GuardedStore, str]:
-    """The store and the path of a destination, for the few requests that need no executor."""
+) -> Iterator[tuple[GuardedStore, str]]:
+    """Open the store of a destination, for the few requests that need no executor; yield it and the
+    path."""
     spec, destination = resolve_destination(dest, storage_options)
-    return _guarded(open_store(spec), options), destination
+    with _located_errors(spec):
+        yield _guarded(open_store(spec), options), destination
+
+
+@contextmanager
+def _located_errors(spec: StoreSpec) -> Iterator[None]:
+    """Show the URL in errors: stages know only paths, which several buckets can have."""
+    try:
+        yield
+    except RayCommitterError as e:
+        e.locate(shown_url(spec, ""))
+        raise
 
 
 def _open(spec: StoreSpec) -> StoreOperations:

@@ -84,24 +84,24 @@ def task_attempt(
     >>> attempt.committed.task_attempt_id
     'attempt_1_m_000002_0'
     """
-    store, destination = open_here(dest, options, storage_options)
-    job = new_job_attempt(destination, job_id, options.job_attempt or 0)
-    stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
-    number = secrets.randbelow(2**31) if attempt is None else attempt
-    task_attempt_id = f"attempt_{stem}_{number}"
-    directory, stamp = setup_task(store, job, task_attempt_id)
-    running = TaskAttempt(store, job, task_attempt_id, directory)
-    try:
-        yield running
-    except BaseException:
-        abort_task(store, job, task_attempt_id)
-        raise
-    saved = commit_task(
-        store,
-        job,
-        task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
-        task_attempt_id=task_attempt_id,
-        stamp=stamp,
-        attempts=options.manifest_save_attempts,
-    )
-    running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
+    with open_here(dest, options, storage_options) as (store, destination):
+        job = new_job_attempt(destination, job_id, options.job_attempt or 0)
+        stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
+        number = secrets.randbelow(2**31) if attempt is None else attempt
+        task_attempt_id = f"attempt_{stem}_{number}"
+        directory, stamp = setup_task(store, job, task_attempt_id)
+        running = TaskAttempt(store, job, task_attempt_id, directory)
+        try:
+            yield running
+        except BaseException:
+            abort_task(store, job, task_attempt_id)
+            raise
+        saved = commit_task(
+            store,
+            job,
+            task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
+            task_attempt_id=task_attempt_id,
+            stamp=stamp,
+            attempts=options.manifest_save_attempts,
+        )
+        running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)

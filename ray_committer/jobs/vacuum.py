@@ -72,11 +72,13 @@ def vacuum_jobs(
             f"for that long",
             f"use at least {LEAST_SECONDS:g}",
         )
-    store, destination = open_here(dest, options, storage_options)
-    require_destination(store, destination)
-    now = time.time_ns() // 1_000_000
-    found = find_remains(store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now)
-    return [_settle(store, dest, remains, now, options, dry_run=dry_run) for remains in found]
+    with open_here(dest, options, storage_options) as (store, destination):
+        require_destination(store, destination)
+        now = time.time_ns() // 1_000_000
+        found = find_remains(
+            store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now
+        )
+        return [_settle(store, dest, remains, now, options, dry_run=dry_run) for remains in found]
 
 
 def _settle(

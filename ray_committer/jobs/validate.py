@@ -67,26 +67,26 @@ def validate_job(
     >>> found.compared, found.evidence.value
     (2, '_SUCCESS')
     """
-    store, destination = open_here(dest, options, storage_options)
-    try:
-        with open_job(
-            dest, job_id, executor="threads", options=options, storage_options=storage_options
-        ) as job:
-            state = existing_state(job)
-            if state.seen is not None and state.phase is Phase.COMMITTED:
-                return _by_manifests(job, state.seen)
-            if state.phase in (Phase.RECORDED, Phase.SEALED):
+    with open_here(dest, options, storage_options) as (store, destination):
+        try:
+            with open_job(
+                dest, job_id, executor="threads", options=options, storage_options=storage_options
+            ) as job:
+                state = existing_state(job)
+                if state.seen is not None and state.phase is Phase.COMMITTED:
+                    return _by_manifests(job, state.seen)
+                if state.phase in (Phase.RECORDED, Phase.SEALED):
+                    raise ValidationError(
+                        f"{job.context.job.directory}: the commit of this job has not ended",
+                        f"finish it with: {commit_command(job.context.store, job.context.job)}",
+                    )
                 raise ValidationError(
-                    f"{job.context.job.directory}: the commit of this job has not ended",
-                    f"finish it with: {commit_command(job.context.store, job.context.job)}",
+                    f"{job.context.job.directory}: this job is not committed", "commit it first"
                 )
-            raise ValidationError(
-                f"{job.context.job.directory}: this job is not committed", "commit it first"
-            )
-    except JobNotFoundError as e:
-        if isinstance(e, JobGoneError) and not _is_success(store, destination):
-            raise
-    return _by_success(store, destination, job_id)
+        except JobNotFoundError as e:
+            if isinstance(e, JobGoneError) and not _is_success(store, destination):
+                raise
+        return _by_success(store, destination, job_id)
 
 
 def _by_manifests(job: OpenJob, seen: Seen) -> Validation:

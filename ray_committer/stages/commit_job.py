@@ -397,7 +397,8 @@ def _nonce(run: _Run, seen: Seen) -> str | None:
 
 def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
     """The error for the caller of a commit in which a request failed."""
-    where, what = cause.filename or context.job.directory, cause.strerror or cause
+    where = context.located(cause.filename or context.job.directory)
+    what = cause.strerror or cause
     if not progress.is_decided:
         return CommitAbortedError(
             f"{where}: {what}", "no file was moved: fix that and run the same command"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.errors import CommitCancelledError
+from ray_committer.errors import CommitCancelledError, RayCommitterError
 from ray_committer.events import EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.options import CommitOptions
@@ -19,7 +19,7 @@ from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duratio
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import shown_url
+from ray_committer.stores.registry import located, shown_url
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +67,10 @@ class JobContext:
         try:
             yield
             error = None
+        except RayCommitterError as e:
+            e.locate(shown_url(self.store.spec, ""))
+            error = str(e)
+            raise
         except Exception as e:
             error = str(e)
             raise
@@ -117,14 +121,22 @@ class JobContext:
             return list(pool.map(function, items))
 
     def notice(self, text: str) -> None:
-        """Send a text that a person should read as an event, and add it to the report."""
+        """Send a text that a person should read as an event, and add it to the report.
+
+        A path at its begin becomes a URL.
+        """
+        text = self.located(text)
         self.journal.notices.append(text)
         self.emit(Notice(text))
 
     def notice_once(self, text: str) -> None:
         """`notice`, unless the same text was sent before; for things that are checked several times."""
-        if text not in self.journal.notices:
+        if self.located(text) not in self.journal.notices:
             self.notice(text)
+
+    def located(self, text: str) -> str:
+        """Make a URL of the path with which a text begins."""
+        return located(self.store.spec, text)
 
 
 @dataclass(slots=True)

@@ -146,6 +146,11 @@ def shown_url(spec: StoreSpec, path: str) -> str:
     return destination_url(StoreSpec(spec.scheme, shown, {}), path)
 
 
+def located(spec: StoreSpec, text: str) -> str:
+    """Make a URL of the path with which a text begins, for a reader who has several stores."""
+    return f"{shown_url(spec, '')}{text}" if text.startswith("/") else text
+
+
 def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
     """Return the storage options that fsspec gets."""
     return {key: value for key, value in spec.storage_options.items() if key not in _OWN_OPTIONS}

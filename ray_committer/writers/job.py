@@ -165,12 +165,12 @@ def write_directly(
     storage_options: StorageOptions | None,
 ) -> Written:
     """Write a task's tables to their final paths; a failed or repeated task leaves its files there."""
-    store, destination = open_here(dest, CommitOptions(), storage_options)
+    with open_here(dest, CommitOptions(), storage_options) as (store, destination):
 
-    def open_file(relative: str) -> BinaryIO:
-        path = join(destination, relative)
-        if store.capabilities.has_directories:
-            store.mkdirs(parent(path))
-        return open_output(store.spec, path)
+        def open_file(relative: str) -> BinaryIO:
+            path = join(destination, relative)
+            if store.capabilities.has_directories:
+                store.mkdirs(parent(path))
+            return open_output(store.spec, path)
 
-    return write_tables(tables, layout, open_file, stem=f"{task:05d}-{uuid.uuid4()}")
+        return write_tables(tables, layout, open_file, stem=f"{task:05d}-{uuid.uuid4()}")

@@ -119,7 +119,7 @@ def test_storage_options_are_taken_apart_as_a_shell_does_it():
 
 def test_storage_options_of_the_environment_reach_the_store():
     result = run("status", "memory://t/table", RAY_COMMITTER_STORAGE_OPTIONS="allow_generic=true")
-    assert result.stderr.startswith("ray-committer: /table: does not exist\n")
+    assert result.stderr.startswith("ray-committer: memory://t/table: does not exist\n")
 
 
 def on_terminal(arguments: list[str], **environment: str) -> str:

@@ -60,7 +60,7 @@ def test_all_directories_without_room_are_named_at_once():
     store = with_old(Bounded(), a=LIMIT - 1, b=LIMIT, c=LIMIT - 1)
     text = refused(with_job(store, "a/1", "a/2", "b/1", "c/1"))
     assert text.startswith(
-        f"/table/a: holds {LIMIT - 1} names and gets 2 more | "
+        f"memory://test/table/a: holds {LIMIT - 1} names and gets 2 more | "
         f"/table/b: holds {LIMIT} names and gets 1 more, but the store allows {LIMIT} in a directory; "
         f"nothing was changed"
     )

@@ -227,7 +227,9 @@ def test_an_old_file_above_the_directory_is_the_one_that_is_named():
     store = written(MemoryStore(), {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"})
     put_file(store, "/table/p=1", b"old")
     text = refused(store, OVERWRITE)
-    assert text.startswith("/table/p=1: is a file where the job needs a directory; nothing was changed")
+    assert text.startswith(
+        "memory://test/table/p=1: is a file where the job needs a directory; nothing was changed"
+    )
     store.delete_file("/table/p=1")
     run_commit(store, JOB, OVERWRITE)
     assert visible_files(store, "/table") == {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"}
@@ -237,7 +239,9 @@ def test_an_old_directory_where_the_job_needs_a_file_is_reported():
     store = written(MemoryStore(listing_is_cheap=False))
     put_file(store, "/table/a/q=1/inside", b"old")
     text = refused(store, OVERWRITE)
-    assert text.startswith("/table/a: is a directory where the job needs a file; nothing was changed")
+    assert text.startswith(
+        "memory://test/table/a: is a directory where the job needs a file; nothing was changed"
+    )
 
 
 @pytest.mark.parametrize("blocking", ["/table/p=1", "/table/p=1/q=1"])
@@ -246,7 +250,9 @@ def test_a_file_in_the_place_of_a_directory_that_is_replaced_or_above_it_is_repo
     put_file(store, blocking, b"old")
     roots = ("/table/p=1/q=1", "/table/p=7")
     text = refused(store, CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=roots))
-    assert text.startswith(f"{blocking}: is a file where the job needs a directory; nothing was changed")
+    assert text.startswith(
+        f"memory://test{blocking}: is a file where the job needs a directory; nothing was changed"
+    )
 
 
 def test_a_file_in_the_place_of_a_replaced_directory_may_be_deleted_or_is_in_nobodys_way():
@@ -303,7 +309,7 @@ def test_old_files_in_the_way_that_may_be_deleted_are_not_said_to_be_kept():
     allowed = CommitOptions(mode=ConflictMode.OVERWRITE, delete_blocking_files=True)
     report = run_commit(store, JOB, allowed)
     assert report.replaced == 1
-    assert report.notices == ["/table/p=1: removed, because directories had to go there"]
+    assert report.notices == ["memory://test/table/p=1: removed, because directories had to go there"]
     assert visible_files(store, "/table") == FILES
 
 

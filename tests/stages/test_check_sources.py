@@ -113,7 +113,9 @@ def test_those_of_all_manifests_are_reported_at_once(kind: str):
         run_commit(store, JOB)
     assert state_of(store).phase is Phase.OPEN
     text = str(caught.value)
-    assert text.startswith(f"{manifest_path(0)} and 2 other manifests: name 3 files that are missing")
+    assert text.startswith(
+        f"memory://test{manifest_path(0)} and 2 other manifests: name 3 files that are missing"
+    )
     assert "run the tasks again" in text
     for task, name, what in ((0, "a", "is not there"), (1, "c", "is not there"), (3, "e", "has 6 byte")):
         assert text.count(f"{source_path(task, name)}: {what}") == 1

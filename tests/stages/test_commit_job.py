@@ -21,7 +21,7 @@ from ray_committer.errors import (
     StoreRefusedError,
     ValidationError,
 )
-from ray_committer.events import CommitStarted, Event, FilesRenamed, StageStarted
+from ray_committer.events import CommitStarted, Event, FilesRenamed, Notice, StageEnded, StageStarted
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
@@ -63,6 +63,22 @@ def test_two_buckets_with_one_path_are_told_apart_in_events_and_reports():
         started = [one.destination for one in events if isinstance(one, CommitStarted)]
         told.append([report.destination, *started])
     assert told == [[f"memory://{bucket}/table"] * 2 for bucket in ("one", "two")]
+
+
+def test_two_buckets_with_one_path_are_told_apart_in_errors_and_notices():
+    for bucket in ("one", "two"):
+        memory, events = MemoryStore(authority=bucket), list[Event]()
+        testing.write_job(memory, JOB, {0: {"a": b"x"}})
+        memory.delete_file(f"{JOB.task_attempt('attempt_job_1_m_000000_0')}/a")
+        with pytest.raises(RayCommitterError) as caught:
+            run_commit(memory, JOB, on_event=events.append)
+        failed = [one.error for one in events if isinstance(one, StageEnded) and one.error]
+        assert {text.partition("/table")[0] for text in (str(caught.value), *failed)} == {
+            f"memory://{bucket}"
+        }
+        assert caught.value.what == caught.value.args[0]
+        context_of(memory, emit=events.append).notice("/table/p=1: is read by a person")
+        assert events[-1] == Notice(f"memory://{bucket}/table/p=1: is read by a person")
 
 
 def test_without_clean_up_the_job_stays_committed_and_can_be_validated(store, write_job, dest: Path):

@@ -229,7 +229,7 @@ def test_directories_above_that_may_not_be_read_are_named_once_and_do_not_stop_t
     found = context(WrappedStore(store, before=elsewhere))
     assert [other.job for other in look_around(found, REPLACE)] == [OTHER_JOB]
     (notice,) = found.journal.notices
-    assert notice.startswith("/_temporary: no permission to read it")
+    assert notice.startswith("memory://test/_temporary: no permission to read it")
     assert "/table" in notice
 
 
@@ -247,9 +247,9 @@ def test_a_job_above_that_may_not_be_read_hides_none_beside_it():
     found = context(WrappedStore(store, before=denied))
     assert [other.job for other in look_around(found, REPLACE)] == [job]
     assert look_around(found, REPLACE)
-    assert sorted(notice.split(":")[0] for notice in found.journal.notices) == [
-        closed[0].job_directory,
-        closed[1].state,
+    assert sorted(notice.split(": ")[0] for notice in found.journal.notices) == [
+        f"memory://test{closed[0].job_directory}",
+        f"memory://test{closed[1].state}",
     ]
 
 
@@ -281,7 +281,7 @@ def test_what_is_denied_at_the_second_look_hides_no_job_of_the_first():
     assert [other.job for other in look_around(found, REPLACE)] == [job]
     assert times["/_temporary"] > 1
     (notice,) = found.journal.notices
-    assert notice.startswith("/_temporary: no permission to read it")
+    assert notice.startswith("memory://test/_temporary: no permission to read it")
 
 
 def test_the_state_of_another_job_behind_a_link_is_not_read(tmp_path: Path):

@@ -270,7 +270,7 @@ def test_a_file_that_was_written_again_is_kept_and_reported(data: bytes):
     assert remove(store, RECORD, events.append) == 3
     assert store.files() == {"/table/p=1/a": data}
     (notice,) = [event for event in events if isinstance(event, Notice)]
-    assert notice.text.startswith("/table/p=1/a: was to be replaced but has changed since")
+    assert notice.text.startswith("memory://test/table/p=1/a: was to be replaced but has changed since")
 
 
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])
@@ -289,7 +289,7 @@ def test_a_file_that_is_written_again_before_it_is_deleted_is_kept_where_version
     assert remove(watch, record, events.append) == 3
     assert store.files() == {"/table/p=1/a": b"newer"}
     (notice,) = [event for event in events if isinstance(event, Notice)]
-    assert notice.text.startswith("/table/p=1/a: was to be replaced but has changed since")
+    assert notice.text.startswith("memory://test/table/p=1/a: was to be replaced but has changed since")
 
 
 @pytest.mark.parametrize("is_overwrite", [True, False])

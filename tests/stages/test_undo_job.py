@@ -456,7 +456,9 @@ def test_what_stays_is_named_where_it_may_be_the_jobs_and_only_there(kind: str):
     undo_job(context(store, emit=events.append), read_attempt_state(store, JOB))
     assert visible_files(store, "/table") == {**OLD, moved: b"changed", other: b"of others"}
     (notice,) = [event.text for event in events if isinstance(event, Notice)]
-    assert notice.startswith(f"/table/{moved}: is kept, because it is not what the job's manifest says")
+    assert notice.startswith(
+        f"memory://test/table/{moved}: is kept, because it is not what the job's manifest says"
+    )
 
 
 @pytest.mark.parametrize("directory", ["/table/a/deep"])
