@@ -35,7 +35,7 @@ def examine_processes(scratch: Scratch) -> list[Line]:
     kind = network_file_system(scratch.store, scratch.path)
     if kind is None:
         return []
-    directory = _directory(scratch, "processes")
+    directory = scratch.directory("processes").path
     _names(scratch.store, directory)
     command = [sys.executable, "-c", _MAKE, join(directory, "other")]
     made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
@@ -61,12 +61,13 @@ def examine_nodes(
     kind = network_file_system(scratch.store, scratch.path)
     if kind is None:
         return []
-    directory = _directory(scratch, "nodes")
+    own = scratch.directory("nodes")
+    directory = own.path
     _names(scratch.store, directory)
     first = ask(partial(make_and_list, spec, directory))
     made = {name for one in first.answers if isinstance(one.answer, tuple) for name in one.answer}
     missed = _missed(_names(scratch.store, directory), made)
-    scratch.file("nodes/driver", b"")
+    own.put("driver", b"")
     second = ask(partial(list_names, spec, directory))
     blind = [f"{one.node}: {one.error or one.answer}" for one in first.answers if _failed(one.answer)]
     blind += [f"this process: {missed}"] if missed else []
@@ -110,12 +111,6 @@ def _or_words(
         return ask(open_store(spec))
     except (OSError, RayCommitterError) as e:
         return f"{type(e).__name__}: {e}"
-
-
-def _directory(scratch: Scratch, name: str) -> str:
-    directory = scratch.at(name)
-    scratch.store.mkdirs(directory)
-    return directory
 
 
 def _names(store: StoreOperations, directory: str) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ import uuid
 from itertools import takewhile
 
 from ray_committer.doctor_checks.lines import Line, Verdict
-from ray_committer.protocol.paths import ancestors, join, parent, temporary_directory
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.protocol.paths import ancestors, join, temporary_directory
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.promises.promise import OwnDirectory
 
 PROOF = b"written by ray-committer doctor\n"
 
@@ -41,16 +42,8 @@ class Scratch:
             return Line("clean-up", Verdict.FAILED, f"{self.path}: is still there", "delete it")
         return Line("clean-up", Verdict.OK, "nothing was left behind")
 
-    def file(self, name: str, data: bytes) -> FileStatus:
-        """Write a file and return its status; ``FileNotFoundError`` if the store does not show it."""
-        path = self.at(name)
-        self.store.mkdirs(parent(path))
-        self.store.write(path, data)
-        status = self.store.get_status(path)
-        if status is None:
-            raise FileNotFoundError(2, "was written but is not there", path)
-        return status
-
-    def at(self, name: str) -> str:
-        """Return the path of `name` in the directory."""
-        return join(self.path, name)
+    def directory(self, name: str) -> OwnDirectory:
+        """Make a directory for one check."""
+        path = join(self.path, name.replace(" ", "-"))
+        self.store.mkdirs(path)
+        return OwnDirectory(self.store, path)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +15,20 @@ from ray_committer import CommitOptions
 from ray_committer.doctor_checks import store_lines
 from ray_committer.doctor_checks.examine import examine
 from ray_committer.doctor_checks.lines import Diagnosis, Line, Verdict
-from ray_committer.doctor_checks.store_lines import LOOKS
 from ray_committer.errors import StoreRefusedError
-from ray_committer.stores.base import FileStatus, StoredState, StoreOperations
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.promises.all import PROMISES
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.faults import failure
 from ray_committer.testing.harness import all_files, put_file
+from tests.stores.lies.all import LIES
+from tests.stores.lies.files import ListsFilesStale
+from tests.stores.lies.lie import Lie
+from tests.stores.lies.renames import CopiesOnRename, IgnoresVersions, MakesParents, ReplacesOnRename
+from tests.stores.lies.states import ChangesAnyState
 
 DEST = "/bucket/table"
-STORE_LINES = {name for name, _ in LOOKS} | {"store", "write", "clean-up", "costs"}
+STORE_LINES = {one.name for one in PROMISES} | {"store", "write", "latency", "clean-up", "costs"}
 
 
 def memory(**kind: Any) -> MemoryStore:
@@ -66,6 +69,15 @@ def test_a_store_that_proves_by_size_alone_is_warned_of(identity: Identity):
     assert not diagnosis.failed
 
 
+def test_what_a_store_does_not_promise_is_a_note_if_its_user_must_know_it():
+    store = memory()
+    store.capabilities = replace(store.capabilities, rename_makes_parents=True)
+    found = line(diagnose(store), "rename makes no parents")
+    assert found.verdict is Verdict.NOTE
+    assert "a rename creates the directories that it needs" in found.measured
+    assert found.advice.startswith("do nothing: ")
+
+
 def test_local_files_are_all_ok_and_nothing_is_left(tmp_path: Path):
     diagnosis = ray_committer.doctor(str(tmp_path / "new" / "table"))
     assert by_verdict(diagnosis, Verdict.OK) == STORE_LINES
@@ -89,156 +101,20 @@ def test_an_empty_temporary_directory_that_was_there_stays(tmp_path: Path):
 
 def test_nothing_outside_the_scratch_directory_is_written_or_deleted():
     calls: list[StoreCall] = []
-    diagnose(WrappedStore(memory(), before=calls.append))
+    diagnose(WrappedStore(memory(identity=Identity.ETAG), before=calls.append))
     looks = ("get_status", "list_status", "list_files", "read")
     ends = {path for call in calls if call.operation not in looks for path in call.paths}
     changed = {path for path in ends if path.startswith("/")}  # a state is told by its name alone
     outside = {path for path in changed if not path.startswith(f"{DEST}/_temporary/doctor-")}
     assert outside == {f"{DEST}/_temporary"}  # was made for it, and is removed if empty
-    assert len(calls) < 170
+    assert len(calls) < 300
 
 
-class ReplacesOnRename(MemoryStore):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        self.replace(source, dest, version)
-
-
-class RefusesButReplaces(MemoryStore):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        is_there = self.get_status(dest)
-        self.replace(source, dest, version)
-        if is_there:
-            raise FileExistsError(errno.EEXIST, "exists", source)
-
-
-class IgnoresWhatItRefuses(MemoryStore):
-    """As a client that overlooks the server's answer: no error, and nothing was done."""
-
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        with suppress(self.overlooked):
-            super().rename(source, dest, version)
-
-    overlooked: type[OSError] = FileExistsError
-
-
-class IgnoresMissingParents(IgnoresWhatItRefuses):
-    overlooked = FileNotFoundError
-
-
-class RefusesButMakesParents(MemoryStore):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        try:
-            super().rename(source, dest, version)
-        except FileNotFoundError:
-            self.mkdirs(os.path.dirname(dest))
-            raise
-
-
-class MakesParents(MemoryStore):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        self.mkdirs(os.path.dirname(dest))
-        super().rename(source, dest, version)
-
-
-class LeavesTheSource(MemoryStore):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        data = self.read(source)
-        super().rename(source, dest, version)
-        self.write(source, data)
-
-
-class TearsOnRename(MemoryStore):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        super().rename(source, dest, version)
-        self._files[dest] = replace(self._files[dest], data=self._files[dest].data[:1])
-
-
-class CopiesOnRename(MemoryStore):
-    """What a copy and a delete do: the file is another one."""
-
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        data = self.read(source)
-        super().rename(source, dest, version)
-        self.write(dest, data)
-
-
-class IgnoresVersions(MemoryStore):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        super().rename(source, dest)
-
-
-class KeepsOneVersion(MemoryStore):
-    def _version_of(self, file: Any) -> str | None:
-        return "etag-of-all"
-
-
-class ListsStale(MemoryStore):
-    """Each directory is shown as it was at the listing before."""
-
-    def __init__(self, **kind: Any) -> None:
-        super().__init__(**kind)
-        self._shown: dict[str, list[FileStatus]] = {}
-
-    def list_status(self, path: str) -> list[FileStatus]:
-        now = super().list_status(path)
-        before, self._shown[path] = self._shown.get(path, now), now
-        return before
-
-
-class ListsFilesStale(MemoryStore):
-    def __init__(self, **kind: Any) -> None:
-        super().__init__(**kind)
-        self._shown: dict[str, list[FileStatus]] = {}
-
-    def list_files(self, path: str) -> list[FileStatus]:
-        now = super().list_files(path)
-        before, self._shown[path] = self._shown.get(path, now), now
-        return before
-
-
-class ListsNewFilesLate(MemoryStore):
-    def list_status(self, path: str) -> list[FileStatus]:
-        found = super().list_status(path)
-        newest = max((file.number for file in self._files.values()), default=0)
-        return [one for one in found if one.is_directory or self._files[one.path].number < newest]
-
-
-class NeverReplaces(MemoryStore):
-    def replace(
-        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
-    ) -> None:
-        self.rename(source, dest, version)
-
-
-class ReplacesAnyVersion(MemoryStore):
-    def replace(
-        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
-    ) -> None:
-        super().replace(source, dest, version)
-
-
-class ReplacesByCopy(MemoryStore):
-    def replace(
-        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
-    ) -> None:
-        self.write(dest, self.read(source))
-
-
-class KeepsTheOldOnReplace(MemoryStore):
-    def replace(
-        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
-    ) -> None:
-        self.delete_file(source)
-
-
-class DeletesNothing(MemoryStore):
-    def delete_file(self, path: str) -> bool:
-        return True
-
-
-class DeletesNoDirectory(MemoryStore):
-    def delete_directory(self, path: str) -> bool:
-        return True
+def test_each_promise_has_its_row_on_the_page():
+    rows = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text().splitlines()
+    names = [row.split("|")[1].strip() for row in rows if row.startswith("| ")]
+    first = names.index("rename")
+    assert names[first : first + len(PROMISES)] == [promise.name for promise in PROMISES]
 
 
 class TearsWrites(MemoryStore):
@@ -246,78 +122,63 @@ class TearsWrites(MemoryStore):
         super().write(path, data[:3])
 
 
-class ChangesAnyState(MemoryStore):
-    """As a store without conditions: whoever writes last wins."""
-
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        if self.real_directories and seen is not None:
-            self.write(f"{path}/{text}", b"")
-            self.delete_file(f"{path}/{seen.text}")
-            return StoredState(text)
-        self.write(path, text.encode())
-        return StoredState(text, str(self._files[path].generation))
-
-
-class DeletesAnyVersion(MemoryStore):
-    def delete_version(self, path: str, version: str | None) -> bool:
-        return self.delete_file(path)
-
-
-class ChangesAnyObject(ChangesAnyState):
-    def __init__(self, **kind: Any) -> None:
-        super().__init__(real_directories=False, **kind)
-
-
-LIES: list[tuple[Callable[..., MemoryStore], Identity, set[str]]] = [
-    (ReplacesOnRename, Identity.ETAG, {"rename never replaces"}),
-    (RefusesButReplaces, Identity.ETAG, {"rename never replaces"}),
-    (IgnoresWhatItRefuses, Identity.MODIFICATION_TIME, {"rename never replaces"}),
-    (
-        IgnoresWhatItRefuses,
-        Identity.ETAG,
-        {"rename never replaces", "rename is bound to a version"},
-    ),
-    (MakesParents, Identity.ETAG, {"rename makes no parents"}),
-    (IgnoresMissingParents, Identity.ETAG, {"rename makes no parents", "a state changes once"}),
-    (RefusesButMakesParents, Identity.ETAG, {"rename makes no parents"}),
-    (
-        LeavesTheSource,
-        Identity.MODIFICATION_TIME,
-        {"rename", "listings", "latency", "a state changes once"},
-    ),
-    (TearsOnRename, Identity.ETAG, {"rename"}),
-    (CopiesOnRename, Identity.ETAG, {"rename keeps identity"}),
-    (CopiesOnRename, Identity.MODIFICATION_TIME, {"rename keeps identity"}),
-    (IgnoresVersions, Identity.ETAG, {"rename is bound to a version"}),
-    (IgnoresVersions, Identity.GENERATION, {"rename is bound to a version"}),
-    (KeepsOneVersion, Identity.ETAG, {"rename is bound to a version", "replace"}),
-    (DeletesAnyVersion, Identity.ETAG, {"rename is bound to a version"}),
-    (ChangesAnyState, Identity.ETAG, {"a state changes once"}),
-    (ChangesAnyObject, Identity.GENERATION, {"a state changes once"}),
-    (ListsStale, Identity.ETAG, {"listings", "delete", "a state changes once"}),
-    (ListsFilesStale, Identity.ETAG, {"listings", "delete"}),
-    (ListsNewFilesLate, Identity.ETAG, {"listings", "delete", "a state changes once"}),
-    (KeepsTheOldOnReplace, Identity.ETAG, {"replace"}),
-    (NeverReplaces, Identity.ETAG, {"replace"}),
-    (ReplacesByCopy, Identity.ETAG, {"replace"}),
-    (ReplacesAnyVersion, Identity.ETAG, {"replace"}),
-    (ReplacesAnyVersion, Identity.GENERATION, {"replace"}),
-    (DeletesNothing, Identity.ETAG, {"delete"}),
-    (DeletesNoDirectory, Identity.ETAG, {"delete", "clean-up"}),
-]
-
-
-@pytest.mark.parametrize(
-    ("kind", "identity", "red"), LIES, ids=[f"{kind.__name__}-{kept.value}" for kind, kept, _ in LIES]
-)
-def test_each_lie_turns_its_own_line_red(kind: type[MemoryStore], identity: Identity, red: set[str]):
-    store = kind(identity=identity)
+@pytest.mark.parametrize("lie", LIES, ids=str)
+def test_each_lie_turns_the_lines_of_its_promises_red(lie: Lie):
+    store = lie.store()
     put_file(store, f"{DEST}/p=1/a", b"is there")
     diagnosis = diagnose(store)
+    red = lie.promises | lie.other_lines
     assert by_verdict(diagnosis, Verdict.FAILED) == red
     assert diagnosis.failed
     assert all(one.advice for one in diagnosis.lines if one.name in red)
     assert store.files(f"{DEST}/p=1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "measured", "advice"),
+    [
+        (
+            ReplacesOnRename,
+            "rename never replaces",
+            "a rename onto an existing file was not refused",
+            "do not commit to this store: a commit could lose or replace files",
+        ),
+        (
+            MakesParents,
+            "rename makes no parents",
+            "a rename into a missing directory was not refused, so a late writer can create directories",
+            "do not commit to this store: a commit could lose or replace files",
+        ),
+        (
+            CopiesOnRename,
+            "rename keeps identity",
+            "a rename changed the etag, which must prove a rename after a crash",
+            "do not commit to this store: a commit could lose or replace files",
+        ),
+        (
+            IgnoresVersions,
+            "rename is bound to a version",
+            "a rename moved another version than the requested one",
+            "do not commit to this store: a commit could lose or replace files",
+        ),
+        (
+            ChangesAnyState,
+            "a state changes once",
+            "a state that was changed already was changed again",
+            "do not commit to this store: a job could be both committed and aborted",
+        ),
+        (
+            ListsFilesStale,
+            "listings",
+            "a listing did not show a rename that was acknowledged",
+            "do not commit to this store: task manifests could be missed",
+        ),
+    ],
+)
+def test_a_broken_promise_is_told_with_what_to_do(kind, name: str, measured: str, advice: str):
+    store = kind(identity=Identity.ETAG)
+    store.mkdirs(DEST)
+    assert line(diagnose(store), name) == Line(name, Verdict.FAILED, measured, advice)
 
 
 def test_a_store_that_tears_what_is_written_is_not_examined_further():
@@ -351,16 +212,35 @@ def forbid(*operations: str) -> Callable[[StoreCall], None]:
                 "rename makes no parents",
                 "rename keeps identity",
                 "rename is bound to a version",
+                "rename enters no directory",
+                "one of many renames wins",
                 "listings",
                 "latency",
             },
         ),
-        (("replace",), {"replace"}),
-        (("delete_file",), {"delete"}),
-        (("delete_file", "delete_directory"), {"delete", "clean-up"}),
-        (("list_status",), {"listings", "delete", "latency"}),
-        (("list_files",), {"listings", "delete"}),
-        (("remove_empty_directory",), {"clean-up"}),
+        (("replace",), {"replace", "replace is bound to a version"}),
+        (("move_directory",), {"a state changes once", "move a directory"}),
+        (("set_aside",), {"set aside"}),
+        (("delete_file",), {"delete", "replace is bound to a version"}),
+        (("delete_version",), {"delete is bound to a version"}),
+        (
+            ("delete_file", "delete_directory"),
+            {"delete", "replace is bound to a version", "clean-up"},
+        ),
+        (
+            ("list_status",),
+            {
+                "rename enters no directory",
+                "one of many renames wins",
+                "listings",
+                "listings are complete",
+                "delete",
+                "directories",
+                "latency",
+            },
+        ),
+        (("list_files",), {"listings", "listings are complete", "delete", "move a directory"}),
+        (("remove_empty_directory",), {"remove an empty directory", "clean-up"}),
     ],
 )
 def test_each_missing_permission_is_a_red_line_that_says_what_to_grant(operations, red: set[str]):

@@ -6,8 +6,8 @@ import pytest
 
 import ray_committer
 from ray_committer.doctor_checks.lines import Verdict
-from ray_committer.doctor_checks.store_lines import LOOKS
 from ray_committer.stores.gcs.store import GcsStore
+from ray_committer.stores.promises.all import PROMISES
 from ray_committer.testing.harness import all_files, put_file
 from tests.servers.gcs import GcsServer
 
@@ -21,6 +21,6 @@ def test_a_bucket_passes_and_stays_as_it_was(server: GcsServer, bucket: str, sto
         f"gs://{bucket}/table", executor="threads", storage_options=server.storage_options
     )
     verdicts = {line.name: line.verdict for line in diagnosis.lines}
-    assert {verdicts[name] for name, _ in LOOKS} == {Verdict.OK}
-    assert (verdicts["write"], verdicts["clean-up"]) == (Verdict.OK, Verdict.OK)
+    names = [promise.name for promise in PROMISES]
+    assert {verdicts[name] for name in (*names, "write", "latency", "clean-up")} == {Verdict.OK}
     assert all_files(store, "/") == before
