@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import platform
 import subprocess
 import sys
@@ -20,8 +19,10 @@ from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.registry import _own_store, open_store, resolve_destination, shown_url
 from ray_committer.testing import write_job
+from tests import own_stores
 from tests.docs import ways
 from tests.docs.blocks import all_blocks
+from tests.own_stores import with_packages
 
 ENTRY_POINTS: dict[str, dict[str, str]] = tomllib.loads(all_blocks()[ways.ENTRY_POINT].text)["project"][
     "entry-points"
@@ -74,15 +75,11 @@ def _forget() -> None:
 
 def install(site: Path, name: str = "my_package", module: str = MODULE) -> None:
     """Put a package with the entry points of the page into the directory `site`."""
-    information = site / f"{name}-1.0.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = []
-    for group, points in ENTRY_POINTS.items():
-        lines += [f"[{group}]"]
-        lines += [f"{key} = {value.replace('my_package', name)}" for key, value in points.items()]
-    (information / "entry_points.txt").write_text("\n".join(lines))
-    (site / f"{name}.py").write_text(module)
+    points = {
+        group: {key: value.replace("my_package", name) for key, value in named.items()}
+        for group, named in ENTRY_POINTS.items()
+    }
+    own_stores.install(site, name, module, points)
 
 
 def commit(url: str, site: Path) -> subprocess.CompletedProcess[str]:
@@ -90,10 +87,8 @@ def commit(url: str, site: Path) -> subprocess.CompletedProcess[str]:
 
 
 def python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(site), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=with_packages(site), capture_output=True, text=True, check=False)
 
 
 def test_a_job_on_an_own_store_is_committed_by_the_command(tmp_path: Path):
