@@ -117,9 +117,12 @@ def test_storage_options_are_taken_apart_as_a_shell_does_it():
         assert option.type_cast_value(context, text) == (("a", "1"), ("b", "two words"), ("c", "x=y"))
 
 
-def test_storage_options_of_the_environment_reach_the_store():
-    result = run("status", "memory://t/table", RAY_COMMITTER_STORAGE_OPTIONS="allow_generic=true")
-    assert result.stderr.startswith("ray-committer: memory://t/table: does not exist\n")
+def test_storage_options_of_the_environment_reach_the_store(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    variable = {"RAY_COMMITTER_STORAGE_OPTIONS": "fs.permissions.umask-mode=037"}
+    result = run("commit", str(dest), "--assume-complete", **variable)
+    assert result.exit_code == 0, result.output
+    assert (dest / "_SUCCESS").stat().st_mode & 0o777 == 0o640
 
 
 def on_terminal(arguments: list[str], **environment: str) -> str:

@@ -337,9 +337,12 @@ def test_what_makes_a_commit_dearer_is_a_warning(warnings, verdict: Verdict, tex
 
 
 def test_a_store_that_is_used_at_its_owners_risk_is_a_warning():
-    diagnosis = ray_committer.doctor("memory://t/table", storage_options={"allow_generic": True})
+    store = memory()
+    store.capabilities = replace(store.capabilities, risk="it copies files")
+    diagnosis = diagnose(store)
     assert line(diagnosis, "store").verdict is Verdict.WARNING
-    assert "neither atomic nor conditional" in line(diagnosis, "store").measured
+    assert line(diagnosis, "store").measured == "it copies files"
+    assert line(diagnosis, "costs").verdict is Verdict.NOTE
     assert not diagnosis.failed
 
 

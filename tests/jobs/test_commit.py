@@ -94,7 +94,7 @@ def test_a_file_is_opened_where_the_attempt_writes_and_only_once(dest: Path):
 
 
 def test_a_file_of_another_store_is_opened_by_fsspec():
-    with open_output(StoreSpec("memory", "", {"allow_generic": True}), "/d/a%20b") as file:
+    with open_output(StoreSpec("memory"), "/d/a%20b") as file:
         file.write(b"x")
     assert fsspec.filesystem("memory").cat("/d/a%20b") == b"x"
 

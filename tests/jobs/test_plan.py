@@ -147,14 +147,15 @@ def test_an_undo_beside_a_commit_at_work_has_no_plan(write_job, dest: Path, monk
     assert len(refused) == 3
 
 
-TABLE, OPTIONS = "memory://test/table", {"allow_generic": "true"}
+TABLE = "/table"
+"""Of the store in memory that each test puts in the place of the local one."""
 
 
 def plan_beside(store: MemoryStore, hook: Callable[[StoreCall], None], monkeypatch) -> JobPlan:
     """A plan whose requests `hook` is told of before they are made."""
     with monkeypatch.context() as patch:
         patch.setattr(open_job, "open_store", lambda spec: WrappedStore(store, before=hook))
-        return ray_committer.plan_job(TABLE, "job_1", storage_options=OPTIONS)
+        return ray_committer.plan_job(TABLE, "job_1")
 
 
 def with_job(store: MemoryStore) -> MemoryStore:
@@ -185,7 +186,7 @@ def at_each_request(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_beside_a_commit_that_freezes_and_records_starts_again(kind: str, monkeypatch):
     def record() -> None:
-        ray_committer.record_job(TABLE, "job_1", executor="inline", storage_options=OPTIONS)
+        ray_committer.record_job(TABLE, "job_1", executor="inline")
 
     for plan in at_each_request(with_job(KINDS[kind]()), record, monkeypatch):
         assert isinstance(plan, JobPlan), plan
@@ -199,9 +200,7 @@ def test_what_a_commit_beside_it_has_moved_is_neither_missing_nor_in_the_way(
 ):
     def commit() -> None:
         options = CommitOptions(cleanup=cleanup)
-        ray_committer.commit_job(
-            TABLE, "job_1", executor="inline", options=options, storage_options=OPTIONS
-        )
+        ray_committer.commit_job(TABLE, "job_1", executor="inline", options=options)
 
     for plan in at_each_request(with_job(KINDS[kind]()), commit, monkeypatch):
         if isinstance(plan, JobPlan):
@@ -255,8 +254,7 @@ def test_a_plan_saves_nothing_on_a_store_with_versions(identity: Identity, monke
     write_to(store, new_job_attempt("/table", "job_1", 0), {0: {"a": b"x"}})
     monkeypatch.setattr(open_job, "open_store", lambda spec: store)
     before = all_files(store, "/table")
-    options = {"allow_generic": "true"}
-    assert ray_committer.plan_job("memory://test/table", storage_options=options).files == 1
+    assert ray_committer.plan_job(TABLE).files == 1
     assert all_files(store, "/table") == before
 
 

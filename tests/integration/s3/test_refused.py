@@ -93,13 +93,12 @@ urls = pytest.mark.parametrize("url", [f"s3://{BUCKET}/table", f"s3a://{BUCKET}/
 
 
 @urls
-@pytest.mark.parametrize("insists", [False, True])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_operation_is_refused_without_a_request(
-    server: MotoServer, s3: Any, url: str, insists: bool, operation: str
+    server: MotoServer, s3: Any, url: str, operation: str
 ):
     before, requests = snapshot(s3), server.requests()
-    options = {"endpoint_url": server.url, "key": "test", "secret": "test", "allow_generic": insists}
+    options = {"endpoint_url": server.url, "key": "test", "secret": "test"}
     with pytest.raises(StoreRefusedError, match="use Hadoop's S3A committers"):
         OPERATIONS[operation](url, storage_options=options)
     assert server.requests() == requests
@@ -110,7 +109,7 @@ def test_every_operation_is_refused_without_a_request(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_refused_in_one_line(server: MotoServer, s3: Any, url: str, command: str):
     before, requests = snapshot(s3), server.requests()
-    options = ["-o", f"endpoint_url={server.url}", "-o", "allow_generic=true"]
+    options = ["-o", f"endpoint_url={server.url}"]
     result = CliRunner().invoke(main, [command, url, *COMMANDS[command], *options])
     assert result.exit_code == 1
     assert "use Hadoop's S3A committers" in result.output
