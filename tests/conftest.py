@@ -15,6 +15,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores import registry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from tests.own_stores import install_fsspec_store
 from tests.raylets import Raylets
 from tests.servers.class_archive import java_tool_options
 
@@ -66,6 +67,20 @@ def write_job(dest: Path) -> WriteJob:
 def tree(dest: Path) -> Callable[[], dict[str, str]]:
     """The visible files below the destination and their contents, without ``_SUCCESS``."""
     return lambda: visible_files(dest)
+
+
+@pytest.fixture
+def fsspec_stores(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """Where the example of an own store is installed, for fsspec's `memory` and `dir`."""
+    site = tmp_path_factory.mktemp("site")
+    install_fsspec_store(site, "memory", "dir")
+    monkeypatch.syspath_prepend(site)
+    registry._own_store.cache_clear()
+    yield site
+    registry._own_store.cache_clear()
+    registry._open_once.cache_clear()
 
 
 @pytest.fixture

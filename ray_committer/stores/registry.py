@@ -18,9 +18,6 @@ from ray_committer.stores.local import LocalStore
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-ALLOW_GENERIC = "allow_generic"
-"""The storage option that allows an unknown store at its owner's risk; fsspec never gets it."""
-
 _REFUSED = {
     "s3": (
         "S3 has no rename, so moving a file is a copy",
@@ -46,11 +43,6 @@ _REFUSED = {
     ),
     "memory": ("other processes cannot see it", "use a path of a file system"),
 }
-_NEVER_GENERIC = ("s3", "wasb", "az", "adl", "http", "zip")
-"""Refused even with `ALLOW_GENERIC`: every byte would be copied although there is a better way, or
-there is no way."""
-_OWN_OPTIONS = (ALLOW_GENERIC,)
-"""Storage options that are for this package, not for fsspec."""
 _EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls"}
 """The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {
@@ -151,17 +143,12 @@ def located(spec: StoreSpec, text: str) -> str:
     return f"{shown_url(spec, '')}{text}" if text.startswith("/") else text
 
 
-def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
-    """Return the storage options that fsspec gets."""
-    return {key: value for key, value in spec.storage_options.items() if key not in _OWN_OPTIONS}
-
-
 @lru_cache
 def _open_once(spec: StoreSpec, shown: str, process: int) -> StoreOperations:  # noqa: ARG001
     """Open a store, which costs requests such as one for a token; a child process opens its own."""
-    if spec.scheme not in _EXTRAS:
-        own = _own_store(spec.scheme)
-        return _open_own(own, spec, shown) if own else _open_generic(spec, shown)
+    own = None if spec.scheme in _EXTRAS else _own_store(spec.scheme)
+    if own is not None:
+        return _open_own(own, spec, shown)
     try:
         return _open_remote(spec)
     except ModuleNotFoundError as e:
@@ -230,32 +217,13 @@ def _open_own(own: EntryPoint, spec: StoreSpec, shown: str) -> StoreOperations:
     return store
 
 
-def _open_generic(spec: StoreSpec, shown: str) -> StoreOperations:
-    """Open a store at its owner's risk, with fsspec's client."""
-    from ray_committer.stores.generic import GenericStore
-
-    try:
-        return GenericStore(spec, fsspec_options(spec))
-    except (ImportError, TypeError, ValueError) as e:
-        raise StoreRefusedError(
-            f"{shown}: fsspec cannot open it on {platform.node()}: {e}",
-            "install what it needs on all nodes",
-        ) from e
-
-
 def _check_supported(spec: StoreSpec, shown: str) -> None:
     if spec.scheme in _EXTRAS or (spec.scheme == "file" and not spec.authority):
         return
-    if spec.scheme != "file" and (_own_store(spec.scheme) or _is_generic(spec)):
+    if spec.scheme != "file" and _own_store(spec.scheme):
         return
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
     install = f"write to one of these, or install a package that has a store for it on {platform.node()}"
     other = (f"only {known} are known to rename safely", install)
     why, instead = _REFUSED.get(spec.scheme, other)
     raise StoreRefusedError(f"{shown}: cannot be committed to: {why}", instead)
-
-
-def _is_generic(spec: StoreSpec) -> bool:
-    """Return whether the options allow a store that is not known to be safe."""
-    insists = str(spec.storage_options.get(ALLOW_GENERIC, "")).lower() in ("true", "1", "yes")
-    return insists and spec.scheme not in ("file", *_EXTRAS, *_NEVER_GENERIC)

@@ -42,6 +42,9 @@ SCHEDULES = "docs/stores/README.md: Your own store 2"
 ENTRY_POINT = "docs/stores/README.md: Your own store 3"
 """Of a package that tests/stores/test_own_stores.py installs."""
 
+FSSPEC_STORE = "docs/stores/README.md: Example: any fsspec file system"
+"""Of the example that tests/docs/test_fsspec_store.py installs."""
+
 RAY = (
     "README.md: Without Spark, from any Python tasks 2",
     "docs/ray.md: Commit pools",
@@ -105,7 +108,7 @@ NOT_RUN = {
     "docs/spark.md: Tests": MINUTES,
     "docs/stores/gcs.md: Tests": MINUTES,
     "docs/stores/hdfs.md: Tests": MINUTES,
-    "docs/stores/README.md: Other file systems at your own risk": ACCOUNT,
+    "docs/stores/README.md: Example: any fsspec file system 2": ACCOUNT,
     "docs/stores/adls.md: Azure Data Lake Storage Gen2 2": ACCOUNT,
     "docs/stores/gcs.md: Google Cloud Storage 2": ACCOUNT,
     "docs/stores/hdfs.md: HDFS 2": ACCOUNT,
@@ -123,6 +126,7 @@ def all_names() -> list[str]:
         CONTRACT,
         SCHEDULES,
         ENTRY_POINT,
+        FSSPEC_STORE,
         *RAY,
         *SPARK,
         LOGGING,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ray_committer.doctor_checks.ray_lines import _cluster, _package, _room, _sa
 from ray_committer.doctor_checks.scratch import PROOF
 from ray_committer.executors.ray.survey import NodeAnswer, Survey
 from ray_committer.version import __version__
+from tests.own_stores import with_packages
 
 DEAD = "127.0.0.1:1"
 GOOD = NodeAnswer("good", __version__, PROOF)
@@ -51,9 +53,11 @@ def test_room_is_compared_with_what_workers_ask_for():
     assert _room(found(GOOD, free=0.3)).verdict is Verdict.WARNING
 
 
-def doctor(dest: Path | str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "RAY_ADDRESS": DEAD}
+def doctor(
+    dest: Path | str, *arguments: str, environment: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ray_committer.cli", "doctor", str(dest), *arguments]
+    environment = {**environment, "RAY_ADDRESS": DEAD}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -71,7 +75,7 @@ def test_a_dead_ray_fails_only_if_it_was_asked_for(dest: Path):
 
 
 @pytest.mark.timeout(60)
-def test_a_dead_ray_that_auto_would_take_is_a_note():
-    unasked = doctor("memory://t/table", "-o", "allow_generic=true")
+def test_a_dead_ray_that_auto_would_take_is_a_note(fsspec_stores: Path):
+    unasked = doctor("memory://t/table", environment=with_packages(fsspec_stores))
     assert unasked.returncode == 0
     assert "note     ray" in unasked.stdout

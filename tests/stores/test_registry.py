@@ -8,7 +8,6 @@ import pytest
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore
 from ray_committer.stores.registry import open_store, resolve_destination
 
 
@@ -83,41 +82,6 @@ def test_nobody_opens_such_a_store_by_its_spec_either(url: str, text: str):
 
 def test_a_local_name_with_colons_is_a_path(tmp_path: Path):
     assert resolve_destination(f"{tmp_path}/a::b")[1] == f"{tmp_path}/a::b"
-
-
-@pytest.mark.parametrize("insists", [True, "true", "True", "1"])
-def test_an_owner_who_insists_gets_a_store_that_is_not_known(insists):
-    options = {"allow_generic": insists}
-    spec, path = resolve_destination("memory://table/a%20b", options)
-    assert (spec.scheme, spec.authority, path) == ("memory", "table", "/a b")
-    store = open_store(spec)
-    assert store.spec == spec  # other processes open it by that, so it holds what the owner said
-    assert "not known to be safe" in str(store.capabilities.risk)
-
-
-@pytest.mark.parametrize("insists", [False, "false", "", "no", None])
-def test_an_owner_who_says_no_does_not_insist(insists):
-    with pytest.raises(StoreRefusedError):
-        resolve_destination("memory://table/a", {"allow_generic": insists})
-
-
-@pytest.mark.parametrize(
-    "url", ["s3://b/a", "s3a://b/a", "wasb://b/a", "az://b/a", "http://h/a", "zip:///a"]
-)
-def test_no_insisting_opens_a_store_that_copies_where_there_is_a_better_way(url: str):
-    with pytest.raises(StoreRefusedError):
-        resolve_destination(url, {"allow_generic": True})
-
-
-def test_insisting_changes_nothing_about_a_store_that_is_known(tmp_path: Path):
-    spec, _ = resolve_destination(str(tmp_path), {"allow_generic": True})
-    assert isinstance(open_store(spec), LocalStore)
-
-
-def test_a_store_that_fsspec_cannot_open_is_one_clear_line():
-    spec, _ = resolve_destination("never-heard-of://host/a", {"allow_generic": True})
-    with pytest.raises(StoreRefusedError, match="fsspec cannot open it"):
-        open_store(spec)
 
 
 def test_a_spec_opens_the_store_that_it_came_from(tmp_path: Path):

@@ -34,9 +34,9 @@ def test_a_cluster_that_could_commit_is_all_ok(dest: Path):
     assert not dest.exists()
 
 
-def test_nodes_that_see_another_store_are_named_one_by_one():
-    options = {"allow_generic": True}  # fsspec's memory, which each process has for itself
-    diagnosis = ray_committer.doctor("memory://t/table", executor="ray", storage_options=options)
+def test_nodes_that_see_another_store_are_named_one_by_one(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # which the nodes do not
+    diagnosis = ray_committer.doctor("/proc/self/cwd/table", executor="ray")
     verdict, measured = ray_lines(diagnosis)["ray sees the store"]
     assert verdict is Verdict.FAILED
     assert measured.count("FileNotFoundError") == 3
@@ -50,10 +50,18 @@ def test_a_cluster_without_room_is_a_warning(dest: Path):
     assert not diagnosis.failed
 
 
+@pytest.mark.usefixtures("fsspec_stores")
 def test_a_large_commit_to_a_remote_store_would_take_the_connected_ray():
-    options = {"allow_generic": True}
-    found = ray_lines(ray_committer.doctor("memory://t/table", storage_options=options))
+    found = ray_lines(ray_committer.doctor("memory://t/table"))
     assert found["ray"][0] is Verdict.OK
+
+
+@pytest.mark.usefixtures("fsspec_stores")
+def test_nodes_without_the_package_of_an_own_store_are_named_one_by_one():
+    diagnosis = ray_committer.doctor("memory://t/table", executor="ray")
+    verdict, measured = ray_lines(diagnosis)["ray sees the store"]
+    assert verdict is Verdict.FAILED
+    assert measured.count("StoreRefusedError: memory://t: cannot be committed to") == 3
 
 
 def test_local_files_would_not(dest: Path):

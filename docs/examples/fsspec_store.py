@@ -1,4 +1,4 @@
-"""Any fsspec file system, at its owner's risk: not atomic, so a file may be replaced or duplicated.
+"""A store on any fsspec file system, at its owner's risk: it may replace or duplicate a file.
 
 fsspec guarantees neither that a rename is atomic nor that it keeps an existing file, and for many stores
 it copies and deletes. Here both ends are checked first and renames to one name take turns, which helps
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,21 +18,37 @@ from typing import Any
 from fsspec.core import url_to_fs
 from fsspec.spec import AbstractFileSystem
 
+from ray_committer.errors import StoreRefusedError
 from ray_committer.protocol.paths import parent
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreCapabilities,
+    StoredState,
+    StoreOperations,
+    StoreSpec,
+)
+from ray_committer.stores.registry import shown_url
 from ray_committer.stores.state_names import read_state_name, state_rename
 
 _LOCKS = 64
 
 
-class GenericStore:
-    """`StoreOperations` on an fsspec file system that has directories; proves renames by size alone.
+def open_fsspec_store(spec: StoreSpec) -> StoreOperations:
+    """Open the store of `spec`, whose storage options are those of fsspec: the entry point."""
+    try:
+        return FsspecStore(spec)
+    except (ImportError, TypeError, ValueError) as e:
+        raise StoreRefusedError(
+            f"{shown_url(spec, '/')}: fsspec cannot open it on {platform.node()}: {e}",
+            "install what it needs on all nodes",
+        ) from e
 
-    `options` are those of `spec` that fsspec gets.
-    """
 
-    def __init__(self, spec: StoreSpec, options: Mapping[str, Any]) -> None:
-        self._fs, root = url_to_fs(f"{spec.scheme}://{spec.authority}/", **options)
+class FsspecStore:
+    """`StoreOperations` on an fsspec file system that has directories; proves renames by size alone."""
+
+    def __init__(self, spec: StoreSpec) -> None:
+        self._fs, root = url_to_fs(f"{spec.scheme}://{spec.authority}/", **spec.storage_options)
         self._root = root.rstrip("/")
         kind = type(self._fs)
         self._copies = kind.mv is AbstractFileSystem.mv and not hasattr(kind, "_mv")
@@ -149,7 +166,7 @@ class GenericStore:
             return True
 
     def _risk(self) -> str:
-        shown = f"{self.spec.scheme}://{self.spec.authority}"
+        shown = shown_url(self.spec, "/")
         how = "renames copy and delete each file" if self._copies else "renames are the store's own"
         return (
             f"{shown}: is used at its owner's risk and is not known to be safe: {how}, and are "

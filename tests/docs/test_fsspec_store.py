@@ -1,8 +1,10 @@
-"""Stores that are used only because their owner insists: what they keep, and what they warn of."""
+"""The example of an own store: what it keeps, what it warns of, and that it is installed as printed."""
 
 from __future__ import annotations
 
+import importlib
 import time
+import tomllib
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +16,28 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import ray_committer
 from ray_committer import Outcome
+from ray_committer.doctor_checks.lines import Verdict
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, StoreRefusedError
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.testing import StoreContract, run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_file
+from tests.docs import ways
+from tests.docs.blocks import all_blocks
+from tests.own_stores import OPENS_FSSPEC_STORE
 
 
-def generic(url: str, **options: object) -> StoreOperations:
-    return open_store(resolve_destination(url, {"allow_generic": True, **options})[0])
+@pytest.fixture(autouse=True)
+def installed(fsspec_stores: Path) -> Iterator[None]:
+    """The example as a package; nothing is left in fsspec's memory."""
+    yield
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+def opened(url: str, **options: object) -> StoreOperations:
+    return open_store(resolve_destination(url, options)[0])
 
 
 class TestMemory(StoreContract):
@@ -35,10 +49,8 @@ class TestMemory(StoreContract):
         return "/root"
 
     @pytest.fixture
-    def store(self) -> Iterator[StoreOperations]:
-        yield generic(f"memory://{uuid.uuid4()}/")
-        MemoryFileSystem.store.clear()
-        MemoryFileSystem.pseudo_dirs[:] = [""]
+    def store(self) -> StoreOperations:
+        return opened(f"memory://{uuid.uuid4()}/")
 
 
 class TestDirectory(StoreContract):
@@ -53,14 +65,17 @@ class TestDirectory(StoreContract):
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> StoreOperations:
-        return generic("dir:///", path=str(tmp_path), target_protocol="file")
+        return opened("dir:///", path=str(tmp_path), target_protocol="file")
 
 
 @pytest.fixture
-def store() -> Iterator[StoreOperations]:
-    yield generic("memory://here/")
-    MemoryFileSystem.store.clear()
-    MemoryFileSystem.pseudo_dirs[:] = [""]
+def store() -> StoreOperations:
+    return opened("memory://here/")
+
+
+def test_it_is_installed_as_printed():
+    project = tomllib.loads(all_blocks()[ways.FSSPEC_STORE].text)["project"]
+    assert [*project["entry-points"]["ray_committer.stores"].values()] == [OPENS_FSSPEC_STORE]
 
 
 class Particular(MemoryFileSystem):
@@ -83,21 +98,20 @@ class Particular(MemoryFileSystem):
         self._listed.clear()
 
 
-@pytest.fixture
-def particular(store: StoreOperations) -> None:
+def particular(authority: str, **options: object) -> StoreOperations:
     register_implementation("particular", Particular, clobber=True)
+    example = importlib.import_module("fsspec_store")
+    return example.open_fsspec_store(StoreSpec("particular", authority, options))
 
 
-@pytest.mark.usefixtures("particular")
-def test_fsspec_gets_its_own_options_and_not_ours():
-    generic("particular://here/", token="x")
-    with pytest.raises(StoreRefusedError, match="fsspec cannot open it"):
-        generic("particular://here/", token="x", other="y")
+def test_fsspec_gets_the_options_and_what_it_cannot_open_is_one_line_without_the_password():
+    particular("here", token="x")
+    with pytest.raises(StoreRefusedError, match=r"^particular://me@here/: fsspec cannot open it on .*y"):
+        particular("me:secret@here", token="x", other="y")
 
 
-@pytest.mark.usefixtures("particular")
 def test_what_fsspec_remembers_of_a_listing_is_not_believed():
-    store = generic("particular://here/", token="x")
+    store = particular("here", token="x")
     for name in ("a", "b"):
         put_file(store, f"/d/{name}", b"x")
         assert name in [one.name for one in store.list_status("/d")]
@@ -131,20 +145,25 @@ def test_its_risk_is_said_in_every_report(store: StoreOperations):
     assert any("neither atomic nor conditional" in notice for notice in notices)
 
 
+def test_its_risk_is_a_warning_of_the_doctor():
+    diagnosis = ray_committer.doctor("memory://me:secret@here/table", executor="threads")
+    (line,) = [one for one in diagnosis.lines if one.name == "store"]
+    assert line.verdict is Verdict.WARNING
+    assert line.measured.startswith("memory://me@here/: is used at its owner's risk")
+    assert not diagnosis.failed
+
+
 def test_a_copy_is_called_a_copy(store: StoreOperations, tmp_path: Path):
-    own = generic("dir:///", path=str(tmp_path), target_protocol="file")
+    own = opened("dir:///", path=str(tmp_path), target_protocol="file")
     assert "renames copy and delete each file" in str(store.capabilities.risk)
     assert "renames are the store's own" in str(own.capabilities.risk)
 
 
 def test_a_commit_by_url_works_and_says_what_it_risks(store: StoreOperations):
-    options = {"allow_generic": True}
-    job = ray_committer.setup_job("memory://here/table", storage_options=options)
-    with ray_committer.task_attempt("memory://here/table", job, 0, storage_options=options) as attempt:
-        store.write(resolve_destination(attempt.path("p=1/a"), options)[1], b"x")
-    report = ray_committer.commit_job(
-        "memory://here/table", job, executor="threads", storage_options=options
-    )
+    job = ray_committer.setup_job("memory://here/table")
+    with ray_committer.task_attempt("memory://here/table", job, 0) as attempt:
+        store.write(resolve_destination(attempt.path("p=1/a"))[1], b"x")
+    report = ray_committer.commit_job("memory://here/table", job, executor="threads")
     assert report.outcome is Outcome.COMMITTED
     assert any("not known to be safe" in notice for notice in report.notices)
     assert visible_files(store, "/table") == {"p=1/a": b"x"}
