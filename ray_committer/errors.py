@@ -18,9 +18,11 @@ SHOWN = 20
 class RayCommitterError(Exception):
     """Base of all errors that this package raises on purpose: `what` is wrong, and the `advice`.
 
-    If an error has no advice of its own, that of its class holds.
+    If an error has no advice of its own, that of its class holds. `id` names the section of
+    ``docs/errors.md`` about the error; it does not change when the class is renamed.
     """
 
+    id = "other-error"
     exit_code = 1
     advice = "fix the problem and run the same command again"
 
@@ -43,12 +45,14 @@ class RayCommitterError(Exception):
 class PathError(RayCommitterError, ValueError):
     """A path or URI cannot be used. Fix the data."""
 
+    id = "bad-path"
     advice = "correct the path"
 
 
 class SettingsError(RayCommitterError, ValueError):
     """A setting is unknown, has a bad value, or cannot be applied. Correct it."""
 
+    id = "bad-setting"
     exit_code = 2
     advice = "correct it; --help lists the options"
 
@@ -56,16 +60,27 @@ class SettingsError(RayCommitterError, ValueError):
 class EventLogError(RayCommitterError):
     """The file for events cannot be written. Name another one; nothing was changed."""
 
+    id = "event-log"
+
 
 class StoreRefusedError(RayCommitterError):
     """The store has no safe atomic rename. Use the alternative that the message names."""
 
+    id = "store-refused"
     advice = "use the alternative that the message names"
+
+
+class SparkDriverError(RayCommitterError):
+    """Spark's driver, its jar and this package do not fit together. Correct the driver's set-up."""
+
+    id = "spark-driver"
+    advice = "correct the set-up of Spark's driver, and run the application again"
 
 
 class JobNotFoundError(RayCommitterError):
     """There is no such job at the destination. Look at the destination and the job id."""
 
+    id = "job-not-found"
     advice = "run `ray-committer status DEST` to list the jobs"
 
 
@@ -74,6 +89,7 @@ class JobGoneError(JobNotFoundError):
     committed before another job was, or deleted. Look at the data before you run its application again.
     """
 
+    id = "job-gone"
     exit_code = 3
     advice = "look for its files at the destination before you run its application again"
 
@@ -81,6 +97,7 @@ class JobGoneError(JobNotFoundError):
 class AmbiguousJobError(RayCommitterError):
     """Several jobs or job attempts qualify. Name one."""
 
+    id = "ambiguous-job"
     exit_code = 2
     advice = "run `ray-committer status DEST` to list them, and name one"
 
@@ -88,24 +105,28 @@ class AmbiguousJobError(RayCommitterError):
 class IncompleteJobError(RayCommitterError):
     """It is not known that all tasks are done, or there are fewer manifests than expected."""
 
+    id = "incomplete-job"
     advice = "wait for the tasks, or specify how many succeeded"
 
 
 class MissingManifestsError(IncompleteJobError):
     """Task manifests that must be there are gone, for example by another job's clean-up."""
 
+    id = "missing-manifests"
     advice = "nothing was changed; if manifests were deleted, run the application again"
 
 
 class ManifestError(RayCommitterError):
     """A task manifest is truncated, foreign or would lose data. Fix it or run the task again."""
 
+    id = "bad-manifest"
     advice = "fix or remove the file, or run its task again"
 
 
 class PreflightError(RayCommitterError):
     """The job's output contradicts itself. Nothing was changed."""
 
+    id = "preflight-failed"
     advice = "nothing was changed; abort the job, fix its tasks and run them again"
 
 
@@ -115,6 +136,7 @@ class LinkedPathError(RayCommitterError):
     `filename` is the link.
     """
 
+    id = "linked-path"
     advice = "look where the link leads, remove the link, and run the same command"
 
     def __init__(self, what: str, advice: str | None = None, *, filename: str | None = None) -> None:
@@ -125,12 +147,14 @@ class LinkedPathError(RayCommitterError):
 class TaskCommitError(RayCommitterError):
     """A task attempt could not be committed. Run the task again."""
 
+    id = "task-commit-failed"
     advice = "run the task again"
 
 
 class CommitAbortedError(RayCommitterError):
     """The store failed before anything visible was changed. Fix it and run the job's commit again."""
 
+    id = "commit-aborted"
     advice = "nothing was changed; fix that and run the same command again"
 
 
@@ -140,6 +164,8 @@ class ThrottledError(OSError):
     `retry_after_seconds` is the wait that the store asked for, or None if it named none. Stores raise
     this error, and the rate limit handles it. It can be pickled.
     """
+
+    id = "throttled"
 
     def __init__(self, path: str, retry_after_seconds: float | None = None) -> None:
         super().__init__(errno.EAGAIN, "the store throttles requests", path)
@@ -155,6 +181,8 @@ class StoreUnavailableError(OSError):
     error can be pickled.
     """
 
+    id = "store-unavailable"
+
     def __init__(self, path: str, what: str) -> None:
         super().__init__(errno.EIO, what, path)
         self._arguments = path, what
@@ -166,12 +194,14 @@ class StoreUnavailableError(OSError):
 class RayNotAvailableError(RayCommitterError):
     """Ray was requested but is not available, or its workers do not start."""
 
+    id = "ray-not-available"
     advice = "start that cluster, name another in RAY_ADDRESS, or commit with --executor threads"
 
 
 class CommitStateUnknownError(RayCommitterError):
     """The commit stopped in the middle. Nothing was cleaned up: run the same command again."""
 
+    id = "commit-state-unknown"
     exit_code = 3
     advice = "everything was kept; fix that and run the same command to finish"
 
@@ -179,34 +209,49 @@ class CommitStateUnknownError(RayCommitterError):
 class CoordinatorLostError(CommitStateUnknownError):
     """The coordinating actor was lost and runs again, empty. Its data is collected again."""
 
+    id = "coordinator-lost"
+
 
 class LeaseLostError(CommitStateUnknownError):
     """This process can make no more requests: it could not renew its lease in time."""
+
+    id = "lease-lost"
 
 
 class RayLostError(CommitStateUnknownError):
     """Ray went away while the commit ran. Connect to it again and run the same command."""
 
+    id = "ray-lost"
+
 
 class CommitCancelledError(CommitStateUnknownError):
     """The commit was cancelled. Run the same command to finish it."""
+
+    id = "commit-cancelled"
 
 
 class ManifestReplacedError(MissingManifestsError):
     """A task has saved a manifest again since it was listed. Run the same command."""
 
+    id = "manifest-replaced"
+
 
 class ManifestChangedError(CommitStateUnknownError):
     """A manifest is not the one that the commit record names. Nothing further was touched."""
+
+    id = "manifest-changed"
 
 
 class RecordGoneError(CommitStateUnknownError):
     """The commit record that a job's state names is missing, and only it names the job's files."""
 
+    id = "record-gone"
+
 
 class CommitConflictError(RayCommitterError):
     """Something else is in the place of a file. Look at both; nothing was overwritten."""
 
+    id = "commit-conflict"
     exit_code = 4
     advice = "nothing was overwritten; look at both, move one away and run the same command"
 
@@ -214,16 +259,20 @@ class CommitConflictError(RayCommitterError):
 class CommitRecordExistsError(CommitConflictError):
     """The job's commit has begun, so this is no longer possible. Finish the commit, or undo it."""
 
+    id = "commit-record-exists"
+
 
 class CommitterBusyError(CommitConflictError):
     """Another committer is at work on the same job. Wait for it."""
 
+    id = "committer-busy"
     advice = "wait for it, then run the same command"
 
 
 class ValidationError(RayCommitterError):
     """The files at the destination differ from the manifests."""
 
+    id = "validation-failed"
     exit_code = 5
     advice = "find out what changed these files, before the job's manifests are removed"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import SparkDriverError
 
 PROTOCOL_KEY = "spark.sql.sources.commitProtocolClass"
 PROTOCOL_CLASS = "io.raycommitter.RayCommitProtocol"
@@ -14,7 +14,7 @@ def jar_path() -> str:
     """Return the jar that Spark's driver and executors load; it fits Scala 2.12 and 2.13."""
     jar = Path(__file__).parent / "spark" / "jars" / "ray-committer.jar"
     if not jar.is_file():
-        raise RayCommitterError(
+        raise SparkDriverError(
             f"{jar}: is missing",
             "build it with `python hatch_build.py` in a checkout, or install a wheel",
         )

@@ -31,7 +31,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """``ray-committer``: it turns every exception into two lines and an exit code.
+    """``ray-committer``: it turns every exception into three lines and an exit code.
 
     `summaries` has a line of help for each command. The command is in the module with its name in this
     package, which is imported only when the command is run.

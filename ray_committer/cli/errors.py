@@ -1,4 +1,4 @@
-"""Errors for a person on call: one line for what is wrong, one line for what to do, and an exit code."""
+"""Errors for a person on call: what is wrong, what to do, where to read more, and an exit code."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ from typing import NoReturn
 import click
 from click.core import ParameterSource
 
-from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+from ray_committer.errors import (
+    CommitCancelledError,
+    CommitStateUnknownError,
+    RayCommitterError,
+    SettingsError,
+    StoreUnavailableError,
+    ThrottledError,
+)
 
+BUG_ID = "bug"
+STORE_FAILED_ID = "store-failed"
 UNEXPECTED = "this is a bug in ray-committer: run the command again with -vv and report the output"
 _STOPPED = ("stopped at once", "everything was kept; run the same command to finish")
 _CHANGING = ("commit", "abort", "vacuum")
 
 
 def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> NoReturn:
-    """Print what is wrong and what to do on standard error, and end the process."""
+    """Print what is wrong, what to do and where to read more on standard error, and end the process."""
     if with_traceback:
         traceback.print_exception(error)
     what, advice = what_and_advice(error, command)
     click.echo(f"ray-committer: {_one_line(what)}", err=True)
     click.echo(f"  -> {_one_line(advice)}", err=True)
+    click.echo(f"  see docs/errors.md#{error_id(error)}", err=True)
     sys.exit(exit_code(error, command))
 
 
@@ -38,6 +48,17 @@ def what_and_advice(error: BaseException, command: str | None = None) -> tuple[s
     if isinstance(error, OSError):
         return _store_failure(error)
     return f"{type(error).__name__}: {error}", UNEXPECTED
+
+
+def error_id(error: BaseException) -> str:
+    """Return the section of ``docs/errors.md`` about the error."""
+    if isinstance(error, RayCommitterError | ThrottledError | StoreUnavailableError):
+        return error.id
+    if isinstance(error, click.UsageError):
+        return SettingsError.id
+    if isinstance(error, KeyboardInterrupt):
+        return CommitCancelledError.id
+    return STORE_FAILED_ID if isinstance(error, OSError) else BUG_ID
 
 
 def exit_code(error: BaseException, command: str | None) -> int:

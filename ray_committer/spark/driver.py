@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import SparkDriverError
 from ray_committer.jar import jar_path
 
 CONNECT_MODULE = "pyspark.sql.connect"
@@ -16,9 +16,9 @@ JAR_PROTOCOL_VERSION = 6
 
 
 def require_driver(spark: Any) -> None:
-    """`RayCommitterError` unless `spark` is a session in the process that drives its own JVM."""
+    """`SparkDriverError` unless `spark` is a session in the process that drives its own JVM."""
     if _is_connect(spark):
-        raise RayCommitterError(
+        raise SparkDriverError(
             "this is a Spark Connect session (spark.remote, or a shared Databricks cluster): its driver "
             "is another process, which cannot call this one back for a commit",
             "run "
@@ -28,7 +28,7 @@ def require_driver(spark: Any) -> None:
         )
     if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
         kind = f"{type(spark).__module__}.{type(spark).__qualname__}"
-        raise RayCommitterError(
+        raise SparkDriverError(
             f"{kind}: is not a Spark session with a JVM that can call back",
             "give ray_committer.spark.install the session of the driver",
         )
@@ -40,12 +40,12 @@ def _is_connect(spark: Any) -> bool:
 
 
 def require_own_version(jvm: Any) -> None:
-    """Raise `RayCommitterError`, with the loaded jar and what to do, if the jar has another version."""
+    """Raise `SparkDriverError`, with the loaded jar and what to do, if the jar has another version."""
     version = _version(jvm.io.raycommitter.Bridge)
     if version == JAR_PROTOCOL_VERSION:
         return
     said = "has no protocol version" if version is None else f"has protocol version {version}"
-    raise RayCommitterError(
+    raise SparkDriverError(
         f"{_location(jvm)}: this ray-committer jar is loaded in the driver and {said}, but this package "
         f"needs version {JAR_PROTOCOL_VERSION}",
         f"remove it from spark.jars and from Spark's "

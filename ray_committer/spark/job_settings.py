@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from ray_committer.errors import RayCommitterError, SettingsError
+from ray_committer.errors import SettingsError, SparkDriverError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -80,16 +80,16 @@ class _Request(msgspec.Struct, frozen=True):
 
 
 def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:
-    """Return the settings that the driver sent with a request; `RayCommitterError` names a wrong one."""
+    """Return the settings that the driver sent with a request; `SparkDriverError` names a wrong one."""
     try:
         request = msgspec.json.decode(request_json, type=_Request)
     except msgspec.DecodeError as e:
-        raise RayCommitterError(
+        raise SparkDriverError(
             f"the request does not come from a Spark driver ({e})",
             "only Spark drivers use this command, run `ray-committer commit DEST` instead",
         ) from e
     if request.version != JAR_PROTOCOL_VERSION:
-        raise RayCommitterError(
+        raise SparkDriverError(
             f"the driver's jar uses protocol version {request.version}, but this ray-committer uses "
             f"{JAR_PROTOCOL_VERSION}",
             "give Spark the jar of this package",

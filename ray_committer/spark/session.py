@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.errors import RayCommitterError, RayNotAvailableError
+from ray_committer.errors import RayNotAvailableError, SparkDriverError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -150,7 +150,7 @@ def _load_jar(spark: SparkSession) -> None:
         loader = context._jvm.Thread.currentThread().getContextClassLoader()
         loader.addURL(context._jvm.java.io.File(path).toURI().toURL())
         if not _has_bridge(spark):
-            raise RayCommitterError(
+            raise SparkDriverError(
                 f"{path}: could not be loaded into the running driver",
                 "add it with spark.jars (ray_committer.spark.spark_conf()) when you build the session",
             )

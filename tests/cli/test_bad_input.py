@@ -1,6 +1,6 @@
 """Bad input, and bad places: what is said of it, word for word, the exit code, and that nothing changed.
 
-Each is two lines on standard error, what is wrong and what to do.
+Each is three lines on standard error: what is wrong, what to do, and where to read more.
 """
 
 from __future__ import annotations
@@ -360,7 +360,9 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
 
 
 def check(result, exit_code: int, what: str, advice: str) -> None:
-    assert result.stderr.splitlines()[-2:] == [f"ray-committer: {what}", f"  -> {advice}"]
+    *lines, more = result.stderr.splitlines()[-3:]
+    assert lines == [f"ray-committer: {what}", f"  -> {advice}"]
+    assert more.startswith("  see docs/errors.md#")
     assert result.exit_code == exit_code
     assert "Traceback" not in result.output
     assert "s3cret" not in result.output
@@ -371,7 +373,7 @@ def check(result, exit_code: int, what: str, advice: str) -> None:
     [row[1:] for row in BAD],
     ids=[f"{row[0]}: {' '.join(row[2])}" for row in BAD],
 )
-def test_bad_input_is_two_clear_lines_and_changes_nothing(
+def test_bad_input_is_three_clear_lines_and_changes_nothing(
     dest: Path,
     write_job,
     prepare: Prepare,
@@ -396,7 +398,7 @@ def test_bad_input_is_two_clear_lines_and_changes_nothing(
     assert snapshot(dest) == before
 
 
-def test_data_at_the_destination_is_two_clear_lines_and_nothing_visible_changes(
+def test_data_at_the_destination_is_three_clear_lines_and_nothing_visible_changes(
     dest: Path, write_job, tree
 ):
     data_in_the_way(dest, write_job)
@@ -406,7 +408,7 @@ def test_data_at_the_destination_is_two_clear_lines_and_nothing_visible_changes(
     assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
 
 
-def test_several_kinds_of_things_in_the_way_are_two_clear_lines(dest: Path, write_job, tree):
+def test_several_kinds_of_things_in_the_way_are_three_clear_lines(dest: Path, write_job, tree):
     job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
     source = Path(job.task_attempt("attempt_1_m_000001_0")) / "b"
     source.unlink()
@@ -423,7 +425,7 @@ def test_several_kinds_of_things_in_the_way_are_two_clear_lines(dest: Path, writ
     assert tree() == {"a": "another"}
 
 
-def test_a_read_only_destination_is_two_clear_lines_and_changes_nothing(open_dest: Path, request):
+def test_a_read_only_destination_is_three_clear_lines_and_changes_nothing(open_dest: Path, request):
     ray_committer.setup_job(str(open_dest), "job_1")
     with ray_committer.task_attempt(str(open_dest), "job_1", 0) as attempt:
         Path(attempt.path("a")).write_text("x")
@@ -448,7 +450,7 @@ def test_a_read_only_destination_is_two_clear_lines_and_changes_nothing(open_des
 
 
 @pytest.mark.parametrize("command", ["commit", "abort", "validate"])
-def test_a_destination_that_may_not_be_read_is_two_clear_lines(open_dest: Path, request, command: str):
+def test_a_destination_that_may_not_be_read_is_three_clear_lines(open_dest: Path, request, command: str):
     ray_committer.setup_job(str(open_dest), "job_1")
     (open_dest / "_temporary").chmod(0)
     request.getfixturevalue("unprivileged")
@@ -463,7 +465,7 @@ def test_a_destination_that_may_not_be_read_is_two_clear_lines(open_dest: Path, 
 
 
 @pytest.mark.parametrize("command", ["status", "vacuum"])
-def test_jobs_that_may_not_be_listed_are_two_clear_lines(open_dest: Path, request, command: str):
+def test_jobs_that_may_not_be_listed_are_three_clear_lines(open_dest: Path, request, command: str):
     ray_committer.setup_job(str(open_dest), "job_1")
     (open_dest / "_temporary").chmod(0)
     request.getfixturevalue("unprivileged")
@@ -482,7 +484,7 @@ def test_doctor_of_a_directory_that_may_not_be_written_says_what_to_grant(open_d
     assert "-> grant permission to read, write, rename and delete" in result.stdout
 
 
-def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_for(
+def test_an_unexpected_exception_is_three_lines_and_a_traceback_only_when_asked_for(
     dest: Path, monkeypatch
 ):
     def fail(*_args, **_options) -> None:
@@ -496,7 +498,9 @@ def test_an_unexpected_exception_is_two_lines_and_a_traceback_only_when_asked_fo
     check(run("abort", str(dest)), 3, "ZeroDivisionError: of a bug", advice)  # it may have begun
     told = run("-vv", "status", str(dest)).stderr
     assert "Traceback" in told
-    assert told.endswith(f"ray-committer: ZeroDivisionError: of a bug\n  -> {advice}\n")
+    assert told.endswith(
+        f"ray-committer: ZeroDivisionError: of a bug\n  -> {advice}\n  see docs/errors.md#bug\n"
+    )
 
 
 def test_an_error_of_several_lines_is_told_in_one(dest: Path, monkeypatch):

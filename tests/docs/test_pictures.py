@@ -13,8 +13,8 @@ from tests.docs.blocks import ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
 STEADY = re.compile(
-    r"\$ |job |flights-|undecided|ray-committer: | -> |\[exit| (files|renames per second) | run it again"
-    r"| [a-z_]+ 0 s$"
+    r"\$ |job |flights-|undecided|ray-committer: | -> | see docs|\[exit"
+    r"| (files|renames per second) | run it again| [a-z_]+ 0 s$"
 )
 
 

