@@ -1,6 +1,6 @@
 """A commit as OpenTelemetry spans: one for the commit, and below it one per stage.
 
-This needs the extra ``otel``, OpenTelemetry's API, which is imported only when `spans` is called. The
+This needs the extra ``otel``, OpenTelemetry's API, which is imported only when it is used. The
 program, or ``opentelemetry-instrument``, sets up the SDK that decides where spans go. Names and
 attributes: ``docs/events.md``.
 """
@@ -8,7 +8,8 @@ attributes: ``docs/events.md``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import SettingsError
@@ -48,6 +49,21 @@ def spans(tracer: Tracer | None = None) -> EventSink:
             "OpenTelemetry is not installed", "install ray-committer[otel], or do not ask for spans"
         ) from e
     return _Spans(tracer or trace.get_tracer("ray_committer", __version__)).event
+
+
+@contextmanager
+def trace_of(environment: Mapping[str, str]) -> Iterator[None]:
+    """Continue the trace of ``TRACEPARENT`` and ``TRACESTATE`` in the block, if they are given."""
+    from opentelemetry import context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier = {name: environment.get(name.upper(), "") for name in ("traceparent", "tracestate")}
+    continued = TraceContextTextMapPropagator().extract(carrier, context.get_current())
+    token = context.attach(continued)
+    try:
+        yield
+    finally:
+        context.detach(token)
 
 
 class _Spans:

@@ -22,7 +22,13 @@ from ray_committer.report.progress import Progress
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "events.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-RUN = [text for language, text in BLOCKS if language or re.search("^ray-committer", text, re.MULTILINE)]
+RUN = [text for language, text in BLOCKS if language or "ray-committer commit" in text]
+CONSOLE = {
+    "OTEL_TRACES_EXPORTER": "console",
+    "OTEL_METRICS_EXPORTER": "none",
+    "OTEL_LOGS_EXPORTER": "none",
+}
+"""No collector of spans runs here."""
 
 
 @pytest.fixture
@@ -43,12 +49,18 @@ def test_it_runs_as_printed(block: str, shared: Path, tmp_path: Path):
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ray_committer.cli "$@"\n')
     program.chmod(0o755)
-    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     text = block.replace("/shared/", f"{shared}/")
     command = ["bash", "-euc", text] if "ray-committer" in text else [sys.executable, "-c", text]
-    subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}, check=True
-    )
+    printed = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **CONSOLE, "PATH": path, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    assert ('"name": "rename_files"' in printed) == block.startswith("export OTEL_")
     assert sorted(found.name for found in (shared / "table").iterdir())[1:] == [
         "part-0",
         "part-1",
