@@ -1,8 +1,8 @@
 """Build the jar that Spark loads, before hatchling packs it.
 
 Wheels and sdists carry the jar, so that only a checkout needs a JDK. The jar is compiled against
-small declarations of the Spark, Scala and Hadoop types it uses: one jar fits Scala 2.12 and 2.13,
-and the build needs neither Spark nor a network. `python hatch_build.py` builds it in place.
+small declarations of the Spark, Scala, Hadoop and Jackson types it uses: one jar fits Scala 2.12 and
+2.13, and the build needs neither Spark nor a network. `python hatch_build.py` builds it in place.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ final class ChildProcessHandler implements JobCommitHandler {
         StringBuffer answer = new StringBuffer();
         Thread errors = reader(child.getErrorStream(), progress::line);
         Thread output = reader(child.getInputStream(), text -> answer.append(text).append('\n'));
-        send(child, Json.with(requestJson, "conf", settings.toJson()), name);
+        send(child, JobRequest.withSettings(requestJson, settings.toJson()), name);
         int code = waitFor(child, name);
         drain(errors, output);
         return checked(answer.toString(), code, name, progress);

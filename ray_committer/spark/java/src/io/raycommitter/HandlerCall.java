@@ -2,6 +2,7 @@ package io.raycommitter;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
 
@@ -60,10 +61,10 @@ final class HandlerCall {
     }
 
     /** Parses a text as a JSON object; returns null if it is not one. */
-    static JsonNode objectOf(String text) {
+    static ObjectNode objectOf(String text) {
         try {
             JsonNode node = text == null ? null : new ObjectMapper().readTree(text);
-            return node != null && node.isObject() ? node : null;
+            return node != null && node.isObject() ? (ObjectNode) node : null;
         } catch (IOException e) {
             return null;
         }

@@ -1,5 +1,7 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -44,7 +46,7 @@ public final class JobConfigurations {
      * acknowledgement of the first. Compressed settings fit into one part.
      */
     public static byte[] settings(Configuration configuration) throws IOException {
-        Json json = new Json();
+        ObjectNode json = JsonNodeFactory.instance.objectNode();
         for (Map.Entry<String, String> entry : configuration) {
             String value = isWanted(entry.getKey()) ? configuration.get(entry.getKey()) : null;
             if (value != null) {
@@ -53,7 +55,7 @@ public final class JobConfigurations {
         }
         ByteArrayOutputStream compressed = new ByteArrayOutputStream();
         try (OutputStream gzip = new GZIPOutputStream(compressed)) {
-            gzip.write(json.text().getBytes(StandardCharsets.UTF_8));
+            gzip.write(json.toString().getBytes(StandardCharsets.UTF_8));
         }
         return compressed.toByteArray();
     }

@@ -1,7 +1,10 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.TreeSet;
@@ -10,7 +13,7 @@ import scala.collection.Iterator;
 
 /** Builds the requests to the commit handler. */
 final class JobRequest {
-    private final Json json = new Json();
+    private final ObjectNode json = JsonNodeFactory.instance.objectNode();
 
     JobRequest(
             JobDirectory job,
@@ -22,13 +25,20 @@ final class JobRequest {
                 .put("jobAttempt", JobDirectory.ATTEMPT)
                 .put("dest", job.dest().toUri().toString())
                 .put("commit", mode)
-                .put("dynamicPartitionOverwrite", dynamicPartitionOverwrite)
-                .put("replacePaths", replacePaths);
+                .put("dynamicPartitionOverwrite", dynamicPartitionOverwrite);
+        putAll("replacePaths", replacePaths);
     }
 
     /** Builds the request for an abort, which concerns only the job's own directory. */
     static JobRequest forAbort(JobDirectory job, String mode) {
         return new JobRequest(job, mode, false, Collections.emptyList());
+    }
+
+    /** Returns a request with the settings that a commit in another process needs. */
+    static String withSettings(String requestJson, ObjectNode settings) {
+        ObjectNode request = HandlerCall.objectOf(requestJson);
+        request.set("conf", settings);
+        return request.toString();
     }
 
     /** Adds the parts of a commit: the tasks, their partitions, and the other places they write to. */
@@ -37,21 +47,25 @@ final class JobRequest {
             throws IOException {
         TreeSet<String> partitionPaths = new TreeSet<>();
         TreeSet<String> absoluteRoots = new TreeSet<>();
-        List<String> tasks = new ArrayList<>();
+        ArrayNode tasks = JsonNodeFactory.instance.arrayNode();
         while (messages.hasNext()) {
             TaskCommit task = TaskCommit.from(messages.next());
             partitionPaths.addAll(task.partitionPaths());
             absoluteRoots.addAll(task.absoluteRoots());
             tasks.add(task.toJson());
         }
-        json.put("partitionPaths", partitionPaths)
-                .put("absoluteRoots", absoluteRoots)
-                .put("markSuccess", markSuccess)
-                .putRawItems("tasks", tasks);
+        putAll("partitionPaths", partitionPaths);
+        putAll("absoluteRoots", absoluteRoots);
+        json.put("markSuccess", markSuccess).set("tasks", tasks);
         return this;
     }
 
     String text() {
-        return json.text();
+        return json.toString();
+    }
+
+    private void putAll(String key, Collection<String> texts) {
+        ArrayNode array = json.putArray(key);
+        texts.forEach(array::add);
     }
 }

@@ -1,6 +1,9 @@
 package io.raycommitter;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.util.RawValue;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -67,7 +70,7 @@ final class RayJobsHandler implements JobCommitHandler {
 
     /** Leaves secrets out: others can read the file and the command line of a job. */
     private String withSettings(String requestJson) {
-        return Json.with(requestJson, "conf", settings.toJsonWithoutSecrets());
+        return JobRequest.withSettings(requestJson, settings.toJsonWithoutSecrets());
     }
 
     private static JobDirectory jobOf(String requestJson) {
@@ -79,15 +82,17 @@ final class RayJobsHandler implements JobCommitHandler {
     private String run(String action, JobDirectory job, String arguments) throws IOException {
         String name = "ray-committer-" + action + "-" + keyOf(job);
         String entrypoint = settings.command() + " spark-job " + action + " " + arguments;
-        Json request = new Json().put("submission_id", name).put("entrypoint", entrypoint);
+        ObjectNode request = JsonNodeFactory.instance.objectNode()
+                .put("submission_id", name)
+                .put("entrypoint", entrypoint);
         String environment = settings.get(Settings.RUNTIME_ENV);
         if (environment != null) {
-            request.putRaw("runtime_env", environment);
+            request.putRawValue("runtime_env", new RawValue(environment));
         }
         LOG.info("ray_committer: " + action + " of job " + job.jobId() + " is Ray job " + name
                 + " on " + client.address());
         try {
-            client.submit(name, request.text());
+            client.submit(name, request.toString());
             return follow(name);
         } catch (NothingRunsException e) {
             throw e;

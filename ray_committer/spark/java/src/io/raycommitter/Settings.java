@@ -1,5 +1,7 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
 import java.io.IOException;
 import java.util.Arrays;
@@ -64,23 +66,23 @@ final class Settings {
     }
 
     /** Returns the settings for a commit, with secrets. */
-    String toJson() {
+    ObjectNode toJson() {
         return json(true);
     }
 
     /** Returns the settings for a commit, without secrets, for a place that others can read. */
-    String toJsonWithoutSecrets() {
+    ObjectNode toJsonWithoutSecrets() {
         return json(false);
     }
 
-    private String json(boolean withSecrets) {
-        Json json = new Json();
+    private ObjectNode json(boolean withSecrets) {
+        ObjectNode json = JsonNodeFactory.instance.objectNode();
         values.forEach((key, value) -> {
             if (!key.startsWith(JOBS_PREFIX) && (withSecrets || !isSecret(key))) {
                 json.put(key, value);
             }
         });
-        return json.text();
+        return json;
     }
 
     private static boolean isSecret(String key) {

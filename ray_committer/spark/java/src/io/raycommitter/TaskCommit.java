@@ -1,5 +1,7 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.Collection;
@@ -66,13 +68,12 @@ final class TaskCommit {
         return Integer.parseInt(manifest[MANIFEST_PARTS - 1]);
     }
 
-    String toJson() {
-        return new Json()
+    ObjectNode toJson() {
+        return JsonNodeFactory.instance.objectNode()
                 .put("manifest", manifest[0])
                 .put("size", Long.parseLong(manifest[1]))
                 .put("sha256", manifest[2])
                 .put("taskAttemptId", manifest[3])
-                .put("files", files())
-                .text();
+                .put("files", files());
     }
 }

@@ -1,10 +1,12 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.math.BigInteger;
-import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import org.apache.hadoop.fs.FileSystem;
@@ -34,26 +36,26 @@ final class TaskManifestWriter {
     }
 
     SavedManifest save(TaskScan scan) throws IOException {
-        byte[] bytes = manifestOf(scan).getBytes(StandardCharsets.UTF_8);
+        byte[] bytes = manifestOf(scan);
         Path target = new Path(job.manifests(), taskId + "-manifest.json");
         saveWithRetries(bytes, target);
         return new SavedManifest(
                 target.getName(), bytes.length, sha256(bytes), taskAttemptId, scan.files().size());
     }
 
-    private String manifestOf(TaskScan scan) {
-        return new Json()
+    private byte[] manifestOf(TaskScan scan) throws IOException {
+        ObjectNode manifest = JsonNodeFactory.instance.objectNode()
                 .put("type", TYPE)
                 .put("version", 1)
                 .put("jobId", job.jobId())
                 .put("jobAttemptNumber", JobDirectory.ATTEMPT)
                 .put("taskID", taskId)
                 .put("taskAttemptID", taskAttemptId)
-                .put("taskAttemptDir", job.taskAttemptDir(taskAttemptId).toUri().toString())
-                .putRawItems("files", scan.files())
-                .putRawItems("directories", scan.directories())
-                .putRaw("extraData", new Json().put(STAMP, stamp).text())
-                .text();
+                .put("taskAttemptDir", job.taskAttemptDir(taskAttemptId).toUri().toString());
+        manifest.set("files", scan.files());
+        manifest.set("directories", scan.directories());
+        manifest.putObject("extraData").put(STAMP, stamp);
+        return new ObjectMapper().writeValueAsBytes(manifest);
     }
 
     private void saveWithRetries(byte[] bytes, Path target) throws IOException {

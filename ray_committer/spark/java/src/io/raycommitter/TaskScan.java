@@ -1,13 +1,14 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
@@ -24,8 +25,8 @@ final class TaskScan {
     private final FileSystem fs;
     private final Path dest;
     private final Map<String, Path> destinationsByNumber = new HashMap<>();
-    private final List<String> files = new ArrayList<>();
-    private final List<String> directories = new ArrayList<>();
+    private final ArrayNode files = JsonNodeFactory.instance.arrayNode();
+    private final ArrayNode directories = JsonNodeFactory.instance.arrayNode();
 
     private TaskScan(FileSystem fs, Path dest, Map<String, Path> destinations) {
         this.fs = fs;
@@ -63,11 +64,11 @@ final class TaskScan {
         return scan;
     }
 
-    List<String> files() {
+    ArrayNode files() {
         return files;
     }
 
-    List<String> directories() {
+    ArrayNode directories() {
         return directories;
     }
 
@@ -109,7 +110,7 @@ final class TaskScan {
         if (name.startsWith(".") && name.endsWith(".crc")) {
             return; // Checksums of Hadoop's local file system describe the name, not the file.
         }
-        Json entry = new Json()
+        ObjectNode entry = files.addObject()
                 .put("s", status.getPath().toUri().toString())
                 .put("d", target.toUri().toString())
                 .put("z", status.getLen())
@@ -118,13 +119,11 @@ final class TaskScan {
         if (etag != null) {
             entry.put("e", etag);
         }
-        files.add(entry.text());
     }
 
     private void addDirectory(Path target) {
         int level = Math.max(1, target.depth() - dest.depth()); // has no meaning outside dest
-        Json entry = new Json().put("d", target.toUri().toString()).put("t", 0).put("l", level);
-        directories.add(entry.text());
+        directories.addObject().put("d", target.toUri().toString()).put("t", 0).put("l", level);
     }
 
     /** Uses reflection: only newer Hadoop versions and some stores have etags in listings. */
