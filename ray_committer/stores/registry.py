@@ -62,6 +62,7 @@ _ALIASES = {
 _OWN_STORES = "ray_committer.stores"
 """The entry point group of packages that have a store of their own, by its scheme."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
+_PASSWORD = re.compile(r"(?<=://)([^/:@]*):[^/@]*@")
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::.*:/")
 
 
@@ -73,9 +74,10 @@ def resolve_destination(
     A URL is quoted as Hadoop and fsspec write it; anything else is a local path, taken as it is.
     `StoreRefusedError` names a store that cannot rename safely and what to use instead.
     """
+    shown = _PASSWORD.sub(r"\1@", destination)
     if _CHAIN.match(destination):
         raise StoreRefusedError(
-            f"{destination}: cannot be committed to: it goes through other file systems",
+            f"{shown}: cannot be committed to: it goes through other file systems",
             "name the file system behind them",
         )
     if _URL.match(destination):
@@ -85,7 +87,7 @@ def resolve_destination(
     options = dict(storage_options or {})
     scheme = _scheme(location.scheme)
     spec = StoreSpec(scheme, _normal_authority(scheme, location.authority, options), options)
-    _check_supported(spec, destination)
+    _check_supported(spec, shown)
     return spec, location.path
 
 
@@ -114,7 +116,7 @@ def open_store(spec: StoreSpec) -> StoreOperations:
 
     `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed.
     """
-    shown = f"{spec.scheme}://{spec.authority}"
+    shown = _PASSWORD.sub(r"\1@", f"{spec.scheme}://{spec.authority}")
     _check_supported(spec, shown)
     if spec.scheme == "file":
         return LocalStore(spec)

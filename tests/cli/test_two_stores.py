@@ -13,7 +13,6 @@ from ray_committer.testing import MemoryStore, run_commit, write_job
 from tests.cli.commands import run
 from tests.stages.support import JOB
 
-ALLOWED = ("-o", "allow_generic=true")
 SHOWN = {
     "one": "memory://one/table",
     "two": "memory://two/table",
@@ -22,7 +21,7 @@ SHOWN = {
 
 
 @pytest.fixture
-def stores(monkeypatch: pytest.MonkeyPatch) -> dict[str, MemoryStore]:
+def stores(fsspec_stores: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, MemoryStore]:
     """Stores with the same path and the same job, by their authority."""
     found = {authority: MemoryStore(authority=authority) for authority in SHOWN}
     for store in found.values():
@@ -32,24 +31,24 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> dict[str, MemoryStore]:
 
 
 def plan_as_lines(url: str, page: Path) -> str:
-    return run("commit", url, "--dry-run", *ALLOWED).output
+    return run("commit", url, "--dry-run").output
 
 
 def plan_as_json(url: str, page: Path) -> str:
-    return run("commit", url, "--dry-run", "--output", "json", *ALLOWED).output
+    return run("commit", url, "--dry-run", "--output", "json").output
 
 
 def success_as_lines(url: str, page: Path) -> str:
-    shown = run("show", url, *ALLOWED).output
+    shown = run("show", url).output
     return shown.partition("\n")[0]  # the rest is the content of the file
 
 
 def success_as_json(url: str, page: Path) -> str:
-    return json.loads(run("show", url, "--output", "json", *ALLOWED).output)["path"]
+    return json.loads(run("show", url, "--output", "json").output)["path"]
 
 
 def success_as_page(url: str, page: Path) -> str:
-    assert run("show", url, "--html", str(page), *ALLOWED).exit_code == 0
+    assert run("show", url, "--html", str(page)).exit_code == 0
     return page.read_text()
 
 

@@ -65,7 +65,6 @@ MOVES = {
     "job_files/settle.py": "`put`: a job's own file gets its name",
     "stages/undo_job.py": "a task's file is taken back",
     "stages/remove_replaced_files.py": "an old file is put aside, or back",
-    "doctor_checks/store_lines.py": "the doctor's own files",
 }
 """The modules that move files of a store. A state changes by `advance`, and only by that."""
 

@@ -61,6 +61,7 @@ REFUSED = [
     ("simplecache::s3://bucket/a", "goes through other file systems"),
     ("viewfs://cluster/a", "the file system behind it"),
     ("memory://a/b", "other processes cannot see it"),
+    ("never-heard-of://me@host/a", "only file://"),
     ("file://host/a", "only file://"),
     ("never-heard-of://host/a", "only file://"),
 ]
@@ -87,3 +88,10 @@ def test_a_local_name_with_colons_is_a_path(tmp_path: Path):
 def test_a_spec_opens_the_store_that_it_came_from(tmp_path: Path):
     spec, path = resolve_destination(str(tmp_path))
     assert open_store(spec).list_status(path) == []
+
+
+@pytest.mark.parametrize("url", ["sftp://me:secret@host/a", "simplecache::sftp://me:secret@host/a"])
+def test_a_refusal_shows_no_password(url: str):
+    with pytest.raises(StoreRefusedError, match="me@host/a: cannot be committed to") as caught:
+        resolve_destination(url)
+    assert "secret" not in str(caught.value)
