@@ -32,7 +32,7 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", java_tool_options())
 @pytest.fixture(autouse=True)
 def _stores_are_opened_anew() -> None:
     """A store stays open in its process, and has what the environment said when it was opened."""
-    registry._open_once.cache_clear()
+    registry.open_stores.clear()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def fsspec_stores(
     registry._own_store.cache_clear()
     yield site
     registry._own_store.cache_clear()
-    registry._open_once.cache_clear()
+    registry.open_stores.clear()
 
 
 @pytest.fixture

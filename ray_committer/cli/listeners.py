@@ -22,6 +22,9 @@ def listening(shown: EventSink, events: str | None) -> Iterator[EventSink]:
             log = event_log(events, on_failure=lambda text: tell(f"  {text}"))
             sinks.append(stack.enter_context(log))
         if "opentelemetry" in sys.modules:  # `opentelemetry-instrument` imports it before the command
-            stack.enter_context(telemetry.trace_of(os.environ))
-            sinks.append(telemetry.spans())
+            try:
+                stack.enter_context(telemetry.trace_of(os.environ))
+                sinks.append(telemetry.spans())
+            except Exception as e:  # noqa: BLE001 - a broken agent of a machine must not stop a commit
+                tell(f"  no spans: OpenTelemetry is not usable here: {type(e).__name__}: {e}")
         yield to_all(*sinks)

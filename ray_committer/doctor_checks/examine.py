@@ -27,6 +27,7 @@ def examine(
         what_it_is(store, f"{store.spec.scheme}://{store.spec.authority}{destination}"),
         *examine_store(
             guarded,
+            GuardedStore(store, permits, retry_seconds=0.0),
             destination,
             lambda scratch: [
                 *examine_processes(scratch),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from itertools import takewhile
+from itertools import count, takewhile
 
 from ray_committer.doctor_checks.lines import Line, Verdict
 from ray_committer.protocol.paths import ancestors, join, temporary_directory
@@ -21,6 +21,7 @@ class Scratch:
         self.path = join(temporary_directory(destination), f"doctor-{uuid.uuid4()}")
         self.proof = join(self.path, "proof")
         self._made: list[str] = []
+        self._numbers = count(1)
 
     def make(self) -> Line:
         """Make the directory, and note which of its parents were missing."""
@@ -43,7 +44,7 @@ class Scratch:
         return Line("clean-up", Verdict.OK, "nothing was left behind")
 
     def directory(self, name: str) -> OwnDirectory:
-        """Make a directory for one check."""
-        path = join(self.path, name.replace(" ", "-"))
+        """Make a directory for one run of one check."""
+        path = join(self.path, f"{next(self._numbers)}-{name.replace(' ', '-')}")
         self.store.mkdirs(path)
         return OwnDirectory(self.store, path)

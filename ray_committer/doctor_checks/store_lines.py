@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
 from ray_committer.doctor_checks.lines import Line, Verdict
 from ray_committer.doctor_checks.scratch import Scratch
 from ray_committer.errors import RayCommitterError
+from ray_committer.limits.backoff import until_answered
 from ray_committer.stores.base import StoreOperations, WarnsOfCosts
 from ray_committer.stores.promises.all import PROMISES
 from ray_committer.stores.promises.promise import BrokenPromiseError, Promise, WeakPromiseError
@@ -20,14 +22,21 @@ SLOW_SECONDS = 1.0
 
 
 def examine_store(
-    store: StoreOperations, destination: str, in_scratch: Callable[[Scratch], list[Line]]
+    store: StoreOperations,
+    once: StoreOperations,
+    destination: str,
+    in_scratch: Callable[[Scratch], list[Line]],
 ) -> list[Line]:
-    """Check everything in a scratch directory, which is then removed; `in_scratch` can use it before."""
+    """Check everything in a scratch directory, which is then removed; `in_scratch` can use it before.
+
+    `once` makes each request once: a repeated deletion finds nothing, which would look like a broken
+    promise.
+    """
     scratch = Scratch(store, destination)
     lines = [_safely("write", scratch.make)]
     try:
         if lines[0].verdict is Verdict.OK:
-            lines += [_safely(one.name, partial(_keeps, one, scratch)) for one in PROMISES]
+            lines += [_safely(one.name, partial(_keeps, one, once, scratch)) for one in PROMISES]
             lines.append(_safely("latency", partial(_latency, scratch)))
             lines += in_scratch(scratch)
     finally:
@@ -81,12 +90,16 @@ def _words(error: OSError) -> str:
     return f"{where}{error.strerror or error} ({type(error).__name__})"
 
 
-def _keeps(promise: Promise, scratch: Scratch) -> Line:
+def _keeps(promise: Promise, once: StoreOperations, scratch: Scratch) -> Line:
     unmet = promise.unmet(scratch.store.capabilities)
     if unmet is not None:
         verdict = Verdict.NOTE if unmet.advice else Verdict.OK
         return Line(promise.name, verdict, unmet.otherwise, unmet.advice)
-    return Line(promise.name, Verdict.OK, promise.check(scratch.directory(promise.name)))
+    return Line(
+        promise.name,
+        Verdict.OK,
+        until_answered(lambda: promise.check(replace(scratch.directory(promise.name), store=once))),
+    )
 
 
 def _latency(scratch: Scratch) -> Line:

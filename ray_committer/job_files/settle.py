@@ -15,19 +15,24 @@ from ray_committer.stores.base import StoreOperations
 ATTEMPTS = 8
 
 
-def settle(request: Callable[[], None], is_done: Callable[[], bool] = lambda: False) -> None:
+def settle(
+    request: Callable[[], None],
+    is_done: Callable[[], bool] = lambda: False,
+    *,
+    attempts: int = ATTEMPTS,
+) -> None:
     """Make `request`; repeat it while the store does not answer and `is_done` returns False.
 
     A request that fails if it was already done, such as a rename, needs no `is_done`: its caller checks
     after the failure.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, attempts + 1):
         try:
             request()
         except StoreUnavailableError:
             if is_done():
                 return
-            if attempt == ATTEMPTS:
+            if attempt == attempts:
                 raise
             time.sleep(backoff_seconds(attempt))
         else:
@@ -35,7 +40,13 @@ def settle(request: Callable[[], None], is_done: Callable[[], bool] = lambda: Fa
 
 
 def put(
-    store: StoreOperations, path: str, data: bytes, *, temporary: str, is_written: bool = False
+    store: StoreOperations,
+    path: str,
+    data: bytes,
+    *,
+    temporary: str,
+    is_written: bool = False,
+    attempts: int = ATTEMPTS,
 ) -> None:
     """Put one of a job's own files in place, atomically, whether or not there is one; idempotent.
 
@@ -44,7 +55,11 @@ def put(
     if not is_written:
         store.write(temporary, data)
     try:
-        settle(lambda: store.replace(temporary, path), lambda: _read(store, path) == data)
+        settle(
+            lambda: store.replace(temporary, path),
+            lambda: _read(store, path) == data,
+            attempts=attempts,
+        )
     except FileNotFoundError:  # an earlier request did this, although it seemed to fail
         if _read(store, path) != data:
             raise

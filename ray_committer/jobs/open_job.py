@@ -33,7 +33,7 @@ from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import open_store, resolve_destination, shown_url
+from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
 from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]
@@ -68,7 +68,7 @@ def open_job(
     """
     began = time.monotonic()
     spec, destination = resolve_destination(dest, storage_options)
-    with _located_errors(spec):
+    with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
         store, job, state = _look(spec, destination, job_id, options, to_commit=to_commit)
         choice = choose_executor(
@@ -148,17 +148,21 @@ def open_here(
     """Open the store of a destination, for the few requests that need no executor; yield it and the
     path."""
     spec, destination = resolve_destination(dest, storage_options)
-    with _located_errors(spec):
+    with located_errors(spec):
         yield _guarded(open_store(spec), options), destination
 
 
 @contextmanager
-def _located_errors(spec: StoreSpec) -> Iterator[None]:
+def located_errors(spec: StoreSpec) -> Iterator[None]:
     """Show the URL in errors: stages know only paths, which several buckets can have."""
     try:
         yield
     except RayCommitterError as e:
         e.locate(shown_url(spec, ""))
+        raise
+    except OSError as e:
+        if isinstance(e.filename, str):
+            e.filename = located(spec, e.filename)
         raise
 
 

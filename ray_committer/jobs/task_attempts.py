@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from ray_committer.errors import PathError, TaskCommitError
-from ray_committer.jobs.open_job import StorageOptions, open_here
+from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.uri import normal_path
@@ -90,12 +90,13 @@ def task_attempt(
         number = secrets.randbelow(2**31) if attempt is None else attempt
         task_attempt_id = f"attempt_{stem}_{number}"
         directory, stamp = setup_task(store, job, task_attempt_id)
-        running = TaskAttempt(store, job, task_attempt_id, directory)
-        try:
-            yield running
-        except BaseException:
-            abort_task(store, job, task_attempt_id)
-            raise
+    running = TaskAttempt(store, job, task_attempt_id, directory)
+    try:
+        yield running
+    except BaseException:
+        abort_task(store, job, task_attempt_id)
+        raise
+    with located_errors(store.spec):
         saved = commit_task(
             store,
             job,
@@ -104,4 +105,4 @@ def task_attempt(
             stamp=stamp,
             attempts=options.manifest_save_attempts,
         )
-        running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
+    running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)

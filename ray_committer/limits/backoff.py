@@ -11,7 +11,7 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 
 FIRST_SECONDS = 0.1
 LONGEST_SECONDS = 10.0
-OPEN_ATTEMPTS = 8
+ATTEMPTS = 8
 
 T = TypeVar("T")
 
@@ -25,11 +25,11 @@ def backoff_seconds(attempt: int) -> float:
 
 
 def until_answered(request: Callable[[], T]) -> T:
-    """Make a harmless request until the store answers it; the last of `OPEN_ATTEMPTS` raises its error.
+    """Make a harmless request until the store answers it; the last of `ATTEMPTS` raises its error.
 
-    This is for a store that is being opened, around which there is no `GuardedStore` yet.
+    This is for requests that no `GuardedStore` repeats, such as those of a store that is being opened.
     """
-    for attempt in range(1, OPEN_ATTEMPTS):
+    for attempt in range(1, ATTEMPTS):
         try:
             return request()
         except ThrottledError as e:

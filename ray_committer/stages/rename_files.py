@@ -30,6 +30,7 @@ from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.throttling import ThrottlingWatch
+from ray_committer.stores.registry import shown_url
 from ray_committer.work.entries import Entry
 from ray_committer.work.publish_entry import publish_entry, require_source
 from ray_committer.work.sidecars import recorded_entries
@@ -232,6 +233,8 @@ def _rename_shard(
         _statistics(seconds, [one for _, one in failed], len(again)), worker.take_statistics()
     )
     failure = failed[0][0] if failed else None
+    if failure is not None:
+        failure.locate(shown_url(worker.store.spec, ""))
     return ShardResult(
         event=_event(place, busy_seconds, outcomes, statistics, failure),
         done_by_manifest=dict(Counter(one.index for one in outcomes)),

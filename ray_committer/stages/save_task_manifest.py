@@ -52,7 +52,7 @@ def save_task_manifest(
                 _check_open(read_attempt_state(store, job), job, task_attempt_id, stamp)
             elif _is_counted(store, job, path, data, task_attempt_id, stamp, sleep):
                 break  # an earlier attempt succeeded, only its answer was lost
-            put(store, path, data, temporary=temporary)
+            put(store, path, data, temporary=temporary, attempts=1)
             _is_counted(store, job, path, data, task_attempt_id, stamp, sleep)
             break
         except OSError as e:

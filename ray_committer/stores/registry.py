@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ _ALIASES = {
     "libarchive": "zip",
     "har": "zip",
 }
+OPEN_SECONDS = 60.0
 _OWN_STORES = "ray_committer.stores"
 """The entry point group of packages that have a store of their own, by its scheme."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
@@ -112,7 +114,7 @@ def renames_are_local(destination: str) -> bool:
 
 
 def open_store(spec: StoreSpec) -> StoreOperations:
-    """Open the store that `spec` describes, in any process; a remote one is opened once per process.
+    """Open the store that `spec` describes, in any process; a remote one stays open for a minute.
 
     `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed.
     """
@@ -120,7 +122,7 @@ def open_store(spec: StoreSpec) -> StoreOperations:
     _check_supported(spec, shown)
     if spec.scheme == "file":
         return LocalStore(spec)
-    return _open_once(spec, shown, os.getpid())
+    return open_stores.get(spec, lambda: _open(spec, shown))
 
 
 def fsspec_url(spec: StoreSpec, path: str) -> str:
@@ -141,13 +143,45 @@ def shown_url(spec: StoreSpec, path: str) -> str:
 
 
 def located(spec: StoreSpec, text: str) -> str:
-    """Make a URL of the path with which a text begins, for a reader who has several stores."""
+    """Make a URL of the path with which a text begins, for a reader who has several stores.
+
+    The path stays as it is, unquoted.
+    """
     return f"{shown_url(spec, '')}{text}" if text.startswith("/") else text
 
 
-@lru_cache
-def _open_once(spec: StoreSpec, shown: str, process: int) -> StoreOperations:  # noqa: ARG001
-    """Open a store, which costs requests such as one for a token; a child process opens its own."""
+class OpenStores:
+    """The stores that are open in this process, each for `OPEN_SECONDS`: task attempts share one.
+
+    Opening a store costs requests, such as one for a token. A store keeps the credentials and settings
+    that it was opened with, so it is opened anew after that time, in another environment, and in a child
+    process. There is no lock, because a child process could inherit a locked one: several threads can
+    open a store at once.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._found: dict[Hashable, tuple[float, StoreOperations]] = {}
+
+    def get(self, spec: StoreSpec, open_it: Callable[[], StoreOperations]) -> StoreOperations:
+        """Return the open store of `spec`, or open it."""
+        key = spec, os.getpid(), tuple(os.environ.items())
+        now = self._clock()
+        fresh = {one: (until, store) for one, (until, store) in self._found.items() if until > now}
+        if key not in fresh:
+            fresh[key] = now + OPEN_SECONDS, open_it()
+        self._found = fresh
+        return fresh[key][1]
+
+    def clear(self) -> None:
+        """Open all stores anew."""
+        self._found = {}
+
+
+open_stores = OpenStores()
+
+
+def _open(spec: StoreSpec, shown: str) -> StoreOperations:
     own = None if spec.scheme in _EXTRAS else _own_store(spec.scheme)
     if own is not None:
         return _open_own(own, spec, shown)

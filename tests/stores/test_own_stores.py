@@ -15,9 +15,16 @@ import pytest
 import ray_committer
 from ray_committer.errors import StoreRefusedError
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.stores.registry import _own_store, open_store, resolve_destination, shown_url
+from ray_committer.stores.registry import (
+    OPEN_SECONDS,
+    OpenStores,
+    _own_store,
+    open_store,
+    resolve_destination,
+    shown_url,
+)
 from ray_committer.testing import write_job
 from tests import own_stores
 from tests.docs import ways
@@ -121,6 +128,46 @@ def test_the_task_attempts_of_a_process_open_one_store(tmp_path: Path, monkeypat
     with ray_committer.task_attempt(url, "job_1", 10, storage_options={"key": {"of": "another"}}):
         pass
     assert [spec.storage_options for spec in opened] == [{}, {"key": {"of": "another"}}]
+
+
+def test_another_environment_opens_another_store(tmp_path: Path, monkeypatch):
+    """Credentials and configurations are often named by a variable."""
+    install(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    spec, _ = resolve_destination("mine://disk/table")
+    first = open_store(spec)
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    assert open_store(spec) is not first
+
+
+def test_a_store_is_opened_anew_after_a_while():
+    """A key that was renewed in its file counts then, and no connection is kept for ever."""
+    now, opened = [0.0], list[StoreSpec]()
+    stores = OpenStores(lambda: now[0])
+
+    def get(spec: StoreSpec) -> StoreOperations:
+        return stores.get(spec, lambda: opened.append(spec) or LocalStore(spec))
+
+    one, two = StoreSpec("mine", "one"), StoreSpec("mine", "two")
+    first, second = get(one), get(two)
+    now[0] = OPEN_SECONDS - 1
+    assert (get(one), get(two)) == (first, second)
+    now[0] = OPEN_SECONDS
+    assert get(one) is not first
+    assert opened == [one, two, one]
+    assert len(stores._found) == 1  # the other is closed, where nothing uses it
+
+
+def test_a_store_that_cannot_be_opened_is_tried_again():
+    stores, spec = OpenStores(), StoreSpec("mine", "one")
+    for _ in range(2):
+        with pytest.raises(PermissionError):
+            stores.get(spec, deny)
+    assert isinstance(stores.get(spec, lambda: LocalStore(spec)), LocalStore)
+
+
+def deny() -> StoreOperations:
+    raise PermissionError(13, "denied", "/")
 
 
 def test_a_child_process_opens_a_store_of_its_own(tmp_path: Path):

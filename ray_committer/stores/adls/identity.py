@@ -34,8 +34,11 @@ class AzureIdentity:
             with getattr(azure.identity, self.kind)(**self.arguments) as credential:
                 return credential.get_token(*scopes, **kwargs)
         except OSError as e:
-            text = f"a file that {self.kind} needs cannot be read on {platform.node()} ({e.strerror})"
-            raise PermissionError(errno.EACCES, text, e.filename) from e
+            text = (
+                f"{e.filename}, a file that {self.kind} needs, cannot be read on {platform.node()} "
+                f"({e.strerror})"
+            )
+            raise PermissionError(errno.EACCES, text) from e
 
     async def close(self) -> None:
         """Do nothing: nothing is kept open."""

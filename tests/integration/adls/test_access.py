@@ -19,7 +19,7 @@ from ray_committer.stores.adls.auth import connect
 from ray_committer.stores.adls.costs import cost_warnings
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import _open_once, open_store, resolve_destination
+from ray_committer.stores.registry import open_store, open_stores, resolve_destination
 from ray_committer.testing.harness import put_file
 from tests.integration.adls.conftest import CONTAINER, opened
 from tests.servers.azurite import ACCOUNT as FLAT_ACCOUNT
@@ -154,7 +154,7 @@ def test_a_flat_account_is_refused_whichever_question_may_be_asked(
     try_out(opened(url, options))
     dfs.hierarchical = False
     dfs.calls.clear()
-    _open_once.cache_clear()  # as in another process
+    open_stores.clear()  # as in another process
     for call in (ray_committer.commit_job, ray_committer.setup_job):
         with pytest.raises(StoreRefusedError, match="no hierarchical namespace"):
             call(url, "job_1", storage_options=options)
