@@ -137,7 +137,10 @@ class LinkedPathError(RayCommitterError):
     """
 
     id = "linked-path"
-    advice = "look where the link leads, remove the link, and run the same command"
+    advice = (
+        "look where the link leads: put what belongs here back in its place, or remove the link, and "
+        "run the same command"
+    )
 
     def __init__(self, what: str, advice: str | None = None, *, filename: str | None = None) -> None:
         super().__init__(what, advice)

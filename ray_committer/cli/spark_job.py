@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from ray_committer.cli.cancel import cancel_on_signals
+from ray_committer.cli.errors import exit_code
 from ray_committer.cli.lines import lines, tell
 from ray_committer.errors import RayCommitterError
 from ray_committer.jobs.commit import read_text
@@ -82,7 +83,7 @@ def _run(action: Action, read: Callable[[], str]) -> None:
             handler = CommitHandler(settings_of(request, shown.event))
         except (RayCommitterError, OSError) as e:
             click.echo(msgspec.json.encode({"error": str(e)}).decode())
-            sys.exit(_exit_code(e))
+            sys.exit(exit_code(e, "commit"))
         with cancel_on_signals(handler.cancel):
             answer = action(handler, request)
     if handler.last_report is not None:
@@ -90,9 +91,4 @@ def _run(action: Action, read: Callable[[], str]) -> None:
             tell(line)
     click.echo(answer)
     if handler.last_error is not None:
-        sys.exit(_exit_code(handler.last_error))
-
-
-def _exit_code(error: Exception) -> int:
-    code: int = getattr(error, "exit_code", RayCommitterError.exit_code)
-    return code
+        sys.exit(exit_code(handler.last_error, "commit"))

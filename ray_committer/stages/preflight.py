@@ -125,7 +125,10 @@ def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
             "the others, run the application again",
         )
     if expected is not None and found > expected:
-        raise PreflightError(f"{directory}: {expected} tasks were expected but {found} manifests found")
+        raise PreflightError(
+            f"{directory}: {expected} tasks were expected but {found} manifests found",
+            "nothing was changed: correct the number of tasks, or find out which manifests are too many",
+        )
     if found == 0:
         raise IncompleteJobError(
             f"{directory}: contains no task manifest, but each task saves one, even without output",

@@ -85,7 +85,8 @@ def _check_open(state: AttemptState, job: JobAttempt, task_attempt_id: str, stam
         )
     if state.phase not in (None, Phase.OPEN):
         raise CommitRecordExistsError(
-            f"{job.directory}: the job is being committed without {task_attempt_id}, which is too late"
+            f"{job.directory}: the job is being committed without {task_attempt_id}, which is too late",
+            "let the commit end; if it must include this task, run the application again",
         )
 
 

@@ -5,7 +5,10 @@ Each is three lines on standard error: what is wrong, what to do, and where to r
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -519,3 +522,34 @@ def test_each_error_says_what_to_do():
         assert one.advice
         assert one.advice[0].islower() or one.advice[0] == "`"
     assert len(found) > 15
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_report_that_cannot_be_printed_leaves_the_commit_as_it_is(
+    dest: Path, write_job, tree, output: str
+):
+    write_job({0: {"a": "x"}})
+    command = [sys.executable, "-m", "ray_committer.cli", "commit", str(dest), "--output", output]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*command, "--assume-complete"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 0
+    assert done.stderr.endswith(
+        "ray-committer: the report could not be printed (No space left on device): committed\n"
+    )
+    assert tree() == {"a": "x"}
+
+
+def test_a_broken_opentelemetry_stops_no_commit(dest: Path, write_job, tree, tmp_path: Path):
+    """An agent of the machine can have imported a part of it in every Python program."""
+    write_job({0: {"a": "x"}})
+    (tmp_path / "site" / "opentelemetry").mkdir(parents=True)
+    (tmp_path / "site" / "opentelemetry" / "__init__.py").touch()
+    program = "import opentelemetry; from ray_committer.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "commit", str(dest), "--assume-complete"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), *sys.path])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no spans: OpenTelemetry is not usable here: ImportError" in done.stderr
+    assert tree() == {"a": "x"}

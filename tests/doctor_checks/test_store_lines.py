@@ -15,7 +15,7 @@ from ray_committer import CommitOptions
 from ray_committer.doctor_checks import store_lines
 from ray_committer.doctor_checks.examine import examine
 from ray_committer.doctor_checks.lines import Diagnosis, Line, Verdict
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.promises.all import PROMISES
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
@@ -48,6 +48,23 @@ def by_verdict(diagnosis: Diagnosis, verdict: Verdict) -> set[str]:
 def line(diagnosis: Diagnosis, name: str) -> Line:
     (found,) = [one for one in diagnosis.lines if one.name == name]
     return found
+
+
+@pytest.mark.parametrize(
+    "operation", ["delete_file", "delete_directory", "remove_empty_directory", "rename"]
+)
+def test_a_lost_answer_is_no_broken_promise(operation: str):
+    """A deletion that is repeated finds nothing, and a rename that is repeated no source."""
+    left = [1]
+
+    def lose(call: StoreCall) -> None:
+        if call.operation == operation and "/doctor-" in call.paths[0] and left:
+            left.pop()
+            raise StoreUnavailableError(call.paths[0], "no answer")
+
+    diagnosis = diagnose(WrappedStore(memory(), after=lose))
+    assert not left
+    assert by_verdict(diagnosis, Verdict.FAILED) == set()
 
 
 @pytest.mark.parametrize("real", [True, False], ids=["directories", "flat"])

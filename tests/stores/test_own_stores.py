@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import JobNotFoundError, StoreRefusedError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -239,3 +239,18 @@ def test_a_node_without_the_package_is_told_to_install_it():
 def test_a_password_in_a_url_is_not_shown():
     assert shown_url(StoreSpec("sftp", "user:secret@host"), "/a b") == "sftp://user@host/a%20b"
     assert shown_url(StoreSpec("abfs", "lake@account"), "/t") == "abfs://lake@account/t"
+
+
+def test_an_error_of_a_task_that_concerns_another_store_is_not_shown_as_one_of_its_job(
+    tmp_path: Path, monkeypatch
+):
+    install(tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    url, elsewhere = f"mine://disk{tmp_path}/table", str(tmp_path / "elsewhere")
+    ray_committer.setup_job(url, "job_1")
+    with pytest.raises(JobNotFoundError) as caught, ray_committer.task_attempt(url, "job_1", 0):
+        ray_committer.commit_job(elsewhere)
+    assert caught.value.what.startswith(elsewhere)
+    with pytest.raises(JobNotFoundError) as caught:
+        ray_committer.commit_job(f"{url}-of-another")
+    assert caught.value.what.startswith(f"{url}-of-another")
