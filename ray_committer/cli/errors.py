@@ -22,7 +22,7 @@ BUG_ID = "bug"
 STORE_FAILED_ID = "store-failed"
 UNEXPECTED = "this is a bug in ray-committer: run the command again with -vv and report the output"
 _STOPPED = ("stopped at once", "everything was kept; run the same command to finish")
-_CHANGING = ("commit", "abort", "vacuum")
+_CHANGING = ("commit", "abort", "vacuum", "spark-job")
 
 
 def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> NoReturn:

@@ -83,7 +83,7 @@ def _run(action: Action, read: Callable[[], str]) -> None:
             handler = CommitHandler(settings_of(request, shown.event))
         except (RayCommitterError, OSError) as e:
             click.echo(msgspec.json.encode({"error": str(e)}).decode())
-            sys.exit(exit_code(e, "commit"))
+            sys.exit(exit_code(e, "spark-job"))
         with cancel_on_signals(handler.cancel):
             answer = action(handler, request)
     if handler.last_report is not None:
@@ -91,4 +91,4 @@ def _run(action: Action, read: Callable[[], str]) -> None:
             tell(line)
     click.echo(answer)
     if handler.last_error is not None:
-        sys.exit(exit_code(handler.last_error, "commit"))
+        sys.exit(exit_code(handler.last_error, "spark-job"))

@@ -45,11 +45,11 @@ def test_the_page_of_the_python_api_names_each_class():
     assert CLASSES.keys() - set(re.findall(r"`(\w+Error)`", table)) == set()
 
 
-@pytest.mark.parametrize("command", ["commit", "abort", "vacuum", "status"])
+@pytest.mark.parametrize("command", ["commit", "abort", "vacuum", "spark-job", "status"])
 def test_the_exit_codes_of_a_bug_are_on_the_page(command: str):
     code = exit_code(ZeroDivisionError(), command)
     line = next(line for line in SECTIONS[BUG_ID].splitlines() if line.startswith("- any"))
-    assert line.endswith("exit code 3 from `commit`, `abort` and `vacuum`, otherwise 1")
+    assert line.endswith("exit code 3 from `commit`, `abort`, `vacuum` and `spark-job`, otherwise 1")
     assert code == (1 if command == "status" else 3)
 
 
