@@ -22,7 +22,7 @@ from ray_committer.events import FilesRenamed, ShardRenamed
 from ray_committer.executors.base import Place, Supplied
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
-from ray_committer.protocol.plan import EntryRange, Shard, plan_shards, shard_size
+from ray_committer.protocol.plan import EntryRange, Shard, count_by_manifest, plan_shards, shard_size
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
@@ -42,11 +42,16 @@ _CALL_SECONDS = 0.005
 
 @dataclass(slots=True)
 class Renamed:
-    """The result of the stage: files moved now, and files proved to have been moved before, by proof."""
+    """The result of the stage: files moved now, and files proved to have been moved before, by proof.
+
+    `whole` are the spans of files of the job in shards of which each file was moved or proved. For other
+    shards, `done_by_manifest` and `held_by_manifest` count them.
+    """
 
     moved: int = 0
     bytes: int = 0
     proved: Counter[str] = field(default_factory=Counter)
+    whole: list[tuple[int, int]] = field(default_factory=list)
     done_by_manifest: Counter[int] = field(default_factory=Counter)
     held_by_manifest: Counter[int] = field(default_factory=Counter)
     sample: list[str] = field(default_factory=list)
@@ -61,6 +66,7 @@ class ShardResult:
     """The result of one shard: its event, and what only the driver needs; `failure` ended it early."""
 
     event: ShardRenamed
+    whole: tuple[int, int] | None
     done_by_manifest: dict[int, int]
     held_by_manifest: dict[int, int]
     sample: list[str]
@@ -127,14 +133,27 @@ def rename_files(
 
 def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> None:
     """Check for each manifest that all its files were moved, proved or held back."""
+    others = renamed.done_by_manifest + renamed.held_by_manifest
+    if not others and _are_all(renamed.whole, record.files):
+        return
+    done = count_by_manifest(record.manifests, renamed.whole) + others
     for index, manifest in enumerate(record.manifests):
-        done = renamed.done_by_manifest[index] + renamed.held_by_manifest[index]
-        if done != manifest.files:
+        if done[index] != manifest.files:
             raise CommitStateUnknownError(
-                f"{context.job.manifests}/{manifest.name}: names {manifest.files} files, but {done} "
-                f"were moved or proved",
+                f"{context.job.manifests}/{manifest.name}: names {manifest.files} files, but "
+                f"{done[index]} were moved or proved",
                 "nothing was cleaned up, so run the same command again",
             )
+
+
+def _are_all(spans: Sequence[tuple[int, int]], files: int) -> bool:
+    """Whether `spans` are all files of the job, each once."""
+    end = 0
+    for start, stop in sorted(spans):
+        if start != end:
+            return False
+        end = stop
+    return end == files
 
 
 class _ShardSize:
@@ -170,12 +189,15 @@ class _ShardSize:
 
 def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
     """The shard with the object references of the small manifests that it needs, packed by the load."""
-    batches = {
-        bisect_right(loaded.starts, part.index) - 1
-        for part in shard.ranges
-        if part.manifest.files <= PACKED_FILES
-    }
-    refs = (loaded.packed[number] for number in sorted(batches))
+    refs, index = [], 0
+    while index < len(shard.manifests):
+        batch = bisect_right(loaded.starts, shard.first + index) - 1
+        is_last = batch + 1 == len(loaded.starts)
+        end = len(loaded.manifests) if is_last else loaded.starts[batch + 1]
+        part = shard.manifests[index : end - shard.first]
+        if any(0 < manifest.files <= PACKED_FILES for manifest in part):
+            refs.append(loaded.packed[batch])
+        index += len(part)
     return Supplied(shard, tuple(one for one in refs if one is not None))
 
 
@@ -183,6 +205,8 @@ def _add(renamed: Renamed, result: ShardResult) -> None:
     renamed.moved += result.event.moved
     renamed.bytes += result.event.bytes
     renamed.proved.update(result.event.proved)
+    if result.whole is not None:
+        renamed.whole.append(result.whole)
     renamed.done_by_manifest.update(result.done_by_manifest)
     renamed.held_by_manifest.update(result.held_by_manifest)
     renamed.sample.extend(result.sample[: MAX_FILENAMES - len(renamed.sample)])
@@ -235,9 +259,11 @@ def _rename_shard(
     failure = failed[0][0] if failed else None
     if failure is not None:
         failure.locate(shown_url(worker.store.spec, ""))
+    is_whole = len(outcomes) == shard.files
     return ShardResult(
         event=_event(place, busy_seconds, outcomes, statistics, failure),
-        done_by_manifest=dict(Counter(one.index for one in outcomes)),
+        whole=(shard.start, shard.start + shard.files) if is_whole else None,
+        done_by_manifest={} if is_whole else dict(Counter(one.index for one in outcomes)),
         held_by_manifest=dict(Counter(one.index for one in ended if one.held)),
         sample=list(located),
         seconds_a_file=sum(seconds) / max(1, len(seconds)),

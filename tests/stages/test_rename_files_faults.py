@@ -14,6 +14,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
 )
 from ray_committer.events import Event, FilesRenamed
+from ray_committer.protocol.plan import count_by_manifest
 from ray_committer.protocol.record import ReplacedFile, encode
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
@@ -86,7 +87,8 @@ def test_what_an_earlier_run_moved_is_proved_and_counted():
     renamed = move(context(store))
     assert (renamed.moved, renamed.proved) == (7, {Proof.MODIFICATION_TIME: 2})
     assert renamed.bytes == 3 * 0 + 3 * 1 + 3 * 2
-    assert renamed.done_by_manifest == {0: 3, 1: 3, 2: 3}
+    named, _ = resumed(context(store))
+    assert count_by_manifest(named.manifests, renamed.whole) == {0: 3, 1: 3, 2: 3}
 
 
 def test_names_for_the_marker_are_kept_up_to_a_limit():
@@ -178,6 +180,31 @@ def test_another_number_of_files_than_recorded_is_named_by_its_manifest(done: di
     reconcile(found, named, held)
 
 
+WHOLE = [(0, 2), (2, 5), (5, 6)]
+"""Three shards of two manifests with three files each."""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[], WHOLE[:2], WHOLE[1:], [WHOLE[0], WHOLE[2]], [*WHOLE, WHOLE[1]], [(0, 3), (2, 5), (5, 6)]],
+)
+def test_a_shard_that_is_missing_or_counted_twice_is_found(wrong: list[tuple[int, int]]):
+    found = context(with_files(2))
+    named, _ = resumed(found)
+    with pytest.raises(CommitStateUnknownError, match="names 3 files, but"):
+        reconcile(found, named, Renamed(whole=wrong))
+    reconcile(found, named, Renamed(whole=WHOLE[::-1]))
+
+
+def test_shards_that_are_whole_and_others_are_counted_together():
+    found = context(with_files(2))
+    named, _ = resumed(found)
+    counted = Counter({0: 1, 1: 2})
+    reconcile(found, named, Renamed(whole=[(0, 2), (5, 6)], done_by_manifest=counted))
+    with pytest.raises(CommitStateUnknownError, match="names 3 files, but 4 were moved"):
+        reconcile(found, named, Renamed(whole=WHOLE, done_by_manifest=Counter({1: 1})))
+
+
 def old(store: MemoryStore, *names: str) -> list[ReplacedFile]:
     """Old files, as the record of a job names them that writes their names again."""
     for name in names:
@@ -212,6 +239,7 @@ def test_namesakes_of_old_files_are_held_back_until_all_others_are_in_place():
     store = with_namesakes()
     new, namesakes = passes(store, Pass.NEW, Pass.NAMESAKES)
     assert (new.moved, new.held_by_manifest.total()) == (4, 2)
+    assert sum(stop - start for start, stop in new.whole) + new.done_by_manifest.total() == 4
     assert (namesakes.moved, namesakes.held_by_manifest.total()) == (2, 0)
     assert set(visible_files(store, "/table").values()) == {b"", b"x"}
 
