@@ -25,11 +25,12 @@ from typing import Any
 import msgspec
 
 import ray_committer
-from ray_committer import CommitOptions, CommitReport
+from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -133,7 +134,7 @@ def commit_on_ray(
     threads: int,
     pool: RayPool | None = None,
     store: PricedStore | None = None,
-) -> tuple[CommitReport, float]:
+) -> tuple[CommitResult, float]:
     """Commit a job on Ray: its report, and the seconds of the whole commit with the start of workers.
     `store` is the driver's."""
     options = CommitOptions(workers=workers, worker_threads=threads, validate=False)

@@ -85,12 +85,6 @@ class CommitReport(CommitResult, frozen=True, kw_only=True):
     source: str = ""
     untold: list[str] = []
 
-    @property
-    def renames_per_second(self) -> float:
-        """Files moved per second of the rename stage; 0 if none were."""
-        seconds = self.stage_seconds.get("job_stage_rename_files", 0.0)
-        return self.moved / seconds if seconds else 0.0
-
     def _repr_html_(self) -> str:
         """Return the report as a notebook shows it."""
         from ray_committer.report.html import report_fragment  # only where a notebook asks for it

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from ray_committer.protocol.statistic_names import RENAME_FILES
+
 
 class Outcome(StrEnum):
     """How a run ended."""
@@ -52,3 +54,9 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     stage_seconds: dict[str, float] = {}
     notices: list[str] = []
     error: str | None = None
+
+    @property
+    def renames_per_second(self) -> float:
+        """Files moved per second of the rename stage; 0 if none were."""
+        seconds = self.stage_seconds.get(RENAME_FILES, 0.0)
+        return self.moved / seconds if seconds else 0.0

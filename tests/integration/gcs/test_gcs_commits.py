@@ -261,7 +261,7 @@ def test_an_append_sees_the_overwrite_of_a_partition_that_is_a_table_of_its_own(
 
     run_commit(WrappedStore(store, before=append), other, overwrite)
     assert len(refused) == 1
-    assert refused[0].startswith(other.directory)
+    assert refused[0].startswith(f"gs://{store.spec.authority}{other.directory}: ")
     assert run_commit(store, job).moved == len(data)
     found = visible_files(store, job.destination)
     assert found.pop(f"{place}/_SUCCESS")
