@@ -12,10 +12,11 @@ from pathlib import Path
 
 import harness
 
-from ray_committer import CommitOptions, CommitReport
+from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stages.commit_result import CommitResult
 from ray_committer.testing import run_commit
 from ray_committer.work.worker import Worker
 
@@ -57,7 +58,7 @@ def measure_threads(root: Path) -> dict[str, float]:
     return result(report, in_flight=IN_PROCESS)
 
 
-def result(report: CommitReport, *, in_flight: int) -> dict[str, float]:
+def result(report: CommitResult, *, in_flight: int) -> dict[str, float]:
     rename = report.stage_seconds["job_stage_rename_files"]
     return {
         "rename_seconds": rename,
