@@ -19,7 +19,7 @@ from ray_committer.errors import (
 )
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
-from ray_committer.executors.choose import ExecutorName, choose_executor
+from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files import find_job
 from ray_committer.job_files.other_attempts import refuse_other_attempts
@@ -71,18 +71,7 @@ def open_job(
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
         store, job, state = _look(spec, destination, job_id, options, to_commit=to_commit)
-        choice = choose_executor(
-            executor,
-            options,
-            open_here=lambda permits: Worker(
-                store, job, permits, in_driver=True, retry_seconds=options.retry_seconds
-            ),
-            open_elsewhere=WorkerSpec(spec, job, options.worker_threads, options.retry_seconds),
-            renames_are_local=store.capabilities.renames_are_local,
-            estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
-            about=f"{job.job_id} at {shown_url(spec, job.destination)}",
-            store=f"{spec.scheme}://{spec.authority}",
-        )
+        choice = _choose(executor, store, job, options)
         token = cancel or CancelToken()
         token.on_cancel(choice.executor.cancel)
         guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
@@ -106,6 +95,24 @@ def open_job(
             )
         finally:
             choice.executor.close()
+
+
+def _choose(
+    executor: ExecutorName | CommitPool, store: StoreOperations, job: JobAttempt, options: CommitOptions
+) -> Choice:
+    spec, retry_seconds = store.spec, options.retry_seconds
+    return choose_executor(
+        executor,
+        options,
+        open_here=lambda permits: Worker(
+            store, job, permits, in_driver=True, retry_seconds=retry_seconds
+        ),
+        open_elsewhere=WorkerSpec(spec, job, options.worker_threads, retry_seconds),
+        renames_are_local=store.capabilities.renames_are_local,
+        estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
+        about=f"{job.job_id} at {shown_url(spec, job.destination)}",
+        store=f"{spec.scheme}://{spec.authority}",
+    )
 
 
 def _look(
