@@ -246,7 +246,7 @@ def _rename_shard(
         return _Outcome(entry, index, time.monotonic() - started, proof)
 
     try:
-        shard_entries = _entries(worker, shard, unpack(packed))
+        shard_entries = list(_entries(worker, shard, unpack(packed)))  # while the caches are warm for it
         ended = [one for one in worker.map(rename, shard_entries) if one is not None]
     finally:
         busy_seconds = worker.busy.end(place.worker, time.monotonic())
