@@ -35,14 +35,18 @@ def job_options(settings: Mapping[str, str], given: CommitOptions) -> CommitOpti
     return found if hadoop.mark_success else found.changed(mark_success=False)
 
 
-def job_executor(settings: Mapping[str, str], given: ExecutorName) -> ExecutorName:
-    """Return where the job is committed: `given`, or if that is "auto", the executor in the settings."""
-    name: Any = settings.get(EXECUTOR_KEY, given)
-    if name not in get_args(ExecutorName):
-        known = ", ".join(get_args(ExecutorName))
-        raise SettingsError(f"{EXECUTOR_KEY}={name}: is not one of {known}", "set it to one of these")
-    executor: ExecutorName = name if given == "auto" else given
-    return executor
+def job_executor(settings: Mapping[str, str], given: ExecutorName | None = None) -> ExecutorName:
+    """Return where a job is committed: `given`, else the executor in the settings, else "auto"."""
+    executor: Any = "auto"
+    for name in (settings.get(EXECUTOR_KEY), given):
+        if name is not None and name not in get_args(ExecutorName):
+            known = ", ".join(get_args(ExecutorName))
+            raise SettingsError(
+                f"{EXECUTOR_KEY}={name}: is not one of {known}", "set it to one of these"
+            )
+        executor = name or executor
+    found: ExecutorName = executor
+    return found
 
 
 def on_destination(options: CommitOptions, destination: str) -> CommitOptions:
@@ -97,7 +101,7 @@ def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:
     conf = HadoopConf(request.conf)
     job_options(conf.settings, CommitOptions())  # finds a wrong setting before anything is done
     return HandlerSettings(
-        executor=job_executor(conf.settings, "auto"),
+        executor=job_executor(conf.settings),
         on_event=on_event,
         progress_seconds=0,
         configuration=lambda _: conf,

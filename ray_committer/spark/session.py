@@ -65,7 +65,7 @@ def install(
     spark: SparkSession,
     *,
     commit: CommitMode = "ray",
-    executor: ExecutorName | CommitPool = "auto",
+    executor: ExecutorName | CommitPool | None = None,
     options: CommitOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     on_event: EventSink = ignore,
@@ -75,9 +75,9 @@ def install(
 
     commit: "ray" commits in ``df.write``; "deferred" only writes the commit record there, and
         ``ray-committer commit DEST`` does the rest; "spark" is Spark's own committer.
-    executor: where the commit runs; "auto" follows ``spark.ray_committer.executor``. "ray" needs a
-        connected Ray or RAY_ADDRESS, because no Ray is started from inside a job. The workers of a
-        `ray_committer.commit_pool` serve all writes of the session.
+    executor: where the commit runs. If it is not given, ``spark.ray_committer.executor`` counts, or
+        "auto" if that is not set. "ray" needs a connected Ray or RAY_ADDRESS, because no Ray is started
+        from inside a job. The workers of a `ray_committer.commit_pool` serve all writes of the session.
     progress_seconds: how often to print a line with the progress on standard error while a write waits
         for its commit; 0 prints none.
     options: those that are given take precedence over the session's ``spark.ray_committer.*``.
@@ -90,7 +90,7 @@ def install(
     _load_jar(spark)
     conf = session_configuration(spark).settings
     job_options(conf, options or CommitOptions())
-    if isinstance(executor, str):
+    if executor is None or isinstance(executor, str):
         executor = job_executor(conf, executor)
     settings = HandlerSettings(
         executor=executor,

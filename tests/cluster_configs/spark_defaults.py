@@ -114,7 +114,7 @@ def _for_tasks(store: str) -> dict[str, str]:
 
 def _ours(defaults: SparkDefaults, settings: Mapping[str, str]) -> Iterator[str]:
     try:
-        job_executor(settings, "auto")
+        job_executor(settings)
         job_options(settings, CommitOptions())
     except SettingsError as e:
         yield str(e)
