@@ -75,7 +75,7 @@ class ManifestDatasink(Datasink[CommittedTask]):  # type: ignore[misc]
                 f"for each write that runs at the same time"
             )
         self.report = None
-        self._start(schema if isinstance(schema, pa.Schema) and schema.names else None)
+        self._start(_of_rows(schema))
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> CommittedTask:
         """In each attempt of a write task: write its rows and save its manifest."""
@@ -109,6 +109,17 @@ class ManifestDatasink(Datasink[CommittedTask]):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what only the driver needs and what cannot be sent."""
         return {**self.__dict__, "_executor": None, "report": None}
+
+
+def _of_rows(schema: object) -> pa.Schema | None:
+    """Return the schema of the rows; None if it is not known.
+
+    If Ray Data fuses a write with a read, it gives the schema of the files to read (``__path``,
+    ``__file_size``) instead.
+    """
+    if not isinstance(schema, pa.Schema) or any(name.startswith("__") for name in schema.names):
+        return None
+    return schema if schema.names else None
 
 
 def _tables(blocks: Iterable[Any]) -> Iterator[pa.Table]:

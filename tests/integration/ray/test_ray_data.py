@@ -122,6 +122,31 @@ def test_datasets_without_rows_are_a_success(dest: Path):
     assert sink.report.files == 0
 
 
+STEPS = {
+    "nothing": lambda read: read,
+    "map": lambda read: read.map_batches(lambda batch: batch),
+    "filter": lambda read: read.filter(expr=col("id") < 8),
+    "select": lambda read: read.select_columns(["id", "p"]),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_was_read_from_files_is_written_to_partitions(dest: Path, tmp_path: Path, step: str):
+    """Ray Data fuses such a write with its read, and gives it the schema of the list of files."""
+    pyarrow.dataset.write_dataset(
+        pa.table({"id": range(8), "p": [str(n % 2) for n in range(8)], "q": [0.5] * 8}),
+        tmp_path / "source",
+        format="parquet",
+    )
+    read = STEPS[step](ray.data.read_parquet(str(tmp_path / "source")))
+    read.write_datasink(ManifestDatasink(str(dest), partition_by="p"))
+    assert ids(dest) == list(range(8))
+    assert {path.name for path in dest.iterdir()} == {"p=0", "p=1", "_SUCCESS"}
+    none = ray.data.read_parquet(str(tmp_path / "source")).filter(expr=col("id") < 0)
+    none.write_datasink(ManifestDatasink(str(dest), mode="overwrite"))
+    assert not list(dest.rglob("part-*"))
+
+
 def test_pandas_blocks_are_written_too(dest: Path):
     frame = pandas.DataFrame({"id": [1, 2], "p": ["x", None]})
     ray.data.from_pandas(frame).write_datasink(ManifestDatasink(str(dest), partition_by="p"))
