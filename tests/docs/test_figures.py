@@ -27,8 +27,8 @@ def figures() -> list[tuple[str, str]]:
     times = speed["bars"]["renames, times one process with 32 threads"]["measured"]
     even = [case["median"]["of_limit"] for case in limit["cases"].values()]
     seconds = (
-        f"{speed['files']:,} files in {warm['rename_seconds']:.1f} s, "
-        f"one process with 32 threads in {threads:.0f} s"
+        f"{speed['files']:,} files in {warm['rename_seconds']:.1f} s. "
+        f"One process with 32 threads takes {threads:.0f} s"
     )
     peak = f"{bars['driver peak resident MB']['measured']:.0f} MB"
     manifest = f"{bars['driver bytes a manifest']['measured']:,} bytes per manifest"
@@ -37,9 +37,9 @@ def figures() -> list[tuple[str, str]]:
         ("README.md", seconds),
         (
             "docs/operations.md",
-            f"{speed['files']:,} files took {warm['rename_seconds']:.1f} s to rename with four workers "
-            f"of 64, "
-            f"{ideal} % of the ideal, and {threads:.0f} s in one process",
+            f"Four workers, each with 64 requests in flight, renamed {speed['files']:,} files "
+            f"in {warm['rename_seconds']:.1f} s, at {ideal} % of the ideal speed. "
+            f"One process with 32 threads took {threads:.0f} s",
         ),
         ("docs/operations.md", f"{slow:.2f} times the ideal"),
         ("docs/operations.md", f"used {100 * min(even):.0f} to {100 * max(even):.0f} % of it"),
@@ -80,7 +80,7 @@ def on_ray() -> list[tuple[str, str]]:
     pooled, own = (job[one]["median"]["commit_seconds"] for one in ("a pool", "workers of its own"))
     return [
         ("docs/operations.md", f"such tasks took {run['seconds']:.0f} s"),
-        ("docs/operations.md", f"{run['of_ideal']:.2f} of the ideal of all its requests"),
+        ("docs/operations.md", f"{run['of_ideal']:.2f} times the ideal time of all its requests"),
         ("docs/ray.md", f"ten local files takes {small:.2f} s from call to return"),
         ("docs/ray.md", f"one of 2,000 files {medium:.2f} s"),
         ("docs/ray.md", f"one of ten files takes {cold:.1f} s"),
@@ -128,16 +128,10 @@ def whole_jobs() -> list[tuple[str, str]]:
         taken = [jobs[name]["median"][who] for who in ("ours", "v1", "manifest", "ours on Ray")]
         cells = [f"{one['seconds']:.1f} ({one['commit_seconds']:.1f})" for one in taken]
         found.append(("docs/comparison.md", f"| {label} | {' | '.join(cells)} |"))
-    ours, spark, hadoop = took("append", 0, 1)
-    found.append(
-        (
-            "README.md",
-            f"took {ours} s on local files, {spark} s with Spark's own committer and {hadoop} s with "
-            f"Hadoop's manifest committer",
-        )
-    )
-    ours, spark, hadoop = took("append", 20, 0)
-    found.append(("README.md", f"at 20 ms per request {ours}, {spark} and {hadoop} s"))
+    local, remote = took("append", 0, 1), took("append", 20, 0)
+    names = ("ray_committer", "Spark's own committer", "Hadoop's manifest committer")
+    for name, fast, slow in zip(names, local, remote, strict=True):
+        found.append(("README.md", f"| {name} | {fast} s | {slow} s |"))
     return found
 
 
