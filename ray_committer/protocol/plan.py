@@ -71,7 +71,8 @@ class Shard(msgspec.Struct, frozen=True):
         return _decode_shard, (msgspec.msgpack.encode(self),)
 
     def __str__(self) -> str:
-        first, *_, last = (*self.ranges[:1], *self.ranges)
+        ranges = self.ranges
+        first, last = ranges[0], ranges[-1]
         return (
             f"shard {self.number}, {self.files} files, from file {first.low} of manifest {first.index} "
             f"to file {last.high - 1} of manifest {last.index}"

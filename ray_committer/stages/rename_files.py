@@ -193,8 +193,8 @@ def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
     while index < len(shard.manifests):
         batch = bisect_right(loaded.starts, shard.first + index) - 1
         is_last = batch + 1 == len(loaded.starts)
-        end = len(loaded.manifests) if is_last else loaded.starts[batch + 1]
-        part = shard.manifests[index : end - shard.first]
+        end = None if is_last else loaded.starts[batch + 1] - shard.first
+        part = shard.manifests[index:end]
         if any(0 < manifest.files <= PACKED_FILES for manifest in part):
             refs.append(loaded.packed[batch])
         index += len(part)
