@@ -109,8 +109,9 @@ class CommitOptions(_Given):
     validate: list each destination directory and compare; None means where listing is cheap.
     durable: force the changes of the commit to disk before the job is committed, so that a power cut
         cannot undo them. The program that writes the files must force their content to disk.
-    delete_blocking_files: remove files that are in the place of new directories. Such a job and all
-        other jobs that write below its destination wait for each other.
+    delete_blocking_files: remove files that are in the place of new directories, also those that are
+        not old data that the job replaces. Such a job and all other jobs that write below its
+        destination wait for each other.
     summary_directory: the directory for ``summary-$jobId.json``, on the destination's store.
     threads: parallel operations in this process, on a store whose requests have to be waited for.
     workers, worker_threads, worker_cpus: Ray rename workers (None: two per node, at least two), the

@@ -149,7 +149,6 @@ def setup_job(
         stamp, warnings = setup_job_stage.setup_job(
             store,
             job,
-            mark_success=options.mark_success,
             replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
             must_be_empty=options.mode is ConflictMode.ERROR,
         )

@@ -117,10 +117,19 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     replaced: list[ReplacedFile] = []
     overwritten: list[ReplacedFile] = []
     blocking: list[ReplacedFile] = []
+    emptied: list[str] = []
+    """The old directories into which the job writes nothing; they are removed if they are empty then."""
+    success: ReplacedFile | None = None
+    """The ``_SUCCESS`` of an earlier job, which this job replaces by its own."""
     partition_paths: list[str] = []
     allowed_roots: list[str] = []
     mark_success: bool = True
     durable: bool = False
+
+    @property
+    def replaces(self) -> bool:
+        """Whether old data goes, so that the job is sealed first."""
+        return bool(self.replaced or self.overwritten or self.emptied)
 
     @property
     def files(self) -> int:

@@ -21,6 +21,7 @@ from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
+from ray_committer.stages.file_destination import restore_hidden_file
 from ray_committer.stages.sync_to_disk import sync_taken_away
 
 
@@ -75,6 +76,10 @@ def remove_aborted(context: JobContext, seen: Seen) -> None:
         sync_taken_away(context)
         delete_gone(context.store, gone, seen)
     remove_empty_parents(context)
+    if seen.state.replaces:
+        notice = restore_hidden_file(context.store, context.job)
+        if notice is not None:
+            context.notice(notice)
 
 
 def refuse_decided(context: JobContext, phase: Phase | None) -> None:

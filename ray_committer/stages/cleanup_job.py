@@ -17,6 +17,7 @@ from ray_committer.job_files.other_attempts import abort_other_attempts
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.file_destination import delete_hidden_file
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stores.base import network_file_system
 from ray_committer.work.batches import batches
@@ -35,6 +36,8 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
     """
     store = context.store
     try:
+        if seen.state.replaces:
+            delete_hidden_file(store, context.job)
         gone = take_away(store, context.job, seen)
         if gone is not None:
             sync_taken_away(context)

@@ -311,7 +311,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
     with heartbeat(context, run.name, progress.renamed, at_once=progress.resumed):
         if seen.phase is Phase.RECORDED:
             move_files(context, progress, record, loaded, reload)
-            if record.replaced or record.overwritten:
+            if record.replaces:
                 run.known = seen = seal(context, seen, record)
                 replace_old_files(context, progress, seen, record, loaded, Pass.NAMESAKES)
         else:

@@ -30,11 +30,12 @@ from ray_committer.stages.check_places import check_destinations, in_the_way, is
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
+from ray_committer.stages.list_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.obstacles import noted, refuse
-from ray_committer.stages.remove_replaced_files import OldData, list_replaced_files, replaced_file
+from ray_committer.stages.old_files import can_put_aside, replaced_file
 from ray_committer.stages.setup_job import refuse_data
-from ray_committer.stores.base import StoreOperations, Versions, first_link, list_anew
+from ray_committer.stores.base import StoreOperations, first_link, list_anew
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 """A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
@@ -45,13 +46,16 @@ class OldFiles:
     """The old files that give way to the job.
 
     `replaced` files are removed at the end. `overwritten` files are replaced by new files of the same
-    name. `blocking` files are removed before directories are made in their place. `destinations` are
-    directories in which other jobs were set up, among those where the job writes.
+    name. `blocking` files are removed before directories are made in their place. `emptied` directories
+    are removed at the end if they are empty then. `success` is the ``_SUCCESS`` of an earlier job.
+    `destinations` are directories in which other jobs were set up, among those where the job writes.
     """
 
     replaced: tuple[ReplacedFile, ...] = ()
     overwritten: tuple[ReplacedFile, ...] = ()
     blocking: tuple[ReplacedFile, ...] = ()
+    emptied: tuple[str, ...] = ()
+    success: ReplacedFile | None = None
     destinations: tuple[str, ...] = ()
 
 
@@ -97,7 +101,7 @@ def look_at_data(
     errors += check_items(context, loaded.manifests, seen.held, old.files, written)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
     blocking = seen.blocking | _blocked_by_old(context, old, needed)
-    deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots))
+    deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots)
     left = {path: blocking[path] for path in blocking.keys() - {file.path for file in deleted}}
     taken = _taken_by_old(old, written) | seen.taken | left
     if data:  # the error about existing data covers these paths
@@ -110,7 +114,8 @@ def look_at_data(
         tuple(file for file in old.files if file.path not in written | blocking.keys()),
         tuple(file for file in old.files if file.path in written),
         deleted,
-        tuple(sorted(others)),
+        _emptied(context, old, roots, needed),
+        destinations=tuple(sorted(others)),
     )
 
 
@@ -240,19 +245,37 @@ def _blocked_by_old(context: JobContext, old: OldData, needed: set[str]) -> dict
     return blocking
 
 
+def _emptied(
+    context: JobContext, old: OldData, roots: Collection[str], needed: Collection[str]
+) -> tuple[str, ...]:
+    """The replaced directories, but for the destination, into which the job writes nothing."""
+    if not context.store.capabilities.has_directories:
+        return ()
+    kept = {context.job.destination, *needed, *old.no_directories}
+    return tuple(sorted({*old.directories, *roots} - kept))
+
+
 def _to_be_deleted(
-    context: JobContext, blocking: Collection[str], roots: Sequence[str]
+    context: JobContext,
+    blocking: Collection[str],
+    allowed_roots: Sequence[str],
+    replaced_roots: Sequence[str],
 ) -> tuple[ReplacedFile, ...]:
     """The files of `blocking` that the job is allowed to delete.
 
-    They are below its `roots` and not behind a link, where others may write. The store must be able to
-    remove a file in one step.
+    They are data that it replaces or, if the options say so, any files below its `allowed_roots` and not
+    behind a link, where others may write. The store must be able to remove a file in one step.
     """
-    capabilities = context.store.capabilities
-    is_safe = capabilities.sets_aside or capabilities.versions is not Versions.NONE
-    if not (context.options.delete_blocking_files and is_safe):
+    if not can_put_aside(context.store):
         return ()
-    paths = [path for path in sorted(blocking) if _is_own(context.store, path, roots)]
+    roots = allowed_roots if context.options.delete_blocking_files else ()
+    paths = [
+        path
+        for path in sorted(blocking)
+        if path in replaced_roots
+        or _is_own(context.store, path, replaced_roots)
+        or _is_own(context.store, path, roots)
+    ]
     parents = sorted({parent(path) for path in paths})
     listed = context.at_once(partial(list_anew, context.store), parents)
     found = {one.path: one for statuses in listed for one in statuses}

@@ -23,9 +23,11 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
 from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.old_success import put_old_success_aside
 from ray_committer.stages.remove_replaced_files import (
     make_places_aside,
     remove_blocking_files,
+    remove_emptied_directories,
     remove_places_aside,
     remove_replaced_files,
 )
@@ -50,9 +52,9 @@ def move_files(
     with context.stage(names.CREATE_DIRECTORIES):
         context.executor.admit_workers(prove_same_store, record.nonce)
         remove_blocking_files(context, record)
-        progress.directories = with_coordinator(
-            context, lambda: create_output_directories(context), reload
-        )
+        make = partial(with_coordinator, context, lambda: create_output_directories(context), reload)
+        steps: list[Callable[[], Any]] = [make, partial(put_old_success_aside, context, record)]
+        progress.directories, *_ = context.at_once(lambda step: step(), steps[: 1 if is_sealed else 2])
     with context.stage(names.RENAME_FILES):
         rename_files(context, record, loaded, progress.renamed, Pass.ALL if is_sealed else Pass.NEW)
         reconcile(context, record, progress.renamed)
@@ -97,6 +99,7 @@ def replace_old_files(
     with context.stage(names.REMOVE_REPLACED):
         progress.replaced = remove_replaced_files(context, record, sealed.state.nonce)
         sync_replaced(context, record)
+        remove_emptied_directories(context, record)
         remove_places_aside(context, record.replaced, sealed.state.nonce)
 
 

@@ -18,7 +18,7 @@ from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.protocol.paths import is_inside
-from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Owner
+from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Owner, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
@@ -28,6 +28,7 @@ from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
+from ray_committer.stages.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.remove_replaced_files import make_places_of_blocking
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
@@ -118,9 +119,9 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
             break
         else:
             below = old.destinations  # other jobs were set up there: check them too, then look again
-    if not is_written:
+    if not is_written or old.success is not None:
         record = _record(decision, seen, claim, old)
-        write_commit_record(context, record)
+        context.at_once(lambda step: step(context, record), [write_commit_record, make_place_of_success])
     make_places_of_blocking(context, record)
     try:
         return save_commit_record(context, seen, record), record
@@ -234,10 +235,13 @@ def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
         partial(abort_older_attempts, context.store, context.job),
         partial(copies_are_current, context, decision.loaded),
         partial(with_coordinator, context, partial(_look, decision, claim), decision.load),
+        partial(find_old_success, context),
     ]
     try:
-        _, are_current, old = context.at_once(lambda step: step(), steps)
-        return cast("OldFiles", old) if are_current else ManifestsChangedError()
+        _, are_current, old, success = context.at_once(lambda step: step(), steps)
+        if not are_current:
+            return ManifestsChangedError()
+        return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
     except (OSError, RayCommitterError) as e:
         return e
 
@@ -280,6 +284,8 @@ def _record(decision: _Decision, seen: Seen, claim: Claim, old: OldFiles) -> Com
         replaced=list(old.replaced),
         overwritten=list(old.overwritten),
         blocking=list(old.blocking),
+        emptied=list(old.emptied),
+        success=old.success,
         partition_paths=list(context.options.partition_paths),
         allowed_roots=list(decision.allowed_roots),
         mark_success=context.options.mark_success,

@@ -1,7 +1,7 @@
 """Replace old data: list it first, and remove it only after every new file is in place.
 
-Spark deletes first, so a failed job loses the old data. This module removes only files that the commit
-record names, never a directory, and never a file that has changed since it was listed.
+Spark deletes first, so a failed job loses the old data. This module removes only what the commit record
+names, never a file that has changed since it was listed, and never a directory that is not empty.
 
 A process may sleep between its look at an old file and the removal. In the meantime, others may end the
 job, and a later job may write a file of that name. If files have versions, a deletion names the version.
@@ -17,117 +17,45 @@ from __future__ import annotations
 import errno
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError, some_of
-from ray_committer.job_files.find_job import refuse_links
-from ray_committer.job_files.settle import settle
-from ray_committer.protocol.paths import SUCCESS, TEMPORARY, ancestors, join, parent
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, some_of
+from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import (
-    FileStatus,
-    StoreOperations,
-    Versions,
-    delete_version,
-    list_anew,
-    move_directory,
-    set_aside,
+from ray_committer.stages.old_files import (
+    NOT_THERE,
+    Old,
+    is_unchanged,
+    move_stranger_back,
+    put_aside,
+    put_back,
+    replaced_file,
+    sets_aside,
 )
+from ray_committer.stages.old_success import success_aside
+from ray_committer.stores.base import StoreOperations, Versions, delete_version, list_anew
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
-SPARK_STAGING = ".spark-staging-"
-_NOT_THERE = (errno.ENOENT, errno.EXDEV)
-"""The errors that show that a file cannot be put aside; all others are failures of the store."""
+_IN_USE = (errno.EACCES, errno.EPERM, errno.EBUSY)
+"""The errors of a directory that this user cannot remove, or that is a mount point."""
+
 FILES_ASIDE = 10_000
 """The most old files in one directory aside: one request deletes it, and it must end in time."""
 
 PUT_BACK_ROUNDS = 10
 """The rounds in which directories aside are emptied, while processes that wake up add files."""
 
-Old = tuple[ReplacedFile, str]
-"""An old file and its path aside."""
 Group = tuple[str, tuple[Old, ...]]
 Remove = Callable[[StoreOperations, Old], bool]
 """Remove an old file; False if it was not there. ``FileExistsError`` if it has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class OldData:
-    """The data below the roots that a job replaces.
-
-    `files` and `directories` are the old data, and `destinations` those of other jobs set up there.
-    `no_directories` are roots that are not directories, because a file is in their place or above it.
-    """
-
-    files: tuple[ReplacedFile, ...] = ()
-    destinations: tuple[str, ...] = ()
-    directories: tuple[str, ...] = ()
-    no_directories: tuple[str, ...] = ()
-
-
-def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
-    """List the files below `roots`, one level at a time; a root that does not exist has none.
-
-    ``_SUCCESS`` and the files of running jobs (``_temporary``, Spark's staging) are left out.
-    """
-    destination = context.job.destination
-    for root in roots:
-        refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
-    found: dict[str, ReplacedFile] = {}
-    destinations: list[str] = []
-    directories: list[str] = []
-    no_directories: list[str] = []
-    level = list(dict.fromkeys(roots))
-    while level:
-        below: list[str] = []
-        work = context.until_cancelled(batches(context.executor, level))
-        for statuses, files in context.executor.run(_list_directories, work):
-            no_directories += files
-            for status in statuses:
-                if status.name == TEMPORARY:
-                    destinations.append(parent(status.path))
-                    continue
-                if status.is_directory and status.is_link:
-                    raise PreflightError(
-                        f"{status.path}: is a symbolic link to a directory, and the data behind it may "
-                        f"belong to others",
-                        "replace the link or write elsewhere",
-                    )
-                if status.is_directory:
-                    below.append(status.path)
-                else:
-                    found[_recordable(status.path)] = replaced_file(status)
-        directories += below
-        level = below
-    context.check_cancelled()
-    return OldData(
-        tuple(found[path] for path in sorted(found)),
-        tuple(sorted(destinations)),
-        tuple(directories),
-        tuple(no_directories),
-    )
-
-
-def _recordable(path: str) -> str:
-    """`path`; `PreflightError` if the record cannot hold it."""
-    try:
-        path.encode()
-    except UnicodeEncodeError as e:
-        shown = path.encode(errors="backslashreplace").decode()
-        raise PreflightError(
-            f"{shown}: the name of this old file is not UTF-8, so the commit record cannot hold it",
-            "nothing was changed: rename or remove that file, and run the same command",
-        ) from e
-    return path
-
-
 def make_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
     """Make the directories aside for replaced files, if the store needs them, before the state with
     this `nonce` exists."""
-    if _sets_aside(context.store):
+    if sets_aside(context.store):
         _make_places(context, files, nonce)
 
 
@@ -147,6 +75,22 @@ def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str)
     return removed
 
 
+def remove_emptied_directories(context: JobContext, record: CommitRecord) -> None:
+    """Remove the old directories that `record` names, if they are empty now; idempotent.
+
+    The deepest go first. A directory that cannot be removed is kept, and a notice names it.
+    """
+    levels: dict[int, list[str]] = defaultdict(list)
+    for path in record.emptied:
+        levels[path.count("/")].append(path)
+    for depth in sorted(levels, reverse=True):
+        groups = context.until_cancelled(batches(context.executor, levels[depth]))
+        for kept in context.executor.run(_remove_directories, groups):
+            for text in kept:
+                context.notice(text)
+        context.check_cancelled()
+
+
 def remove_blocking_files(context: JobContext, record: CommitRecord) -> None:
     """Remove the files in the place of new directories, before any directory is made; idempotent.
 
@@ -164,17 +108,20 @@ def remove_blocking_files(context: JobContext, record: CommitRecord) -> None:
     _remove_places(context, record.blocking, record.nonce)
 
 
-def put_back_blocking_files(context: JobContext, record: CommitRecord) -> None:
-    """Move the blocking files back from their places aside, and remove these places; idempotent.
+def put_old_files_back(context: JobContext, record: CommitRecord) -> None:
+    """Move the blocking files and the old ``_SUCCESS`` back from their places aside, and remove these
+    places; idempotent.
 
-    A notice names the files that are gone, or whose paths are taken now. Until a directory aside is
-    gone, a process that wakes up may put a file there again, so only empty directories are removed.
+    A notice names the blocking files that are gone, or whose paths are taken now. Until a directory
+    aside is gone, a process that wakes up may put a file there again, so only empty directories are
+    removed.
     """
-    aside = context.job.aside(record.nonce)
-    olds = [old for _, group in _groups_of(context, record) for old in group]
-    places = _directories_aside(record.blocking, aside)
+    aside, success = context.job.aside(record.nonce), success_aside(context, record)
+    olds = [*success, *(old for _, group in _groups_of(context, record) for old in group)]
+    places = [*(parent(place) for _, place in success), *_directories_aside(record.blocking, aside)]
     for _ in range(PUT_BACK_ROUNDS):
-        for path in filter(None, context.at_once(partial(_put_back, context.store), olds)):
+        gone = context.at_once(partial(put_back, context.store), olds)
+        for path in filter(None, gone[len(success) :]):
             context.notice_once(
                 f"{path}: was removed because a directory had to go there; it is not put back, because "
                 f"it is gone or something else is in its place"
@@ -191,7 +138,7 @@ def put_back_blocking_files(context: JobContext, record: CommitRecord) -> None:
 
 def remove_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
     """Delete the directories aside, so that a late process finds none; idempotent."""
-    if _sets_aside(context.store):
+    if sets_aside(context.store):
         _remove_places(context, files, nonce)
 
 
@@ -243,40 +190,29 @@ def _directory_aside(aside: str, number: int) -> str:
     return join(aside, str(number // FILES_ASIDE))
 
 
-def _sets_aside(store: StoreOperations) -> bool:
-    return store.capabilities.sets_aside and store.capabilities.versions is Versions.NONE
-
-
-def _list_directories(
-    worker: Worker, directories: tuple[str, ...]
-) -> tuple[list[FileStatus], list[str]]:
-    """Work: list some directories of old data; also return those that are not directories."""
-    no_directories: list[str] = []  # appending one element is thread-safe
-    listed = worker.map(partial(_list_directory, worker.store, no_directories), directories)
-    return [status for statuses in listed for status in statuses], no_directories
-
-
-def _list_directory(
-    store: StoreOperations, no_directories: list[str], directory: str
-) -> list[FileStatus]:
-    try:
-        statuses = list_anew(store, directory)
-    except FileNotFoundError:
-        return []
-    except NotADirectoryError:
-        no_directories.append(directory)
-        return []
-    return [
-        status
-        for status in statuses
-        if status.name != SUCCESS and not status.name.startswith(SPARK_STAGING)
-    ]
-
-
 def _delete_directories(worker: Worker, directories: tuple[str, ...]) -> None:
     """Work: delete some directories aside and the files in them."""
     for _ in worker.map(worker.store.delete_directory, directories):
         pass
+
+
+def _remove_directories(worker: Worker, directories: tuple[str, ...]) -> list[str]:
+    """Work: remove some directories if they are empty; return which cannot be removed, and why."""
+    found = worker.map(partial(_remove_directory, worker.store), directories)
+    return [text for text in found if text is not None]
+
+
+def _remove_directory(store: StoreOperations, path: str) -> str | None:
+    """Remove a directory if it is empty; return why that is not possible, in words."""
+    try:
+        store.remove_empty_directory(path)
+    except NotADirectoryError:  # a file of another writer is there now
+        return None
+    except OSError as e:
+        if e.errno not in _IN_USE:
+            raise
+        return f"{path}: this old directory is empty but could not be removed ({e.strerror})"
+    return None
 
 
 def _remove_from_directories(
@@ -307,29 +243,29 @@ def _remove(store: StoreOperations, old: Old) -> bool:
     file is on another file system than the job's directory, or in another encryption zone, or if the
     directory aside was deleted.
     """
-    file, place = old
+    file, _ = old
     if store.capabilities.versions is not Versions.NONE:
         return delete_version(store, file.path, file.version)
-    if not _sets_aside(store):
+    if not sets_aside(store):
         return store.delete_file(file.path)
     try:
-        _set_aside(store, file, place)
+        put_aside(store, old)
     except OSError as e:
-        if e.errno not in _NOT_THERE:
+        if e.errno not in NOT_THERE:
             raise
-        return _is_unchanged(store, file) and store.delete_file(file.path)
+        return is_unchanged(store, file) and store.delete_file(file.path)
     return True
 
 
 def _remove_blocking(store: StoreOperations, old: Old) -> bool:
     """Put aside a file in the place of a new directory."""
-    file, place = old
+    file, _ = old
     try:
-        _set_aside(store, file, place)
+        put_aside(store, old)
     except OSError as e:
-        if e.errno not in _NOT_THERE:
+        if e.errno not in NOT_THERE:
             raise
-        if not _is_unchanged(store, file):
+        if not is_unchanged(store, file):
             return False
         raise CommitConflictError(
             f"{file.path}: is in the way and could not be put aside ({e.strerror}), so it was not "
@@ -342,79 +278,8 @@ def _remove_blocking(store: StoreOperations, old: Old) -> bool:
 def _move_strangers_back(worker: Worker, groups: tuple[Group, ...]) -> list[str]:
     """Work: move back the files aside that are not the recorded ones; return their paths."""
     olds = [old for _, group in groups for old in group]
-    found = worker.map(partial(_move_stranger_back, worker.store), olds)
+    found = worker.map(partial(move_stranger_back, worker.store), olds)
     return [path for path in found if path is not None]
-
-
-def _move_stranger_back(store: StoreOperations, old: Old) -> str | None:
-    file, place = old
-    aside = store.get_status(place)
-    if aside is None or _is_same(store, file, aside):
-        return None
-    _move_back(store, place, file.path, aside)
-    return file.path
-
-
-def _move_back(store: StoreOperations, place: str, path: str, aside: FileStatus) -> None:
-    if aside.is_directory:
-        move_directory(store, place, path)
-    else:
-        _move(store, place, path)
-
-
-def _put_back(store: StoreOperations, old: Old) -> str | None:
-    """Move a file back from its path aside; return its path if it is gone or its path is taken."""
-    file, place = old
-    aside = store.get_status(place)
-    if aside is None:  # it was not put aside, or is gone
-        status = store.get_status(file.path)
-        return file.path if status is None or status.is_directory else None
-    try:
-        _move_back(store, place, file.path, aside)
-    except (FileExistsError, IsADirectoryError, NotADirectoryError):
-        if not _is_same(store, file, aside):
-            raise
-        store.delete_file(place)
-        return file.path
-    return None
-
-
-def _is_unchanged(store: StoreOperations, file: ReplacedFile) -> bool:
-    """Whether a file is there unchanged; ``FileExistsError`` if it has changed."""
-    status = store.get_status(file.path)
-    if status is not None and replaced_file(status) != file:
-        raise FileExistsError(errno.EEXIST, "has changed", file.path)
-    return status is not None
-
-
-def _is_same(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
-    """Whether the file aside is the one that was listed, by the facts that a rename keeps."""
-    if store.capabilities.versions is not Versions.NONE:  # the rename named the version
-        return True
-    told = (aside.is_directory, aside.size, aside.modified_milliseconds)
-    return told == (False, file.size, file.modified_milliseconds)
-
-
-def _set_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
-    """Rename a file aside; ``FileNotFoundError`` if the file or the directory aside is missing."""
-    try:
-        _rename_aside(store, file, place)
-    except FileExistsError:  # after a power cut, the file can be back beside the renamed one
-        if store.get_status(place) is None:
-            raise
-        store.delete_file(place)
-        _rename_aside(store, file, place)
-
-
-def _rename_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
-    if _sets_aside(store):
-        settle(lambda: set_aside(store, file.path, place), lambda: store.get_status(file.path) is None)
-    else:
-        _move(store, file.path, place, file.version)
-
-
-def _move(store: StoreOperations, source: str, dest: str, version: str | None = None) -> None:
-    settle(lambda: store.rename(source, dest, version), lambda: store.get_status(source) is None)
 
 
 def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[str]]:
@@ -427,10 +292,3 @@ def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[st
     same = [old for old in files if now.get(old[0].path) == old[0]]
     changed = [file.path for file, _ in files if file.path in now and now[file.path] != file]
     return same, changed
-
-
-def replaced_file(status: FileStatus) -> ReplacedFile:
-    """The recorded facts of a listed file."""
-    return ReplacedFile(
-        status.path, status.size, status.modified_milliseconds, status.etag, status.version
-    )

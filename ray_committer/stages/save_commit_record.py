@@ -48,7 +48,10 @@ def refuse_foreign_paths(
     directories besides the destination.
     """
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
-    old = [file.path for file in (*record.replaced, *record.overwritten, *record.blocking)]
+    files = (*record.replaced, *record.overwritten, *record.blocking)
+    old = [*(file.path for file in files), *record.emptied]
+    if record.success is not None:
+        old.append(record.success.path)
     for one in (*old, *record.allowed_roots):
         if not _is_plain(one, context.job):
             raise CommitStateUnknownError(

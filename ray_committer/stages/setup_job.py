@@ -27,6 +27,11 @@ from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.job_files.other_jobs import OtherJob, finish_first, other_jobs
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_state
+from ray_committer.stages.file_destination import (
+    hidden_name,
+    hide_file_destination,
+    restore_hidden_file,
+)
 from ray_committer.stores.base import StoreOperations
 
 
@@ -34,7 +39,6 @@ def setup_job(
     store: StoreOperations,
     job: JobAttempt,
     *,
-    mark_success: bool = True,
     replaces: Sequence[str] = (),
     must_be_empty: bool = False,
     now_milliseconds: int | None = None,
@@ -45,12 +49,34 @@ def setup_job(
     warnings name unfinished commits at the destination, since running their applications again would
     double rows, and symbolic links, since unfinished commits may be behind them.
 
-    Deletes the ``_SUCCESS`` of an earlier job if this job will write its own. `replaces` are the
-    directories that the job replaces. If they include the whole destination, the job is refused while a
-    stopped commit is there, because finishing that commit later would bring its rows back. With
-    `must_be_empty`, the job is refused before its tasks run if the destination contains data; its commit
-    checks this again.
+    `replaces` are the directories that the job replaces. If they include the whole destination, the job
+    is refused while a stopped commit is there, because finishing that commit later would bring its rows
+    back; if the destination is a file, that file is hidden until the job has ended. Nothing else that
+    readers see changes. With `must_be_empty`, the job is refused before its tasks run if the destination
+    contains data; its commit checks this again.
     """
+    is_hidden = hide_file_destination(store, job, replaces_it=job.destination in replaces)
+    try:
+        stamp, warnings = _set_up(store, job, replaces, must_be_empty, now_milliseconds)
+    except Exception:
+        if is_hidden:
+            restore_hidden_file(store, job)
+        raise
+    if is_hidden:
+        warnings.append(
+            f"{job.destination}: was a file, which is kept as {hidden_name(job)} until this job is "
+            f"committed or aborted"
+        )
+    return stamp, warnings
+
+
+def _set_up(
+    store: StoreOperations,
+    job: JobAttempt,
+    replaces: Sequence[str],
+    must_be_empty: bool,
+    now_milliseconds: int | None,
+) -> tuple[str, list[str]]:
     if must_be_empty:
         refuse_data(store, job.destination)
     now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
@@ -81,8 +107,6 @@ def setup_job(
     except RayCommitterError:
         _give_up(store, job, seen)
         raise
-    if mark_success:
-        store.delete_file(job.success)
     unfinished = ["; ".join(finish_first(store, one)) for one in stopped]
     hidden = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
     return seen.state.stamp, [*unfinished, *hidden]

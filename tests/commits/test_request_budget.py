@@ -60,7 +60,7 @@ def test_a_commit_without_faults_keeps_its_budget(
     depth = job.destination.count("/")
     by_size = tasks * files + tasks + leaves + deletes + listings
     assert by_size < found.total() <= by_size + MOST_FIXED + depth
-    assert found["get_status"] == 0  # no HEAD, of a file or of anything else
+    assert found["get_status"] == 1  # of an earlier _SUCCESS; no file of the job is looked at
     assert found["read"] == tasks
     assert found["mkdirs"] == leaves
     assert found["rename"] == tasks * files  # nothing else is moved so
@@ -79,35 +79,47 @@ def test_a_commit_on_an_object_store_keeps_its_budget(tasks: int, files: int, di
     looks = tasks  # for the versions of its files
     above = min(files, directories)  # for other jobs
     by_size = tasks * files + tasks + tasks + deletes + looks + above
-    assert by_size < found.total() <= by_size + MOST_FIXED + job.destination.count("/")
+    looks_for_success = 1
+    most = MOST_FIXED + looks_for_success + job.destination.count("/")
+    assert by_size < found.total() <= by_size + most
     assert deletes <= 8
-    assert found["get_status"] == found["mkdirs"] == 0
+    assert found["get_status"] == looks_for_success
+    assert found["mkdirs"] == 0
     assert found["read"] == tasks
     assert found["write"] == tasks + 3  # declaration, record, _SUCCESS
     assert found["rename"] == tasks * files
 
 
 def test_a_job_at_work_beside_it_costs_two_requests(store, write_job):
-    alone = calls_of(store, write_job(output(2, 2, 2)), CommitOptions(validate=False))
+    unmarked = CommitOptions(validate=False, mark_success=False)
+    alone = calls_of(store, write_job(output(2, 2, 2)), unmarked)
     for number in range(4):
         write_job({0: {"q=1/other": "x"}}, job_id=f"other_{number}")
     job = write_job(output(2, 2, 2, "g"), job_id="job_2")
-    beside = calls_of(store, job, CommitOptions(validate=False))
+    beside = calls_of(store, job, unmarked)
     assert 0 < beside.total() - alone.total() <= 2 * 4
 
 
 def test_validation_costs_one_listing_a_directory_and_no_request_a_file(store, write_job):
     job = write_job({task: {f"p={n}/f-{task}": "x" for n in range(7)} for task in range(3)})
-    without = calls_of(store, job, CommitOptions(validate=False))
+    without = calls_of(store, job, CommitOptions(validate=False, mark_success=False))
     job = write_job(
         {task: {f"p={n}/g-{task}": "x" for n in range(7)} for task in range(3)}, job_id="job_2"
     )
-    found = calls_of(store, job, CommitOptions(validate=True))
+    found = calls_of(store, job, CommitOptions(validate=True, mark_success=False))
     assert found - without == Counter(list_status=7)
 
 
+def test_a_success_of_an_earlier_job_costs_six_requests(store, write_job):
+    """It is looked at again and put aside in a directory of its own; the record is written again."""
+    first = calls_of(store, write_job({0: {"p=1/a": "x"}}), CommitOptions())
+    second = calls_of(store, write_job({0: {"p=1/b": "x"}}, job_id="job_2"), CommitOptions())
+    once = dict.fromkeys(("mkdirs", "set_aside", "write", "delete_directory"), 1)
+    assert second - first == Counter(once, get_status=2)
+
+
 def test_a_job_that_must_be_looked_for_costs_two_listings_more(monkeypatch, store, write_job, dest):
-    without = CommitOptions(validate=False)
+    without = CommitOptions(validate=False, mark_success=False)
     named = calls_of(store, write_job({0: {"p=1/a": "x"}}), without)
     write_job({0: {"p=1/b": "x"}}, job_id="job_2")
     calls: list[StoreCall] = []

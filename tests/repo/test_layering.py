@@ -64,7 +64,8 @@ MOVES = {
     "work/publish_entry.py": "a task's file gets its name at the destination",
     "job_files/settle.py": "`put`: a job's own file gets its name",
     "stages/undo_job.py": "a task's file is taken back",
-    "stages/remove_replaced_files.py": "an old file is put aside, or back",
+    "stages/old_files.py": "an old file is put aside, or back",
+    "stages/file_destination.py": "a file at the destination is hidden, or put back",
 }
 """The modules that move files of a store. A state changes by `advance`, and only by that."""
 

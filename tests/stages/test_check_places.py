@@ -203,10 +203,10 @@ def test_outside_the_replaced_directories_names_are_in_the_way(store: MemoryStor
     assert "/table/p=1/c" not in text
 
 
-# Where old data is replaced, which goes only after all that is new is in place
+# Where old data is replaced, which goes only after all that is new is in place, or if it is in the way
 
 
-def test_old_files_where_the_job_needs_directories_are_reported_with_the_rest():
+def test_only_files_that_the_job_does_not_replace_are_in_its_way():
     store = written(MemoryStore(), {**FILES, "p=3/q=1/e": b"5"})
     for name in ("a", "p=1/c", "p=2", "p=3/q=1"):
         put_file(store, f"/table/{name}", b"old")
@@ -217,22 +217,18 @@ def test_old_files_where_the_job_needs_directories_are_reported_with_the_rest():
     for wrong in (
         "/table/a: is there already",
         "/table/p=2: is a file where the job needs a directory",
-        "/table/p=3/q=1: is a file where the job needs a directory",
     ):
         assert text.count(wrong) == 1
-    assert "/table/p=1/c" not in text
+    for own in ("/table/p=1/c", "/table/p=3/q=1"):
+        assert own not in text
 
 
-def test_an_old_file_above_the_directory_is_the_one_that_is_named():
+def test_an_old_file_in_the_way_is_removed_before_a_directory_is_made():
     store = written(MemoryStore(), {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"})
     put_file(store, "/table/p=1", b"old")
-    text = refused(store, OVERWRITE)
-    assert text.startswith(
-        "memory://test/table/p=1: is a file where the job needs a directory; nothing was changed"
-    )
-    store.delete_file("/table/p=1")
-    run_commit(store, JOB, OVERWRITE)
+    report = run_commit(store, JOB, OVERWRITE)
     assert visible_files(store, "/table") == {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"}
+    assert report.notices == ["memory://test/table/p=1: removed, because directories had to go there"]
 
 
 def test_an_old_directory_where_the_job_needs_a_file_is_reported():
@@ -244,32 +240,25 @@ def test_an_old_directory_where_the_job_needs_a_file_is_reported():
     )
 
 
-@pytest.mark.parametrize("blocking", ["/table/p=1", "/table/p=1/q=1"])
-def test_a_file_in_the_place_of_a_directory_that_is_replaced_or_above_it_is_reported(blocking: str):
-    store = written(MemoryStore(), {"p=1/q=1/b": b"1", "a": b"2"})
-    put_file(store, blocking, b"old")
+def test_a_file_in_the_place_of_a_replaced_directory_is_removed_and_one_above_it_is_reported():
     roots = ("/table/p=1/q=1", "/table/p=7")
-    text = refused(store, CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=roots))
-    assert text.startswith(
-        f"memory://test{blocking}: is a file where the job needs a directory; nothing was changed"
+    options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=roots)
+    store = written(MemoryStore(), {"p=1/q=1/b": b"1", "a": b"2"})
+    put_file(store, "/table/p=1", b"old")
+    assert refused(store, options).startswith(
+        "memory://test/table/p=1: is a file where the job needs a directory; nothing was changed"
     )
+    store.delete_file("/table/p=1")
+    put_file(store, "/table/p=1/q=1", b"old")
+    run_commit(store, JOB, options)
+    assert visible_files(store, "/table") == {"p=1/q=1/b": b"1", "a": b"2"}
 
 
-def test_a_file_in_the_place_of_a_replaced_directory_may_be_deleted_or_is_in_nobodys_way():
-    for name, delete in (("p=1", True), ("p=7", False)):
-        store = written(MemoryStore(), {"p=1/b": b"1"})
-        put_file(store, f"/table/{name}", b"old")
-        run_commit(
-            store,
-            JOB,
-            CommitOptions(
-                mode=ConflictMode.OVERWRITE,
-                replaced_roots=(f"/table/{name}",),
-                delete_blocking_files=delete,
-            ),
-        )
-        left = {} if delete else {"p=7": b"old"}
-        assert visible_files(store, "/table") == {"p=1/b": b"1", **left}
+def test_a_file_in_the_place_of_a_replaced_directory_that_gets_no_file_stays():
+    store = written(MemoryStore(), {"p=1/b": b"1"})
+    put_file(store, "/table/p=7", b"old")
+    run_commit(store, JOB, CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=7",)))
+    assert visible_files(store, "/table") == {"p=1/b": b"1", "p=7": b"old"}
 
 
 def test_an_empty_directory_where_the_job_needs_a_file_is_reported():
@@ -286,20 +275,16 @@ def test_where_a_name_can_be_a_file_and_a_directory_old_files_are_in_nobodys_way
     assert visible_files(store, "/table") == FILES
 
 
-def test_old_links_to_nothing_where_the_job_needs_directories_are_reported(tmp_path: Path):
-    store, job = written_here(tmp_path, {"p=1/q=1/a": b"1", "p=2/b": b"2", "p=3/c": b"3"})
+def test_old_links_where_the_job_needs_directories_are_removed_but_not_what_they_lead_to(tmp_path: Path):
+    files = {"p=1/q=1/a": b"1", "p=2/b": b"2", "p=3/c": b"3"}
+    store, job = written_here(tmp_path, files)
+    before = Path(__file__).read_bytes()
     for name in ("p=1", "p=2", "z"):
         (tmp_path / name).symlink_to(tmp_path / "nowhere")
     (tmp_path / "p=3").symlink_to(__file__)
-    with pytest.raises(CommitConflictError) as caught:
-        run_commit(store, job, OVERWRITE)
-    for name in ("p=1", "p=2"):
-        assert str(caught.value).count(f"{tmp_path}/{name}: {NOWHERE}") == 1
-    assert f"{tmp_path}/p=3: is a file where the job needs a directory" in str(caught.value)
-    assert f"{tmp_path}/z" not in str(caught.value)
-    seen = read_state(store, job)
-    assert seen is not None
-    assert seen.phase is Phase.OPEN
+    run_commit(store, job, OVERWRITE)
+    assert visible_files(store, str(tmp_path)) == files
+    assert Path(__file__).read_bytes() == before
 
 
 def test_old_files_in_the_way_that_may_be_deleted_are_not_said_to_be_kept():

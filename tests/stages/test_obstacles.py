@@ -105,6 +105,10 @@ def link_to_nothing(root: Path, job: JobAttempt) -> None:
     (root / "p=3").symlink_to(root / "nowhere")
 
 
+def directory_there(root: Path, job: JobAttempt) -> None:
+    (root / "taken").mkdir()
+
+
 def odd_name(root: Path, job: JobAttempt) -> None:
     (root / "old-\udcff").write_text("old")
 
@@ -114,6 +118,7 @@ MOUNT = "1 directories of the output are on another file system"
 TAKEN = "taken: is there already"
 HOLDS = "holds data already (taken)"
 LINK = "p=3: is a link to nothing where the job needs a directory"
+PLACE = "taken: is a directory where the job needs a file"
 ODD = "is not UTF-8"
 
 Act = Callable[[Path, JobAttempt], None]
@@ -127,7 +132,7 @@ Act = Callable[[Path, JobAttempt], None]
         (ConflictMode.APPEND, [name_taken, link_to_nothing], PreflightError, [MOUNT, LINK, TAKEN]),
         (ConflictMode.ERROR, [source_gone, name_taken], ManifestError, [GONE, HOLDS, MOUNT]),
         (ConflictMode.ERROR, [name_taken], CommitConflictError, [HOLDS, MOUNT]),
-        (ConflictMode.OVERWRITE, [source_gone, link_to_nothing], ManifestError, [GONE, MOUNT, LINK]),
+        (ConflictMode.OVERWRITE, [source_gone, directory_there], ManifestError, [GONE, MOUNT, PLACE]),
         (ConflictMode.OVERWRITE, [source_gone, odd_name], ManifestError, [GONE, MOUNT, ODD]),
     ],
 )

@@ -6,6 +6,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,15 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.events import Event, Notice
+from ray_committer.job_files.commit_record import load_commit_record
+from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages import remove_replaced_files as module
+from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.remove_replaced_files import (
-    list_replaced_files,
     make_places_aside,
+    remove_emptied_directories,
     remove_places_aside,
     remove_replaced_files,
 )
@@ -46,11 +50,16 @@ def old(dest: Path) -> dict[str, str]:
     return files
 
 
-def test_overwrite_replaces_all_files_and_keeps_directories(store, old, write_job, dest, tree):
+def test_overwrite_replaces_all_files_and_removes_directories_that_are_empty_then(
+    store, old, write_job, dest, tree
+):
+    for name in ("_spark_metadata", "_delta_log/deep/er", "p=3/q=1"):
+        (dest / name).mkdir(parents=True)
     report = run_commit(store, write_job({0: {"p=1/new": "n"}}), OVERWRITE)
     assert report.replaced == 3
     assert tree() == {"p=1/new": "n"}
-    assert (dest / "p=2").is_dir()
+    assert {path.name for path in dest.iterdir()} == {"_SUCCESS", "p=1"}
+    assert report.notices == []
 
 
 def test_old_files_go_only_after_every_new_file_is_in_place(store, old, write_job, tree):
@@ -263,6 +272,59 @@ def test_what_the_record_does_not_name_stays_and_so_do_directories():
     assert store.list_status("/table/p=2/q=1") == []
 
 
+# Directories that are empty when their files are gone
+
+
+def with_directories(*paths: str) -> MemoryStore:
+    store = with_files([])
+    for path in paths:
+        store.mkdirs(path)
+    return store
+
+
+def test_directories_go_from_the_deepest_up_if_they_are_empty():
+    store = with_directories("/table/p=1/q=1/r=1", "/table/p=2/q=1")
+    put_file(store, "/table/p=2/late", b"x")
+    emptied = ["/table/p=1", "/table/p=1/q=1", "/table/p=1/q=1/r=1", "/table/p=2", "/table/p=2/q=1"]
+    record = record_of(emptied=emptied)
+    for _ in range(2):
+        remove_emptied_directories(context(store), record)
+        assert store.get_status("/table/p=1") is None
+        assert [one.path for one in store.list_status("/table/p=2")] == ["/table/p=2/late"]
+
+
+def test_what_took_the_place_of_a_directory_stays():
+    store = with_directories()
+    put_file(store, "/table/p=1", b"x")
+    remove_emptied_directories(context(store), record_of(emptied=["/table/p=1", "/table/p=2"]))
+    assert store.files() == {"/table/p=1": b"x"}
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EBUSY])
+def test_a_directory_that_this_user_cannot_remove_is_named_and_the_commit_goes_on(code: int):
+    store, events = with_directories("/table/p=1", "/table/p=2"), list[Event]()
+    denied = OSError(code, os.strerror(code), "/table/p=1")
+    watch = WrappedStore(store, before=at("remove_empty_directory", denied, "p=1"))
+    found = context(watch, emit=events.append)
+    remove_emptied_directories(found, record_of(emptied=["/table/p=1", "/table/p=2"]))
+    assert store.get_status("/table/p=2") is None
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    what = f"this old directory is empty but could not be removed ({os.strerror(code)})"
+    assert notice.text == f"memory://test/table/p=1: {what}"
+
+
+def test_only_directories_into_which_the_job_writes_nothing_are_recorded(store, old, write_job, dest):
+    for name in ("p=1/dead", "p=3"):
+        (dest / name).mkdir(parents=True)
+    job = write_job({0: {"p=1/new": "n"}})
+    roots = (str(dest / "p=1"), str(dest / "p=2"), str(dest / "p=9"))
+    ray_committer.record_job(str(dest), options=replace(OVERWRITE, replaced_roots=roots))
+    record = load_commit_record(store, job, require_state(store, job).state)
+    assert record.emptied == [str(dest / name) for name in ("p=1/dead", "p=2", "p=9")]
+    ray_committer.commit_job(str(dest), options=replace(OVERWRITE, replaced_roots=roots))
+    assert {path.name for path in dest.iterdir()} == {"_SUCCESS", "p=1", "p=3", "top"}
+
+
 @pytest.mark.parametrize("data", [b"longer than it was before", b"/table/P=1/A"])
 def test_a_file_that_was_written_again_is_kept_and_reported(data: bytes):
     store, events = with_files(), list[Event]()
@@ -429,7 +491,17 @@ def test_the_destinations_of_other_jobs_below_the_roots_are_told():
     assert found.destinations == ("/table", "/table/p=2/q=1")
 
 
-@pytest.mark.parametrize("name", ["_SUCCESS", "_temporary/job_2/00/tasks/a", ".spark-staging-1/a"])
+def test_only_the_success_that_the_job_writes_itself_is_not_replaced_as_old_data():
+    store = with_files()
+    for path in ("/table/_SUCCESS", "/table/p=1/_SUCCESS"):
+        put_file(store, path, b"x")
+    assert [file.path for file in listed(store)] == sorted([*OLD, "/table/p=1/_SUCCESS"])
+    unmarked = context(store, CommitOptions(mark_success=False))
+    found = list_replaced_files(unmarked, ("/table",)).files
+    assert {file.path for file in found} == {*OLD, "/table/_SUCCESS", "/table/p=1/_SUCCESS"}
+
+
+@pytest.mark.parametrize("name", ["_temporary/job_2/00/tasks/a", ".spark-staging-1/a"])
 def test_what_belongs_to_the_protocol_is_not_listed_at_any_depth(name: str):
     store = with_files()
     put_file(store, f"/table/{name}", b"x")

@@ -293,10 +293,13 @@ def refuse(record: CommitRecord, *allowed: str) -> None:
 
 def naming(path: str, field: str) -> CommitRecord:
     old = [ReplacedFile("/table/p=1/old", 1), ReplacedFile(path, 1)]
-    return record_of(**{field: [path] if field == "allowed_roots" else old})
+    values = {"allowed_roots": [path], "emptied": [path], "success": old[1]}
+    return record_of(**{field: values.get(field, old)})
 
 
-fields = pytest.mark.parametrize("field", ["replaced", "overwritten", "allowed_roots"])
+fields = pytest.mark.parametrize(
+    "field", ["replaced", "overwritten", "blocking", "emptied", "success", "allowed_roots"]
+)
 
 
 @fields

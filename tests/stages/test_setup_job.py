@@ -57,12 +57,11 @@ def test_setting_up_twice_is_refused(dest: Path, store):
         setup_task(store, job, "attempt_1_m_0_0")
 
 
-def test_setup_removes_the_marker_of_an_earlier_job_only_if_it_writes_one(dest: Path, store):
+def test_setup_keeps_the_success_of_an_earlier_job(dest: Path, store):
     dest.mkdir()
-    for number, mark, left in ((1, False, True), (2, True, False)):
-        (dest / "_SUCCESS").touch()
-        setup_job(store, new_job_attempt(str(dest), f"job_{number}", 0), mark_success=mark)
-        assert (dest / "_SUCCESS").exists() is left
+    (dest / "_SUCCESS").touch()
+    setup_job(store, new_job_attempt(str(dest), "job_1", 0))
+    assert (dest / "_SUCCESS").exists()
 
 
 def test_setup_warns_of_a_job_whose_commit_never_ended(dest: Path, write_job):
@@ -131,17 +130,15 @@ def test_each_unfinished_commit_is_warned_of_by_its_command(jobs: int):
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 4])
-@pytest.mark.parametrize("mark", [False, True])
-def test_setting_up_a_job_costs_twelve_requests_and_two_per_other_job(jobs: int, mark: bool):
+def test_setting_up_a_job_costs_twelve_requests_and_two_per_other_job(jobs: int):
     store = MemoryStore()
     for number in range(jobs):
         setup_job(store, new_job_attempt("/table", f"old_{number}", 0))
-    found = requests(store, lambda one: setup_job(one, JOB, mark_success=mark))
+    found = requests(store, lambda one: setup_job(one, JOB))
     state = Counter(mkdirs=2, write=1, move_directory=1)
     looks = Counter(list_status=4, read_state=2)
     others = Counter(list_status=jobs, read_state=jobs)
-    budget = looks + state + Counter(mkdirs=1, read=1) + others
-    assert found == (budget + Counter(delete_file=1) if mark else budget)
+    assert found == looks + state + Counter(mkdirs=1, read=1, get_status=1) + others
 
 
 def test_a_look_for_data_costs_one_listing_and_that_a_job_replaces_data_costs_nothing():

@@ -1,0 +1,66 @@
+"""Let an overwrite replace a destination that is a file, although its directory is needed at set-up.
+
+Set-up renames the file to a hidden name beside it. The clean-up of the committed job deletes it, and an
+abort renames it back. If a process dies between the last two steps of an abort, the file stays under the
+hidden name, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from ray_committer.errors import CommitConflictError
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.paths import JobAttempt, join, parent
+from ray_committer.stores.base import StoreOperations
+
+
+def hidden_name(job: JobAttempt) -> str:
+    """The path of the file while the job is neither committed nor aborted."""
+    name = job.destination.rpartition("/")[2]
+    return join(parent(job.destination), f".{name}.replaced-by-{job.job_id}")
+
+
+def hide_file_destination(store: StoreOperations, job: JobAttempt, *, replaces_it: bool) -> bool:
+    """Rename the file at the destination; False if there is none.
+
+    `CommitConflictError` if the job does not replace it.
+    """
+    path = job.destination
+    status = store.get_status(path)
+    if status is None or status.is_directory:
+        return False
+    if not replaces_it:
+        raise CommitConflictError(
+            f"{path}: is a file where the job needs a directory",
+            "nothing was changed: move it away, or write to another destination",
+        )
+    settle(
+        lambda: store.rename(path, hidden_name(job), status.version),
+        lambda: store.get_status(path) is None,
+    )
+    return True
+
+
+def delete_hidden_file(store: StoreOperations, job: JobAttempt) -> None:
+    """Delete the file that this job has replaced; idempotent."""
+    store.delete_file(hidden_name(job))
+
+
+def restore_hidden_file(store: StoreOperations, job: JobAttempt) -> str | None:
+    """Rename the file back, unless something else is at the destination now; idempotent.
+
+    Returns a notice if the file stays where it is.
+    """
+    path, hidden = job.destination, hidden_name(job)
+    if store.get_status(hidden) is None:
+        return None
+    store.remove_empty_directory(path)
+    try:
+        settle(lambda: store.rename(hidden, path), lambda: store.get_status(hidden) is None)
+    except FileNotFoundError:  # another process has done it
+        return None
+    except (FileExistsError, IsADirectoryError):
+        return (
+            f"{hidden}: is the file that was at {path} before this job; it stays there, because the "
+            f"destination is in use now"
+        )
+    return None

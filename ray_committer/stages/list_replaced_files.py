@@ -1,0 +1,114 @@
+"""List the data that a job replaces, before the job is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.errors import PreflightError
+from ray_committer.job_files.find_job import refuse_links
+from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
+from ray_committer.protocol.record import ReplacedFile
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.old_files import replaced_file
+from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.work.batches import batches
+from ray_committer.work.worker import Worker
+
+SPARK_STAGING = ".spark-staging-"
+
+
+@dataclass(frozen=True, slots=True)
+class OldData:
+    """The data below the roots that a job replaces.
+
+    `files` and `directories` are the old data, and `destinations` those of other jobs set up there.
+    `no_directories` are roots that are not directories, because a file is in their place or above it.
+    """
+
+    files: tuple[ReplacedFile, ...] = ()
+    destinations: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    no_directories: tuple[str, ...] = ()
+
+
+def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
+    """List the files below `roots`, one level at a time; a root that does not exist has none.
+
+    The files of running jobs (``_temporary``, Spark's staging) are left out, and so is the destination's
+    ``_SUCCESS`` if the job will write its own.
+    """
+    destination = context.job.destination
+    list_level = partial(_list_directories, keeps_success=context.options.mark_success)
+    for root in roots:
+        refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
+    found: dict[str, ReplacedFile] = {}
+    destinations: list[str] = []
+    directories: list[str] = []
+    no_directories: list[str] = []
+    level = list(dict.fromkeys(roots))
+    while level:
+        below: list[str] = []
+        work = context.until_cancelled(batches(context.executor, level))
+        for statuses, files in context.executor.run(list_level, work):
+            no_directories += files
+            for status in statuses:
+                if status.name == TEMPORARY:
+                    destinations.append(parent(status.path))
+                    continue
+                if status.is_directory and status.is_link:
+                    raise PreflightError(
+                        f"{status.path}: is a symbolic link to a directory, and the data behind it may "
+                        f"belong to others",
+                        "replace the link or write elsewhere",
+                    )
+                if status.is_directory:
+                    below.append(status.path)
+                else:
+                    found[_recordable(status.path)] = replaced_file(status)
+        directories += below
+        level = below
+    context.check_cancelled()
+    return OldData(
+        tuple(found[path] for path in sorted(found)),
+        tuple(sorted(destinations)),
+        tuple(directories),
+        tuple(no_directories),
+    )
+
+
+def _recordable(path: str) -> str:
+    """`path`; `PreflightError` if the record cannot hold it."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as e:
+        shown = path.encode(errors="backslashreplace").decode()
+        raise PreflightError(
+            f"{shown}: the name of this old file is not UTF-8, so the commit record cannot hold it",
+            "nothing was changed: rename or remove that file, and run the same command",
+        ) from e
+    return path
+
+
+def _list_directories(
+    worker: Worker, directories: tuple[str, ...], *, keeps_success: bool
+) -> tuple[list[FileStatus], list[str]]:
+    """Work: list some directories of old data; also return those that are not directories."""
+    no_directories: list[str] = []  # appending one element is thread-safe
+    listed = worker.map(partial(_list_directory, worker.store, no_directories), directories)
+    kept = worker.job.success if keeps_success else None
+    return [status for found in listed for status in found if status.path != kept], no_directories
+
+
+def _list_directory(
+    store: StoreOperations, no_directories: list[str], directory: str
+) -> list[FileStatus]:
+    try:
+        statuses = list_anew(store, directory)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        no_directories.append(directory)
+        return []
+    return [status for status in statuses if not status.name.startswith(SPARK_STAGING)]

@@ -1,0 +1,63 @@
+"""Take the ``_SUCCESS`` of an earlier job away while the files of this job appear one by one.
+
+It stays until this job is recorded, because a job that fails before that changes nothing. Then it is put
+aside in the job's directory, and an undo puts it back. Its place aside is deleted before a new
+``_SUCCESS`` can be there: a process of this job that wakes up after that finds no such directory, and so
+it cannot take the new one away.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ray_committer.protocol.paths import SUCCESS, join, parent
+from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.old_files import (
+    Old,
+    can_put_aside,
+    is_unchanged,
+    move_stranger_back,
+    put_aside,
+    replaced_file,
+)
+
+
+def find_old_success(context: JobContext) -> ReplacedFile | None:
+    """Return the ``_SUCCESS`` that this job will replace by its own, if there is one."""
+    if not context.options.mark_success:
+        return None
+    status = context.store.get_status(context.job.success)
+    return replaced_file(status) if status is not None and not status.is_directory else None
+
+
+def success_aside(context: JobContext, record: CommitRecord) -> list[Old]:
+    """Return the old ``_SUCCESS`` with its path aside, or nothing if it is not put aside."""
+    if record.success is None or not can_put_aside(context.store):
+        return []
+    return [(record.success, join(context.job.aside(record.nonce), "success", SUCCESS))]
+
+
+def make_place_of_success(context: JobContext, record: CommitRecord) -> None:
+    """Make the place aside, before the job is recorded."""
+    for _, place in success_aside(context, record):
+        context.store.mkdirs(parent(place))
+
+
+def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
+    """Put the old ``_SUCCESS`` aside, unless another job has replaced it; idempotent."""
+    store = context.store
+    with suppress(FileExistsError, FileNotFoundError):
+        if record.success is None or not is_unchanged(store, record.success):
+            return
+        if not can_put_aside(store):
+            store.delete_file(record.success.path)
+        for old in success_aside(context, record):
+            put_aside(store, old)
+            move_stranger_back(store, old)
+
+
+def delete_old_success(context: JobContext, record: CommitRecord) -> None:
+    """Delete the place aside with the old ``_SUCCESS``; idempotent."""
+    for _, place in success_aside(context, record):
+        context.store.delete_directory(parent(place))

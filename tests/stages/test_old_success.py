@@ -1,0 +1,178 @@
+"""The ``_SUCCESS`` of an earlier job: it goes when this job is recorded, and an undo puts it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ray_committer import CommitOptions, ConflictMode
+from ray_committer.errors import RayCommitterError
+from ray_committer.job_files.find_job import read_success
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.old_success import (
+    delete_old_success,
+    find_old_success,
+    make_place_of_success,
+    put_old_success_aside,
+)
+from ray_committer.testing import (
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    write_job,
+)
+from ray_committer.testing.harness import put_file, run_undo
+from tests.stages.support import (
+    JOB,
+    KINDS,
+    OTHER_JOB,
+    at,
+    bring_to,
+    context,
+    do_at,
+    each_crash,
+    record_of,
+    requests,
+    state_of,
+)
+
+PATH = JOB.success
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
+
+
+MOVES_IT = {"directories": "set_aside", "etags": "rename", "generations": "rename"}
+"""The call that puts it aside, by the kind of store; on the others it is deleted."""
+
+safe_stores = pytest.mark.parametrize("kind", MOVES_IT)
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest) -> MemoryStore:
+    return with_success(request.param)
+
+
+def with_success(kind: str) -> MemoryStore:
+    """A table of `OTHER_JOB`, and beside it `JOB`, whose tasks are done."""
+    store = KINDS[kind]()
+    write_job(store, OTHER_JOB, {0: {"old": b"1"}})
+    run_commit(store, OTHER_JOB, CommitOptions())
+    write_job(store, JOB, {0: {"p=1/a": b"1", "p=2/b": b"2"}})
+    return store
+
+
+def job_of_success(store: MemoryStore) -> str | None:
+    success = read_success(store, JOB.destination)
+    return success.job_id if success is not None else None
+
+
+@pytest.mark.parametrize("options", [CommitOptions(), OVERWRITE], ids=["append", "overwrite"])
+def test_it_is_there_until_the_record_and_not_while_files_appear(store: MemoryStore, options):
+    seen: list[tuple[Phase, str | None]] = []
+
+    def look(call: StoreCall) -> None:
+        if call.operation == "rename" and call.paths[-1].startswith("/table/p="):
+            seen.append((state_of(store).phase, job_of_success(store)))
+        if call.operation == "advance":
+            seen.append((state_of(store).phase, job_of_success(store)))
+
+    run_commit(WrappedStore(store, before=look), JOB, options)
+    before = [(phase, job) for phase, job in seen if phase in (Phase.OPEN, Phase.DECLARED)]
+    after = [(phase, job) for phase, job in seen if phase in (Phase.RECORDED, Phase.SEALED)]
+    assert before == [(Phase.OPEN, "job_2"), (Phase.DECLARED, "job_2")]
+    assert len(after) >= 3
+    assert {job for _, job in after} == {None}
+    assert job_of_success(store) == "job_1"
+
+
+def test_a_job_that_is_refused_changes_nothing_of_it(store: MemoryStore):
+    before = store.read(PATH)
+    with pytest.raises(RayCommitterError):
+        run_commit(store, JOB, CommitOptions(mode=ConflictMode.ERROR))
+    assert store.read(PATH) == before
+
+
+@safe_stores
+def test_an_undo_puts_it_back(kind: str):
+    store = with_success(kind)
+    before = store.read(PATH)
+    stopped = WrappedStore(store, before=at("rename", SimulatedCrash(), "p=2/b"))
+    with pytest.raises(SimulatedCrash):
+        run_commit(stopped, JOB, CommitOptions())
+    assert store.get_status(PATH) is None
+    assert run_undo(store, JOB)
+    assert store.read(PATH) == before
+
+
+def test_a_job_that_writes_none_keeps_it_unless_it_replaces_the_destination(store: MemoryStore):
+    run_commit(store, JOB, CommitOptions(mark_success=False))
+    assert job_of_success(store) == "job_2"
+    write_job(store, JOB, {0: {"c": b"3"}})
+    run_commit(store, JOB, CommitOptions(mark_success=False, mode=ConflictMode.OVERWRITE))
+    assert job_of_success(store) is None
+
+
+@pytest.mark.parametrize("kind", ["directories", "generations"])
+def test_a_commit_that_stops_anywhere_is_finished_with_its_own(kind: str):
+    def run(store) -> None:
+        run_commit(store, JOB, CommitOptions())
+
+    for store in each_crash(lambda: with_success(kind), run):
+        run(store)
+        assert job_of_success(store) == "job_1"
+
+
+@safe_stores
+@pytest.mark.parametrize("cleanup", [True, False])
+def test_a_process_that_sleeps_until_the_job_is_committed_leaves_the_new_one(kind: str, cleanup: bool):
+    """It wakes up just before it puts the old one aside."""
+    store = with_success(kind)
+    record = record_of(success=find_old_success(context(store)))
+    make_place_of_success(context(store), record)
+    bring_to(store, Phase.RECORDED, record=record)
+    finish = do_at(MOVES_IT[kind], lambda: run_commit(store, JOB, CommitOptions(cleanup=cleanup)))
+    seen: list[str | None] = []
+    sleeper = WrappedStore(store, before=finish, after=lambda _: seen.append(job_of_success(store)))
+    put_old_success_aside(context(sleeper), record)
+    assert seen[0] == "job_2"
+    assert set(seen[1:]) == {"job_1"}
+
+
+def test_one_that_another_job_wrote_meanwhile_stays(store: MemoryStore):
+    found = context(store)
+    record = record_of(success=find_old_success(found))
+    make_place_of_success(found, record)
+    put_file(store, PATH, b"of another job")
+    put_old_success_aside(found, record)
+    assert store.read(PATH) == b"of another job"
+
+
+@safe_stores
+def test_one_that_is_written_between_the_look_and_the_rename_stays_or_is_moved_back(kind: str):
+    store = with_success(kind)
+    record = record_of(success=find_old_success(context(store)))
+    make_place_of_success(context(store), record)
+    write = do_at(MOVES_IT[kind], lambda: put_file(store, PATH, b"of another job"))
+    put_old_success_aside(context(WrappedStore(store, before=write)), record)
+    assert store.read(PATH) == b"of another job"
+
+
+def test_a_store_that_can_put_nothing_aside_deletes_it():
+    store = with_success("directories")
+    store.capabilities = replace(store.capabilities, sets_aside=False)
+    run_commit(store, JOB, CommitOptions())
+    assert job_of_success(store) == "job_1"
+
+
+def test_a_record_without_one_costs_nothing():
+    store = MemoryStore()
+    for stage in (make_place_of_success, put_old_success_aside, delete_old_success):
+        assert not requests(store, lambda one, stage=stage: stage(context(one), record_of()))
+
+
+def test_a_directory_of_that_name_is_none():
+    store = MemoryStore()
+    store.mkdirs(PATH)
+    assert find_old_success(context(store)) is None
