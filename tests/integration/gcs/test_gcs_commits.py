@@ -203,7 +203,7 @@ def test_a_commit_without_faults_keeps_its_budget(
     partitions = min(files, PARTITIONS)
     above = 2  # the root and /warehouse, where other jobs may be set up
     assert found["move"] == files + 1  # _SUCCESS
-    assert found["look"] == 0  # no HEAD a file, nor of anything else
+    assert found["look"] == 1  # at an earlier _SUCCESS; no file of the job is looked at
     # Manifests; the state, and once more before anything is deleted. Without: one manifest, whether it
     # has a stamp, and the state once more.
     assert found["read"] == tasks + 2 + 2 * is_hadoops
@@ -212,7 +212,8 @@ def test_a_commit_without_faults_keeps_its_budget(
     # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
     # manifests twice, other jobs at the destination. In it: other attempts, four directories to delete
     # and four that are empty afterwards. Without a state: the attempt, and the manifests once more.
-    assert found["list"] == tasks + partitions + above + 5 + 9 + 2 * is_hadoops
+    # Without an earlier _SUCCESS: whether that is a folder.
+    assert found["list"] == tasks + partitions + above + 5 + 9 + 2 * is_hadoops + 1
     # Manifests, their copies and the marks of attempts; the mark of one directory, or of two; the
     # declaration, the record, the state.
     objects = 2 * tasks + 2 if is_hadoops else 3 * tasks + 1
