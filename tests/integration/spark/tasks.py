@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,9 +13,12 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
+from ray_committer.jar import PROTOCOL_CLASS
 from tests.integration.spark.metered import compiled
 
 JOB_ID = "job-1"
+SPARKS_OWN = "org.apache.spark.internal.io.HadoopMapReduceCommitProtocol"
+_DESTINATION = "mapreduce.output.fileoutputformat.outputdir"
 
 
 @dataclass(frozen=True)
@@ -87,15 +91,23 @@ class Task:
         return {_decoded(one["d"]): one["l"] for one in self.manifest()["directories"]}
 
 
-def set_up(spark: SparkSession, dest: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Job:
+def set_up(
+    spark: SparkSession,
+    dest: Path,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    protocol: str = PROTOCOL_CLASS,
+    dynamic_partition_overwrite: bool = False,
+) -> Job:
     """Set up a job in the JVM, as Spark does before any task runs."""
     jvm: Any = spark._jvm
     configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
-    for key, value in settings.items():
+    for key, value in {_DESTINATION: str(dest), **settings}.items():
         configuration.set(key, value)
-    protocol = jvm.io.raycommitter.RayCommitProtocol(JOB_ID, str(dest), False)
-    protocol.setupJob(_context(jvm, configuration))
-    return Job(jvm, protocol, configuration, dest)
+    protocol_class = reduce(getattr, protocol.split("."), jvm)
+    made = protocol_class(JOB_ID, str(dest), dynamic_partition_overwrite)
+    made.setupJob(_context(jvm, configuration))
+    return Job(jvm, made, configuration, dest)
 
 
 def configuration_with(

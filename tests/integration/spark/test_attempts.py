@@ -97,10 +97,19 @@ def test_a_speculative_attempt_wins_and_the_slow_one_leaves_nothing(found: tuple
     assert_exact(slow)
 
 
-def test_two_attempts_that_both_saved_a_manifest_and_a_stage_that_ran_twice_count_once(
+def test_spark_39195_an_attempt_whose_executor_is_gone_after_its_task_commit_counts_once(
     found: tuple[Written, Written],
 ):
-    """The executor is gone between its manifest and its answer, and with it the first stage's output."""
+    """Also SPARK-48292: the executor is gone between its manifest and its answer."""
+    _, shuffled = found
+    assert_exact(shuffled)
+
+
+def test_spark_26682_a_stage_that_ran_twice_counts_once(found: tuple[Written, Written]):
+    """Also SPARK-24552: both attempts of a stage had task attempts of the same numbers.
+
+    With the executor that is gone, the output of the first stage is gone, too.
+    """
     _, shuffled = found
     assert shuffled.told["stages_begun_again"], "no stage ran again"
     assert_exact(shuffled)

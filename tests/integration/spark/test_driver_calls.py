@@ -28,7 +28,8 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], d
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_the_driver_moves_lists_and_deletes_no_data_file(metered, job: str):
+def test_mapreduce_4815_the_driver_moves_lists_and_deletes_no_data_file(metered, job: str):
+    """One thread of the driver moved the files of all tasks, which took minutes."""
     theirs, ours = metered["v1", job], metered["ours", job]
     assert theirs["driver"]["rename data"] > 0  # so the meter sees what it looks for
     assert ours["rows"] == theirs["rows"] == 80

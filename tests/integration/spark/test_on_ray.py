@@ -48,10 +48,10 @@ def test_the_commit_runs_on_the_ray_of_the_driver(spark: SparkSession, rows: Dat
 
 
 @pytest.mark.one_spark
-def test_workers_that_ended_fail_the_write_before_its_tasks(
+def test_hadoop_16798_workers_that_ended_fail_the_write_before_its_tasks(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ):
-    """HADOOP-16798: a commit began although its threads had been shut down."""
+    """A commit began although its threads were being shut down, and failed in the middle."""
     try:
         with ray_committer.commit_pool(CommitOptions(workers=1)) as pool:
             install(spark, executor=pool)

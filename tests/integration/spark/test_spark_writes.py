@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -303,18 +302,3 @@ def test_a_job_that_commits_on_ray_is_refused_before_its_tasks_without_ray(spark
         uninstall(spark)
     assert list(tmp_path.glob("ran-*")) == []
     assert not ray.is_initialized()
-
-
-def test_who_waits_for_a_write_sees_how_far_its_commit_is(
-    spark, rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    def slow(event: Event) -> None:
-        if isinstance(event, StageStarted) and event.stage == "job_stage_rename_files":
-            time.sleep(0.5)
-
-    install(spark, on_event=slow, progress_seconds=0.1)
-    try:
-        rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
-    finally:
-        uninstall(spark)
-    assert f"ray_committer: {tmp_path}/t: rename_files, " in capsys.readouterr().err.replace("file:", "")
