@@ -6,6 +6,7 @@ until they fill a row group, within a limit of memory and of open files.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,18 +31,21 @@ class FileLayout:
     """The layout of files: their `format`, the columns that make directories, the writer's options.
 
     `options` are the options of ``pyarrow.parquet.ParquetWriter`` or ``pyarrow.csv.WriteOptions``; JSON
-    has none.
+    has none. A task begins another file of a directory after `max_rows_per_file`.
     """
 
     format: str
     partition_by: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    max_rows_per_file: int | None = None
 
     def __post_init__(self) -> None:
         if self.format not in _WRITERS:
             raise ValueError(f"format {self.format!r}: is not one of {', '.join(_WRITERS)}")
         if isinstance(self.partition_by, str) or len(set(self.partition_by)) < len(self.partition_by):
             raise ValueError(f"partition_by {self.partition_by!r}: must be a list of different columns")
+        if self.max_rows_per_file is not None and self.max_rows_per_file < 1:
+            raise ValueError(f"max_rows_per_file {self.max_rows_per_file}: must be at least 1")
         _try_writer(self, pa.schema([("a", pa.int64())]))
 
     def check(self, schema: pa.Schema) -> None:
@@ -81,9 +85,10 @@ def write_tables(
 ) -> Written:
     """Write all rows to new files, opened by their paths below the destination.
 
-    Files are called ``part-<stem>-<number>``, so each attempt needs its own `stem`. A table whose schema
-    differs from the table before goes to its own files. Without rows and without partitions, an empty
-    file with `schema` is written, if that is given, so that readers know the columns.
+    Files are called ``part-<stem>-<number>``, so each attempt needs its own `stem`. A table with other
+    columns than the table before, or other types, goes to its own files. Without rows and without
+    partitions, an empty file with `schema` is written, if that is given, so that readers know the
+    columns.
     """
     rows, checked = 0, None
     with _Directories(layout, open_file, stem) as directories:
@@ -105,6 +110,7 @@ class _Directories:
     def __init__(self, layout: FileLayout, open_file: Callable[[str], BinaryIO], stem: str) -> None:
         self._layout, self._open_file, self._stem = layout, open_file, stem
         self._waiting: dict[str, list[pa.Table]] = {}
+        self._schemas: dict[str, pa.Schema] = {}
         self._bytes: dict[str, int] = {}
         self._all_bytes = 0
         self._files: dict[str, _OpenFile] = {}
@@ -121,11 +127,11 @@ class _Directories:
             file.discard()
 
     def add(self, directory: str, table: pa.Table) -> None:
-        waiting = self._waiting.setdefault(directory, [])
-        if waiting and waiting[0].schema != table.schema:
+        schema = _common(self._schemas.get(directory, table.schema), table.schema)
+        if schema is None:
             self._write(directory)
-            waiting = self._waiting.setdefault(directory, [])
-        waiting.append(table)
+        self._schemas[directory] = schema or table.schema
+        self._waiting.setdefault(directory, []).append(table)
         self._bytes[directory] = self._bytes.get(directory, 0) + table.nbytes
         self._all_bytes += table.nbytes
         if self._bytes[directory] > FILE_BYTES:
@@ -138,15 +144,25 @@ class _Directories:
             self._write(directory)
 
     def _write(self, directory: str) -> None:
-        table = pa.concat_tables(self._waiting.pop(directory))
+        table = pa.concat_tables(self._waiting.pop(directory), promote_options="default")
+        self._schemas.pop(directory)
         self._all_bytes -= self._bytes.pop(directory)
-        file = self._files.get(directory)
-        if file is not None and not file.schema.equals(table.schema):
-            self._files.pop(directory).close()
-            file = None
-        if file is None:
-            file = self._open(directory, table.schema)
+        file = self._file(directory, table.schema)
+        while table.num_rows > file.room:
+            part, table = table.slice(0, file.room), table.slice(file.room)
+            file.write(part)
+            file = self._file(directory, table.schema)
         file.write(table)
+
+    def _file(self, directory: str, schema: pa.Schema) -> _OpenFile:
+        """Return a file with room for a row, and for that schema."""
+        file = self._files.get(directory)
+        if file is None:
+            return self._open(directory, schema)
+        if file.room and _common(file.schema, schema) == file.schema:
+            return file
+        self._files.pop(directory).close()
+        return self._open(directory, schema)
 
     def _open(self, directory: str, schema: pa.Schema) -> _OpenFile:
         if len(self._files) >= OPEN_FILES:
@@ -163,16 +179,36 @@ class _Directories:
             self._files.popitem()[1].close()
 
 
+def _common(schema: pa.Schema, other: pa.Schema) -> pa.Schema | None:
+    """Return the schema that tables of both have in one file; None if there is none.
+
+    Columns without any value have no type in Arrow, and take the type of the other. Their order is that
+    of the first.
+    """
+    if schema == other:
+        return schema
+    if sorted(schema.names) != sorted(other.names):
+        return None
+    try:
+        return pa.unify_schemas([schema, other])
+    except pa.ArrowException:
+        return None
+
+
 class _OpenFile:
-    """One file, with one schema."""
+    """One file, with one schema, and `room` for so many rows."""
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, layout: FileLayout) -> None:
         self.schema = schema
+        self.room = layout.max_rows_per_file or sys.maxsize
         self._sink = sink
         self._writer = _WRITERS[layout.format](sink, schema, layout.options)
 
     def write(self, table: pa.Table) -> None:
+        if table.schema != self.schema:
+            table = table.select(self.schema.names).cast(self.schema)
         self._writer.write_table(table)
+        self.room -= table.num_rows
 
     def close(self) -> None:
         with self._sink:

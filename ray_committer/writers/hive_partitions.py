@@ -34,7 +34,7 @@ def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tupl
         codes, names = _refine(codes, names, column, table.column(column))
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    rest = table.drop_columns(list(columns))
+    rest = table.drop_columns(list(columns)).combine_chunks()  # each `take` would do so
     for rows in np.split(order, starts[1:]):
         yield names[codes[rows[0]]], rest.take(pa.array(rows))
 

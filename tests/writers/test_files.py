@@ -100,6 +100,34 @@ def test_tables_of_another_schema_get_files_of_their_own(
     assert [row["id"] for row in output.rows()] == [1, 1, 1, 1, 2, 2]
 
 
+def test_columns_without_values_take_their_type_from_the_tables_beside(
+    output: Output, monkeypatch: pytest.MonkeyPatch
+):
+    nothing = pa.table({"id": [1], "text": pa.nulls(1)})
+    text = pa.table({"text": ["x"], "id": [2]})
+    number = pa.table({"id": [3], "text": [4.5]})
+    assert len(output.write(nothing, text, nothing, stem="s").files) == 1
+    assert len(output.write(text, nothing, number, stem="t").files) == 2
+    monkeypatch.setattr(arrow_files, "FILE_BYTES", 0)
+    assert len(output.write(text, nothing, stem="u").files) == 1
+    assert len(output.write(nothing, text, stem="v").files) == 2
+    read = pyarrow.parquet.read_table(output.root / "part-s-c000.parquet")
+    assert read.to_pydict() == {"id": [1, 2, 1], "text": [None, "x", None]}
+
+
+@pytest.mark.parametrize(("at_once", "groups"), [(10**9, 4), (0, 5)])
+def test_a_file_has_no_more_rows_than_it_may(
+    output: Output, monkeypatch: pytest.MonkeyPatch, at_once: int, groups: int
+):
+    monkeypatch.setattr(arrow_files, "FILE_BYTES", at_once)
+    table = pa.table({"id": range(19)})
+    written = output.write(table.slice(0, 7), table.slice(7), max_rows_per_file=5)
+    files = [pyarrow.parquet.ParquetFile(output.root / name) for name in written.files]
+    assert [file.metadata.num_rows for file in files] == [5, 5, 5, 4]
+    assert sum(file.num_row_groups for file in files) == groups
+    assert output.rows() == table.to_pylist()
+
+
 def test_json_keeps_what_json_can(output: Output):
     row = {
         "id": 1,
@@ -153,6 +181,7 @@ def test_without_rows_a_file_has_the_columns_if_they_are_known(output: Output, r
         ({"format": "json", "options": {"sep": ";"}}, "it has no options, but sep was given"),
         ({"format": "csv", "partition_by": ("p", "p")}, "must be a list of different columns"),
         ({"format": "csv", "partition_by": "p"}, "must be a list of different columns"),
+        ({"format": "csv", "max_rows_per_file": 0}, "max_rows_per_file 0: must be at least 1"),
     ],
 )
 def test_a_layout_that_cannot_be_is_refused(layout: dict[str, Any], what: str):
