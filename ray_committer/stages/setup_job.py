@@ -138,14 +138,17 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
 
 def refuse_data(store: StoreOperations, destination: str) -> None:
     """`CommitConflictError` if the destination contains anything that readers see."""
+    if name := first_data(store, destination):
+        raise CommitConflictError(f"{destination}: holds data already ({name})", "nothing was changed")
+
+
+def first_data(store: StoreOperations, destination: str) -> str | None:
+    """Return the first name at the destination that readers see; None if there is none."""
     try:
         names = [status.name for status in store.list_status(destination)]
     except FileNotFoundError:
-        return
-    if data := sorted(name for name in names if not name.startswith(("_", "."))):
-        raise CommitConflictError(
-            f"{destination}: holds data already ({data[0]})", "nothing was changed"
-        )
+        return None
+    return min((name for name in names if not name.startswith(("_", "."))), default=None)
 
 
 def _has_stopped(other: OtherJob) -> bool:

@@ -12,9 +12,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from enum import StrEnum
+from typing import Any, BinaryIO
 
-from ray_committer.errors import IncompleteJobError, RayCommitterError
+from ray_committer.errors import CommitConflictError, IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import abort_job, commit_job, setup_job
@@ -24,17 +25,42 @@ from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
+from ray_committer.stages.setup_job import first_data
 from ray_committer.stores.base import sync
 from ray_committer.stores.output import open_output
+from ray_committer.stores.registry import destination_url, resolve_destination
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout, Written, write_tables
 
 _log = logging.getLogger(__name__)
 
 
+class WriteMode(StrEnum):
+    """What a write does if there is data at its destination.
+
+    ERROR fails, and IGNORE writes nothing. OVERWRITE_PARTITIONS replaces the partitions that it writes
+    to and keeps the others, as Spark's dynamic partition overwrite does.
+    """
+
+    APPEND = "append"
+    ERROR = "error"
+    IGNORE = "ignore"
+    OVERWRITE = "overwrite"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+
+
+_CONFLICT_MODES = {
+    WriteMode.APPEND: ConflictMode.APPEND,
+    WriteMode.ERROR: ConflictMode.ERROR,
+    WriteMode.IGNORE: ConflictMode.ERROR,
+    WriteMode.OVERWRITE: ConflictMode.OVERWRITE,
+    WriteMode.OVERWRITE_PARTITIONS: ConflictMode.OVERWRITE,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ArrowJob:
-    """A job that was set up, as it is sent to its tasks; `options` hold its mode.
+    """A job that was set up, as it is sent to its tasks.
 
     `schema`, if it is known, is the schema of the file that the first task writes even without rows.
     """
@@ -42,39 +68,64 @@ class ArrowJob:
     dest: str
     job_id: str
     layout: FileLayout
+    mode: WriteMode
     options: CommitOptions
     storage_options: StorageOptions = field(repr=False)  # may hold secrets
     schema: pa.Schema | None = None
 
 
-def conflict_mode(mode: str) -> ConflictMode:
+@dataclass(frozen=True, slots=True)
+class WrittenTask:
+    """The result of a task: the attempt that committed, and the partitions that it wrote to, as paths
+    below the destination."""
+
+    committed: CommittedTask
+    partitions: tuple[str, ...] = ()
+
+
+def write_mode(mode: str, layout: FileLayout) -> WriteMode:
     """Return the mode with that name; ``ValueError`` lists the modes."""
-    if mode not in list(ConflictMode):
-        raise ValueError(f"mode {mode!r}: is not one of {', '.join(ConflictMode)}")
-    return ConflictMode(mode)
+    if mode not in list(WriteMode):
+        raise ValueError(f"mode {mode!r}: is not one of {', '.join(WriteMode)}")
+    found = WriteMode(mode)
+    if found is WriteMode.OVERWRITE_PARTITIONS and not layout.partition_by:
+        raise ValueError(f"mode {found.value!r}: needs partition_by")
+    return found
 
 
 def start(
     dest: str,
     layout: FileLayout,
     *,
+    mode: WriteMode,
     options: CommitOptions,
     storage_options: StorageOptions | None = None,
     schema: pa.Schema | None = None,
-) -> ArrowJob:
-    """Check what can be checked, then set up a job with a new id at `dest`, before its tasks run."""
+) -> ArrowJob | None:
+    """Check what can be checked, then set up a job with a new id at `dest`, before its tasks run.
+
+    None if there is nothing to do, because the mode is IGNORE and `dest` holds data.
+    """
     if schema is not None:
         layout.check(schema)
-    job_id = setup_job(
-        dest,
-        options=options,
-        storage_options=storage_options,
-        on_warning=lambda text: _log.warning("%s", text),
-    )
-    return ArrowJob(dest, job_id, layout, options, storage_options or {}, schema)
+    options = replace(options, mode=_CONFLICT_MODES[mode])
+    if mode is WriteMode.OVERWRITE_PARTITIONS:  # which ones is not known yet
+        options = replace(options, replaced_roots=_roots(dest, ("_",), storage_options))
+    try:
+        job_id = setup_job(
+            dest,
+            options=options,
+            storage_options=storage_options,
+            on_warning=lambda text: _log.warning("%s", text),
+        )
+    except CommitConflictError:
+        if mode is WriteMode.IGNORE and _holds_data(dest, options, storage_options):
+            return None
+        raise
+    return ArrowJob(dest, job_id, layout, mode, options, storage_options or {}, schema)
 
 
-def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> CommittedTask:
+def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> WrittenTask:
     """Run one task attempt: write its tables and save its manifest; return what identifies the manifest.
 
     A task without rows also has a manifest.
@@ -94,18 +145,20 @@ def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> Commi
             sync(attempt.store, join(attempt.directory, name))
     if attempt.committed is None:
         raise AssertionError(f"{attempt.task_attempt_id}: ended without a manifest")
-    return attempt.committed
+    partitions = {name.rpartition("/")[0] for name in written.files if job.layout.partition_by}
+    return WrittenTask(attempt.committed, tuple(sorted(partitions)))
 
 
 def commit(
-    job: ArrowJob, results: Sequence[CommittedTask | None], *, executor: ExecutorName | CommitPool
-) -> CommitReport:
+    job: ArrowJob, results: Sequence[WrittenTask | None], *, executor: ExecutorName | CommitPool
+) -> CommitReport | None:
     """Commit exactly the attempts that `results` name, one per task.
 
     If the commit is interrupted, ``ray-committer commit`` finishes it. Without results there was nothing
-    to write, and an empty output is committed.
+    to write, and an empty output is committed. None if the job was aborted, because the mode is IGNORE
+    and data has come since `start`.
     """
-    tasks = tuple(result for result in results if isinstance(result, CommittedTask))
+    tasks = tuple(result for result in results if isinstance(result, WrittenTask))
     if len(tasks) < len(results):
         raise IncompleteJobError(
             f"{job.dest}: {len(results) - len(tasks)} of {len(results)} write tasks did not return "
@@ -117,13 +170,45 @@ def commit(
         job.options,
         job_attempt=0,
         expected_tasks=len(tasks),
-        committed_tasks=tasks,
+        committed_tasks=tuple(task.committed for task in tasks),
         ignore_other_attempts=True,
         may_start_ray=False,
+        **_replaced(job, tasks),
     )
-    return commit_job(
-        job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
-    )
+    try:
+        return commit_job(
+            job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
+        )
+    except CommitConflictError:
+        ignored = job.mode is WriteMode.IGNORE and _holds_data(job.dest, options, job.storage_options)
+        if ignored and abort(job):
+            return None
+        raise
+
+
+def _replaced(job: ArrowJob, tasks: Iterable[WrittenTask]) -> dict[str, Any]:
+    """Return the options that an overwrite of partitions changes; without rows it replaces none."""
+    if job.mode is not WriteMode.OVERWRITE_PARTITIONS:
+        return {}
+    partitions = sorted({name for task in tasks for name in task.partitions})
+    return {
+        "mode": ConflictMode.OVERWRITE if partitions else ConflictMode.APPEND,
+        "replaced_roots": _roots(job.dest, partitions, job.storage_options),
+        "partition_paths": tuple(partitions),
+    }
+
+
+def _roots(
+    dest: str, partitions: Iterable[str], storage_options: StorageOptions | None
+) -> tuple[str, ...]:
+    """Return partitions as paths or URLs on the destination's store."""
+    spec, destination = resolve_destination(dest, storage_options)
+    return tuple(destination_url(spec, join(destination, name)) for name in partitions)
+
+
+def _holds_data(dest: str, options: CommitOptions, storage_options: StorageOptions | None) -> bool:
+    with open_here(dest, options, storage_options) as (store, destination):
+        return first_data(store, destination) is not None
 
 
 def abort(job: ArrowJob, error: BaseException | None = None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ray_committer.executors.base import CommitPool
@@ -20,12 +20,13 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.job import ArrowJob, conflict_mode
+from ray_committer.writers.job import ArrowJob, WrittenTask, write_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-RESULT = "manifest string, digest string, task_attempt_id string"
+RESULT = "manifest string, digest string, task_attempt_id string, partitions array<string>"
+"""What each task attempt returns, for Spark."""
 
 
 def write_transactional(
@@ -45,8 +46,9 @@ def write_transactional(
 
     format: parquet, csv or json (one line per row), written by pyarrow with `format_options`.
     partition_by: columns that become Hive-style directories, as in Spark.
-    mode: append, overwrite (old files are removed after the new ones are in place) or error (fail if
-        data is there).
+    mode: append, overwrite (old files are removed after the new ones are in place), overwrite_partitions
+        (only in the partitions that this write has rows for), error (fail if data is there) or ignore
+        (write nothing and return None if data is there).
     with_transaction: if false, tasks write in place and None is returned; only appends can do that.
     executor: where the commit runs; "auto" uses the Ray of this process if that pays off.
 
@@ -60,11 +62,19 @@ def write_transactional(
         layout.check(schema)
         _write_in_place(df, dest, layout, mode, storage_options)
         return None
-    chosen = replace(options or CommitOptions(), mode=conflict_mode(mode))
-    job = arrow_job.start(dest, layout, options=chosen, storage_options=storage_options, schema=schema)
+    job = arrow_job.start(
+        dest,
+        layout,
+        mode=write_mode(mode, layout),
+        options=options or CommitOptions(),
+        storage_options=storage_options,
+        schema=schema,
+    )
+    if job is None:
+        return None
     with arrow_job.aborted_on_failure(job):
         rows = df.mapInArrow(WriteTask(job), RESULT).collect()
-        results = [CommittedTask(row.manifest, row.digest, row.task_attempt_id) for row in rows]
+        results = [written_task(row) for row in rows]
         return arrow_job.commit(job, results, executor=executor)
 
 
@@ -75,9 +85,17 @@ class WriteTask:
     job: ArrowJob
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        saved = arrow_job.write_attempt(self.job, partition_id(), tables(batches))
-        values = {"manifest": saved.manifest, "digest": saved.digest}
-        yield pa.RecordBatch.from_pylist([{**values, "task_attempt_id": saved.task_attempt_id}])
+        written = arrow_job.write_attempt(self.job, partition_id(), tables(batches))
+        texts = {name: pa.string() for name in ("manifest", "digest", "task_attempt_id")}
+        schema = pa.schema({**texts, "partitions": pa.list_(pa.string())})
+        row = {**asdict(written.committed), "partitions": written.partitions}
+        yield pa.RecordBatch.from_pylist([row], schema)
+
+
+def written_task(row: Any) -> WrittenTask:
+    """Return the result of a task attempt from the row that Spark collected."""
+    committed = CommittedTask(row.manifest, row.digest, row.task_attempt_id)
+    return WrittenTask(committed, tuple(row.partitions))
 
 
 def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.protocol.record import ConflictMode
+from ray_committer.options import CommitOptions
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.job import ArrowJob
+from ray_committer.writers.job import ArrowJob, WriteMode, WrittenTask
 from ray_committer.writers.spark_arrow import arrow_schema, partition_id, tables
 
 try:
@@ -53,10 +52,13 @@ class RayCommitterDataSource(DataSource):  # type: ignore[misc]
         job = arrow_job.start(
             dest,
             _layout(self.options),
-            options=CommitOptions(mode=ConflictMode.OVERWRITE if overwrite else ConflictMode.APPEND),
+            mode=WriteMode.OVERWRITE if overwrite else WriteMode.APPEND,
+            options=CommitOptions(),
             storage_options=_mapping(self.options, "storage_options"),
             schema=arrow_schema(schema),
         )
+        if job is None:
+            raise AssertionError(f"{dest}: only mode 'ignore' starts no job")
         return ManifestWriter(job, self.options.get("ray_address"))
 
 
@@ -64,7 +66,7 @@ class RayCommitterDataSource(DataSource):  # type: ignore[misc]
 class Saved(WriterCommitMessage):  # type: ignore[misc]
     """The result of a task attempt."""
 
-    task: CommittedTask
+    task: WrittenTask
 
 
 class ManifestWriter(DataSourceArrowWriter):  # type: ignore[misc]

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import ray_committer
-from ray_committer import CommitOptions, CommittedTask, ConflictMode, Outcome
+from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import (
     CommitConflictError,
@@ -26,7 +26,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.job import ArrowJob
+from ray_committer.writers.job import ArrowJob, WriteMode, WrittenTask, write_mode
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
 
@@ -42,15 +42,17 @@ def ids(dest: Path) -> list[int]:
 
 @pytest.fixture
 def start(dest: Path) -> Callable[..., ArrowJob]:
-    def start(mode: str = "append", **values: object) -> ArrowJob:
-        options = CommitOptions(mode=arrow_job.conflict_mode(mode))
+    def start(mode: str = "append", **values: object) -> ArrowJob | None:
         layout = FileLayout("parquet", ("p",))
-        return arrow_job.start(str(dest), layout, options=options, **values)
+        options = CommitOptions()
+        return arrow_job.start(
+            str(dest), layout, mode=write_mode(mode, layout), options=options, **values
+        )
 
     return start
 
 
-def commit(job: ArrowJob, *results: CommittedTask | None) -> ray_committer.CommitReport:
+def commit(job: ArrowJob, *results: WrittenTask | None) -> ray_committer.CommitReport | None:
     return arrow_job.commit(job, results, executor="inline")
 
 
@@ -88,7 +90,7 @@ def test_nobody_else_can_commit_both_attempts_of_a_task(start, dest: Path, argum
 def test_a_manifest_that_is_named_and_gone_stops_the_commit(start, dest: Path):
     job = start()
     results = [arrow_job.write_attempt(job, task, [table(task)]) for task in range(2)]
-    Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest).unlink()
+    Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].committed.manifest).unlink()
     with pytest.raises(MissingManifestsError, match="2 tasks succeeded but only 1 manifests are here"):
         commit(job, *results)
 
@@ -96,7 +98,7 @@ def test_a_manifest_that_is_named_and_gone_stops_the_commit(start, dest: Path):
 def test_a_manifest_that_has_changed_stops_the_commit(start, dest: Path):
     job = start()
     results = [arrow_job.write_attempt(job, 0, [table(1)])]
-    path = Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest)
+    path = Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].committed.manifest)
     path.write_bytes(path.read_bytes() + b"\n")
     with pytest.raises(PreflightError, match="is not what the successful task attempt saved"):
         commit(job, *results)
@@ -164,7 +166,9 @@ def test_an_abort_after_the_record_deletes_nothing_and_the_command_finishes(star
     job = start("overwrite")
     results = (arrow_job.write_attempt(job, 0, [table(1)]), arrow_job.write_attempt(job, 0, [table(1)]))
     options = CommitOptions(
-        mode=ConflictMode.OVERWRITE, committed_tasks=results[:1], ignore_other_attempts=True
+        mode=ConflictMode.OVERWRITE,
+        committed_tasks=(results[0].committed,),
+        ignore_other_attempts=True,
     )
     ray_committer.record_job(str(dest), job.job_id, executor="inline", options=options)
     error = RuntimeError("the commit failed")
@@ -190,7 +194,9 @@ def die(event):
     if isinstance(event, StageStarted) and event.stage == "job_stage_rename_files":
         os._exit(9)
 
-job = arrow_job.start(sys.argv[1], FileLayout("parquet", ("p",)), options=ray_committer.CommitOptions())
+layout = FileLayout("parquet", ("p",))
+mode = arrow_job.WriteMode.APPEND
+job = arrow_job.start(sys.argv[1], layout, mode=mode, options=ray_committer.CommitOptions())
 results = [arrow_job.write_attempt(job, task, [table(task)]) for task in (0, 1, 1)]
 commit = arrow_job.commit_job
 arrow_job.commit_job = lambda *args, **named: commit(*args, **named, on_event=die)
@@ -207,17 +213,23 @@ def test_a_driver_that_dies_after_the_record_is_finished_by_the_command(dest: Pa
     assert not (dest / "_temporary").exists()
 
 
-def test_modes_are_append_overwrite_and_error(start, dest: Path):
+def test_a_mode_says_what_becomes_of_the_data_that_is_there(start, dest: Path):
     commit(job := start("error"), arrow_job.write_attempt(job, 0, [table(1)]))
     commit(job := start(), arrow_job.write_attempt(job, 0, [table(2)]))
     assert ids(dest) == [1, 2]
     with pytest.raises(CommitConflictError, match="holds data already"):
         start("error")
+    assert start("ignore") is None
     assert not (dest / "_temporary").exists()
     commit(job := start("overwrite"), arrow_job.write_attempt(job, 0, [table(3)]))
     assert ids(dest) == [3]
-    with pytest.raises(ValueError, match="mode 'ignore': is not one of append, error, overwrite"):
-        start("ignore")
+    with pytest.raises(ValueError, match=r"mode 'keep': is not one of append, error, ignore, overwrite"):
+        start("keep")
+
+
+def test_mode_ignore_writes_where_there_is_no_data(start, dest: Path):
+    commit(job := start("ignore"), arrow_job.write_attempt(job, 0, [table(1)]))
+    assert ids(dest) == [1]
 
 
 def test_data_that_came_while_the_tasks_ran_is_found_by_mode_error(start, dest: Path):
@@ -227,6 +239,65 @@ def test_data_that_came_while_the_tasks_ran_is_found_by_mode_error(start, dest: 
     with pytest.raises(CommitConflictError, match="holds data already"):
         commit(job, result)
     assert ids(dest) == [2]
+
+
+def test_mode_ignore_gives_way_to_data_that_came_while_the_tasks_ran(start, dest: Path):
+    job, other = start("ignore"), start("ignore")
+    result = arrow_job.write_attempt(job, 0, [table(1)])
+    assert commit(other, arrow_job.write_attempt(other, 0, [table(2)])) is not None
+    assert commit(job, result) is None
+    assert ids(dest) == [2]
+    assert not (dest / "_temporary").exists()
+
+
+def test_mode_ignore_hides_no_other_conflict(start, dest: Path):
+    commit(job := start("ignore"), arrow_job.write_attempt(job, 0, [table(1)]))
+    job = start("overwrite")
+    options = CommitOptions(
+        mode=ConflictMode.OVERWRITE,
+        committed_tasks=(arrow_job.write_attempt(job, 0, [table(2)]).committed,),
+    )
+    ray_committer.record_job(str(dest), job.job_id, executor="inline", options=options)
+    for path in dest.glob("p=*/*"):
+        path.unlink()
+        path.parent.rmdir()
+    with pytest.raises(CommitConflictError, match="ray-committer commit"):
+        commit(job := start("ignore"), arrow_job.write_attempt(job, 0, [table(3)]))
+    assert not list(dest.glob("p=*"))
+
+
+def test_an_overwrite_of_partitions_keeps_those_that_it_has_no_rows_for(start, dest: Path):
+    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1, 2, 3)]))
+    job = start("overwrite_partitions")
+    results = [arrow_job.write_attempt(job, task, [table(task)]) for task in (5, 7)]
+    assert [result.partitions for result in results] == [("p=1",), ("p=1",)]
+    commit(job, *results)
+    assert ids(dest) == [2, 5, 7]
+
+
+def test_an_overwrite_of_partitions_without_rows_replaces_nothing(start, dest: Path):
+    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1, 2)]))
+    commit(job := start("overwrite_partitions"), arrow_job.write_attempt(job, 0, []))
+    commit(start("overwrite_partitions"))
+    assert ids(dest) == [1, 2]
+
+
+def test_an_overwrite_of_partitions_needs_partitions():
+    with pytest.raises(ValueError, match="mode 'overwrite_partitions': needs partition_by"):
+        write_mode("overwrite_partitions", FileLayout("parquet"))
+
+
+@pytest.mark.parametrize("named", [str, Path.as_uri])
+def test_partitions_with_odd_names_are_overwritten_at_a_path_and_at_a_url(
+    tmp_path: Path, named: Callable[[Path], str]
+):
+    dest = tmp_path / "ta ble %41"
+    layout = FileLayout("parquet", ("p",))
+    for mode, number in ((WriteMode.APPEND, 1), (WriteMode.OVERWRITE_PARTITIONS, 2)):
+        job = arrow_job.start(named(dest), layout, mode=mode, options=CommitOptions())
+        rows = pa.table({"id": [number, number], "p": ["a b%/é", None]})
+        commit(job, arrow_job.write_attempt(job, 0, [rows]))
+    assert ids(dest) == [2, 2]
 
 
 def test_a_failed_overwrite_keeps_the_old_data(start, dest: Path):
@@ -251,7 +322,8 @@ def test_a_durable_job_forces_its_files_to_disk(dest: Path, monkeypatch: pytest.
     monkeypatch.setattr(arrow_job, "sync", lambda store, path: (synced.append(path), real(store, path)))
     for durable in (False, True):
         options = CommitOptions(durable=durable)
-        job = arrow_job.start(str(dest), FileLayout("parquet", ("p",)), options=options)
+        layout = FileLayout("parquet", ("p",))
+        job = arrow_job.start(str(dest), layout, mode=WriteMode.APPEND, options=options)
         arrow_job.write_attempt(job, 0, [table(1, 2)])
         assert [Path(path).parent.name for path in synced] == (["p=1", "p=0"] if durable else [])
 
@@ -265,7 +337,8 @@ def test_two_jobs_beside_each_other_keep_out_of_each_others_way(start, dest: Pat
 
 
 def test_a_token_is_not_shown():
-    job = ArrowJob("/t", "job_1", FileLayout("parquet"), CommitOptions(), {"token": "secret"})
+    layout = FileLayout("parquet")
+    job = ArrowJob("/t", "job_1", layout, WriteMode.APPEND, CommitOptions(), {"token": "secret"})
     assert "secret" not in repr(job)
 
 

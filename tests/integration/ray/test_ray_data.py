@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow.dataset
 import pytest
 import ray.data
 from click.testing import CliRunner
+from ray.data import SaveMode
 from ray.data.checkpoint import CheckpointConfig
 from ray.data.expressions import col
 
@@ -36,7 +39,8 @@ ODD = ["plain", "a b", "50%", "x:y=z", "日本 é", None, "a/b", "😀\"'"]
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("RAY_DATA_PARQUET_FOOTER_NUM_ACTORS", "1")  # processes that each read starts
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     yield
@@ -89,6 +93,52 @@ def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(dest: 
     with pytest.raises(CommitConflictError, match="holds data already"):
         dataset(3).write_datasink(ManifestDatasink(str(dest), mode="error"))
     assert ids(dest) == [0, 1, 2]
+
+
+def test_mode_ignore_writes_only_where_there_is_no_data(dest: Path):
+    sink = ManifestDatasink(str(dest), partition_by="p", mode="ignore")
+    dataset(8).write_datasink(sink)
+    assert sink.report is not None
+    dataset(3).write_datasink(sink)
+    assert sink.report is None
+    ray.data.from_arrow([pa.table({"id": [1], "p": ["a"]}).slice(0, 0)]).write_datasink(sink)
+    assert sink.report is None
+    assert ids(dest) == list(range(8))
+    assert not (dest / "_temporary").exists()
+
+
+def test_an_overwrite_of_partitions_replaces_those_that_it_writes_to(dest: Path):
+    dataset().write_datasink(ManifestDatasink(str(dest), partition_by="p"))
+    sink = ManifestDatasink(str(dest), partition_by="p", mode="overwrite_partitions")
+    dataset().filter(expr=col("id") < 2).write_datasink(sink)  # of "plain" and of "a b"
+    assert ids(dest) == [0, 1, *(number for number in range(40) if number % len(ODD) > 1)]
+    dataset().filter(expr=col("id") < 0).write_datasink(sink)
+    assert len(ids(dest)) == 2 + 30
+
+
+class Watched(ManifestDatasink):
+    """Writes down when each task wrote, and what it had of Ray."""
+
+    marker: str
+
+    def write(self, blocks: Any, ctx: Any) -> Any:
+        begun = time.time()
+        result = super().write(blocks, ctx)
+        time.sleep(0.2)
+        cpus = ray.get_runtime_context().get_assigned_resources()["CPU"]
+        Path(f"{self.marker}-{ctx.task_idx}").write_text(f"{begun} {time.time()} {cpus}")
+        return result
+
+
+def test_tasks_run_with_the_arguments_of_the_write(dest: Path, tmp_path: Path):
+    sink = Watched(str(dest))
+    sink.marker = str(tmp_path / "ran")
+    dataset().write_datasink(sink, concurrency=1, ray_remote_args={"num_cpus": 0.5})
+    ran = sorted(tuple(map(float, path.read_text().split())) for path in tmp_path.glob("ran-*"))
+    assert len(ran) == 4
+    assert all(one[1] <= after[0] for one, after in itertools.pairwise(ran))
+    assert {cpus for _, _, cpus in ran} == {0.5}
+    assert ids(dest) == list(range(40))
 
 
 def test_the_commit_runs_on_the_ray_of_the_driver(dest: Path):
@@ -216,7 +266,7 @@ class LosesItsResult(ManifestDatasink):
     def write(self, blocks: Any, ctx: Any) -> Any:
         result = super().write(blocks, ctx)
         if ctx.task_idx == 0 and not Path(self.marker).exists():
-            Path(self.marker).write_text(result.manifest)
+            Path(self.marker).write_text(result.committed.manifest)
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
@@ -256,7 +306,7 @@ class StopsInTheCommit(ManifestDatasink):
     def on_write_complete(self, write_result: Any) -> None:
         assert self._job is not None
         token = ray_committer.CancelToken()
-        tasks = tuple(write_result.write_returns)
+        tasks = tuple(result.committed for result in write_result.write_returns)
         options = CommitOptions(committed_tasks=tasks, ignore_other_attempts=True)
 
         def cancel(event: object) -> None:
@@ -302,7 +352,10 @@ def test_checkpoints_are_refused_before_anything_is_written(dest: Path, tmp_path
     ("arguments", "what"),
     [
         ({"format": "orc"}, "format 'orc': is not one of"),
-        ({"mode": "ignore"}, "mode 'ignore': is not one of"),
+        ({"mode": "keep"}, "mode 'keep': is not one of"),
+        ({"mode": SaveMode.UPSERT}, "mode 'upsert': is not one of"),
+        ({"mode": "overwrite_partitions"}, "needs partition_by"),
+        ({"min_rows_per_file": 2, "max_rows_per_file": 1}, "must not be above max_rows_per_file"),
         ({"format_options": {"sep": ";"}}, "sep"),
     ],
 )

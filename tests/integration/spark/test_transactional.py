@@ -19,10 +19,10 @@ import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError
-from ray_committer.options import CommittedTask
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.spark_arrow import RESULT, WriteTask, write_transactional
+from ray_committer.writers.job import WriteMode
+from ray_committer.writers.spark_arrow import RESULT, WriteTask, write_transactional, written_task
 from tests.integration.spark.conftest import a_file_appears_after_the_record, data_files
 from tests.integration.spark.test_spark_writes import fail_task, texts
 
@@ -125,7 +125,7 @@ def test_a_task_that_fails_for_good_leaves_nothing_and_keeps_the_old_data(
 def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path: Path):
     dest = tmp_path / "t"
     layout = FileLayout("parquet", ("p",))
-    job = arrow_job.start(str(dest), layout, options=CommitOptions())
+    job = arrow_job.start(str(dest), layout, mode=WriteMode.APPEND, options=CommitOptions())
 
     def twice(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept = list(batches)
@@ -133,7 +133,7 @@ def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path
         list(WriteTask(job)(kept))
 
     found = rows.mapInArrow(twice, RESULT).collect()
-    results = [CommittedTask(row.manifest, row.digest, row.task_attempt_id) for row in found]
+    results = [written_task(row) for row in found]
     assert len(list((dest / "_temporary" / job.job_id / "00" / "manifests").iterdir())) == 6
     assert arrow_job.commit(job, results, executor="threads").manifests == 3
     assert texts(spark.read.parquet(str(dest))) == texts(rows)
@@ -150,6 +150,28 @@ def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(
     with pytest.raises(CommitConflictError, match="holds data already"):
         write_transactional(rows.select(ran("id").alias("id")), dest, mode="error")
     assert list(tmp_path.glob("ran-*")) == []
+
+
+def test_mode_ignore_runs_no_task_if_there_is_data(spark, rows: DataFrame, tmp_path: Path):
+    dest = str(tmp_path / "t")
+    assert write_transactional(rows, dest, mode="ignore") is not None
+    ran = fail_task(str(tmp_path / "ran"), times=0)
+    assert write_transactional(rows.select(ran("id").alias("id")), dest, mode="ignore") is None
+    assert list(tmp_path.glob("ran-*")) == []
+    assert spark.read.parquet(dest).count() == 600
+
+
+def test_an_overwrite_of_partitions_leaves_what_sparks_dynamic_one_leaves(
+    spark, odd: DataFrame, tmp_path: Path
+):
+    ours, theirs = tmp_path / "ours é %", tmp_path / "theirs"
+    new = odd.where("id < 5 OR p IS NULL").selectExpr("id + 1000 AS id", "p", "text")
+    write_transactional(odd, str(ours), partition_by="p")
+    write_transactional(new, str(ours), partition_by="p", mode="overwrite_partitions")
+    odd.write.partitionBy("p").parquet(str(theirs))
+    writer = new.write.partitionBy("p").option("partitionOverwriteMode", "dynamic")
+    writer.mode("overwrite").parquet(str(theirs))
+    assert texts(spark.read.parquet(str(ours))) == texts(spark.read.parquet(str(theirs)))
 
 
 def test_a_table_can_be_overwritten_with_what_is_read_from_it(spark, rows: DataFrame, tmp_path: Path):
@@ -181,7 +203,8 @@ def test_without_rows_readers_still_find_the_columns(
         ({"format": "orc"}, "format 'orc': is not one of"),
         ({"partition_by": ["q"]}, "partition column 'q': is not one of"),
         ({"partition_by": ["id", "p", "text"]}, "leaves no column"),
-        ({"mode": "ignore"}, "mode 'ignore': is not one of"),
+        ({"mode": "keep"}, "mode 'keep': is not one of"),
+        ({"mode": "overwrite_partitions"}, "needs partition_by"),
         ({"mode": "overwrite", "with_transaction": False}, "mode 'overwrite' needs a transaction"),
         ({"partition_by": ["q"], "with_transaction": False}, "partition column 'q': is not one of"),
         ({"format_options": {"sep": ";"}}, "sep"),
