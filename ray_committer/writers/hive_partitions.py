@@ -32,23 +32,28 @@ def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tupl
     codes, names = np.zeros(table.num_rows, dtype=np.int64), [""]
     for column in columns:
         codes, names = _refine(codes, names, column, table.column(column))
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    order = pc.array_sort_indices(pa.array(codes))  # stable
+    ends = np.cumsum(np.bincount(codes))
     rest = table.drop_columns(list(columns)).combine_chunks()  # each `take` would do so
-    for rows in np.split(order, starts[1:]):
-        yield names[codes[rows[0]]], rest.take(pa.array(rows))
+    for name, start, end in zip(names, [0, *ends[:-1]], ends, strict=True):
+        yield name, rest.take(order.slice(start, end - start))
 
 
 def _refine(
     codes: np.ndarray[Any, Any], names: list[str], column: str, values: pa.ChunkedArray
 ) -> tuple[np.ndarray[Any, Any], list[str]]:
     """Split the existing groups by one more column; a row's code is an index into the names."""
-    texts = pc.fill_null(partition_text(column, values), "").combine_chunks().dictionary_encode()
-    own = [partition_name(column, value) for value in texts.dictionary.to_pylist()]
-    combined = codes * len(own) + texts.indices.to_numpy()
-    found, refined = np.unique(combined, return_inverse=True)
-    return refined.astype(np.int64), [
-        "/".join(filter(None, (names[code // len(own)], own[code % len(own)]))) for code in found
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    encoded = values.cast(kind).combine_chunks().dictionary_encode(null_encoding="encode")
+    texts = partition_text(column, pa.chunked_array([encoded.dictionary])).to_pylist()
+    named = [partition_name(column, text) for text in texts]
+    own = list(dict.fromkeys(named))  # null and the empty string have one name
+    numbers = {name: number for number, name in enumerate(own)}
+    own_codes = np.array([numbers[name] for name in named])[encoded.indices.to_numpy()]
+    refined = pa.array(codes * len(own) + own_codes).dictionary_encode()
+    return refined.indices.to_numpy(), [
+        "/".join(filter(None, (names[code // len(own)], own[code % len(own)])))
+        for code in refined.dictionary.to_pylist()
     ]
 
 

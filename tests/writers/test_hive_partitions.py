@@ -95,6 +95,15 @@ def test_null_and_the_empty_string_have_one_directory_as_in_spark():
     assert split(table, "p") == {"p=__HIVE_DEFAULT_PARTITION__": [0, 1], "p= ": [2]}
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int8(), pa.string()), pa.null()])
+def test_values_in_several_chunks_have_one_directory_each(kind: pa.DataType):
+    values = [None, None] if pa.types.is_null(kind) else ["x", None]
+    chunks = [pa.array(values, kind), pa.array(values[::-1], kind)]
+    found = split(pa.table({"id": range(4), "p": pa.chunked_array(chunks)}), "p")
+    null = "p=__HIVE_DEFAULT_PARTITION__"
+    assert found == ({null: [0, 1, 2, 3]} if values == [None, None] else {"p=x": [0, 3], null: [1, 2]})
+
+
 def test_many_partitions_in_many_chunks_lose_nothing():
     chunks = [
         pa.table({"id": range(n, n + 700), "p": [i % 90 for i in range(n, n + 700)]}) for n in (0, 700)
