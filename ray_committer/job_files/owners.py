@@ -1,6 +1,7 @@
 """Find out which process runs a commit, and whether it is still alive.
 
-Safety never depends on the answer: it only decides whether to wait for that process or to continue.
+Safety never depends on the answer: it only decides whether to wait for that process, to continue, or to
+end its job first.
 """
 
 from __future__ import annotations
@@ -55,21 +56,36 @@ def is_alive(owner: Owner, last_sign_milliseconds: int, now_milliseconds: int) -
     process on another machine counts as alive. A process on this machine is alive while it runs, and
     this process while it is at work on the run.
     """
-    if owner.started == _NEVER or now_milliseconds - last_sign_milliseconds > DEAD_SECONDS * 1000:
-        return False
+    is_silent = now_milliseconds - last_sign_milliseconds > DEAD_SECONDS * 1000
+    return not is_silent and not has_ended(owner)
+
+
+def has_ended(owner: Owner) -> bool:
+    """Whether it is certain that the process does not run the commit any more: there was `nobody` to
+    run it, or this machine knows it. Silence is no proof."""
     here = owner_of(owner.run)
-    if (owner.host, owner.boot) != (here.host, here.boot):
+    if is_nobody(owner):
         return True
+    if (owner.host, owner.boot) != (here.host, here.boot):
+        return False
     if owner == here:
         with _lock:
-            return owner.run in _at_work
-    return _started(owner.process) == owner.started
+            return owner.run not in _at_work
+    return _started(owner.process) != owner.started
+
+
+def is_nobody(owner: Owner) -> bool:
+    """Whether the commit was only recorded, for other processes to continue it."""
+    return owner.started == _NEVER
 
 
 @lru_cache(maxsize=1)
 def _boot() -> str:
+    """The boot of this machine, and the namespace in which its processes have their numbers: a container
+    can have the name and the boot of its machine."""
     with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     return ""
 
 

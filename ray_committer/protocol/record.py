@@ -59,8 +59,8 @@ class ReplacedFile(msgspec.Struct, frozen=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The process that runs a commit: its host, the boot of that host, its number and its start; `run`
-    is one of its runs."""
+    """The process that runs a commit: its host, the `boot` of that host and the namespace of its
+    processes, its number and its start; `run` is one of its runs."""
 
     host: str
     boot: str
@@ -78,6 +78,20 @@ class Claim(msgspec.Struct, frozen=True):
     def hinders(self, other: Claim) -> bool:
         """Whether the two jobs must not be committed at the same time."""
         return _overlap(self.excludes, other.writes) or _overlap(other.excludes, self.writes)
+
+    def meets(self, roots: Sequence[str]) -> bool:
+        """Whether the job writes to one of `roots`, or to a directory above or below one."""
+        return _overlap(self.writes, roots)
+
+    def is_within(self, roots: Sequence[str]) -> bool:
+        """Whether the job writes only to `roots` and below them; False without roots."""
+        return bool(roots) and all(
+            any(path == root or is_inside(path, root) for root in roots) for path in self.writes
+        )
+
+    def keeps_out_of(self, path: str) -> bool:
+        """Whether no other job can write anywhere below `path` at the same time."""
+        return any(path == root or is_inside(path, root) for root in self.excludes)
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):

@@ -304,11 +304,12 @@ def _publish(run: _Run, seen: Seen) -> Seen:
     progress = run.progress
     record, loaded = progress.record, run.loaded
     if record is None or loaded is None:
-        record, loaded = _resume(run, seen)
+        record, loaded = _take_over(run, seen), None
     context = run.context.as_recorded(record)
     reload = partial(_load, run, record, seen.state.stamp)
     progress.renamed = Renamed()
     with heartbeat(context, run.name, progress.renamed, at_once=progress.resumed):
+        loaded = loaded or _load_again(run, record, reload)
         if seen.phase is Phase.RECORDED:
             move_files(context, progress, record, loaded, reload)
             if record.replaces:
@@ -326,19 +327,24 @@ def _publish(run: _Run, seen: Seen) -> Seen:
             return committed
 
 
-def _resume(run: _Run, seen: Seen) -> tuple[CommitRecord, LoadedManifests]:
-    """Load the record that an earlier run, or another process, has written, and what it names."""
-    context = run.context
+def _take_over(run: _Run, seen: Seen) -> CommitRecord:
+    """Load the record that an earlier run, or another process, has written."""
     record = _load_record(run, seen)
-    refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
+    refuse_foreign_paths(run.context, record, (*run.replaced_roots, *run.allowed_roots))
     run.progress.record, run.progress.resumed = record, True
+    return record
+
+
+def _load_again(run: _Run, record: CommitRecord, load: Callable[[], LoadedManifests]) -> LoadedManifests:
+    """Load what such a record names; a heartbeat shows already that this run is at work."""
+    context = run.context
     _start_workers(context, first_only=True)
     with context.stage(names.LOAD_MANIFESTS):
-        loaded = load_with_coordinator(context, partial(_load, run, record, seen.state.stamp))
+        loaded = load_with_coordinator(context, load)
     run.loaded = loaded
     context.journal.add(loaded.statistics)
     _tell_loaded(run, record)
-    return record, loaded
+    return loaded
 
 
 def _load_record(run: _Run, seen: Seen) -> CommitRecord:

@@ -11,7 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ray_committer.job_files.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, is_alive, owner_of
+from ray_committer.job_files.owners import (
+    BEAT_SECONDS,
+    DEAD_SECONDS,
+    at_work,
+    has_ended,
+    is_alive,
+    nobody,
+    owner_of,
+)
 from ray_committer.protocol.record import Owner
 from tests.stages.support import NOW
 
@@ -92,6 +100,26 @@ def test_what_cannot_be_asked_for_is_believed_for_a_while_after_its_last_sign(fi
 
 def test_a_machine_whose_clock_is_ahead_is_believed():
     assert is_alive_after(changed(host="another"), -3_600_000)
+
+
+def test_only_what_this_machine_knows_is_certain(child: subprocess.Popen[bytes]):
+    owner = owner_in(child.pid)
+    with at_work("run"):
+        assert not has_ended(owner_of("run"))
+    assert has_ended(owner_of("run"))
+    assert not has_ended(owner)
+    assert not has_ended(changed(host="another"))
+    assert has_ended(nobody("run"))
+    child.kill()
+    child.wait()
+    assert has_ended(owner)
+
+
+def test_a_process_in_another_container_of_this_machine_is_not_looked_for_by_its_number():
+    boot, namespace = owner_of("run").boot.split(" ")
+    assert len(boot) == 36
+    assert namespace == os.readlink("/proc/self/ns/pid")
+    assert not has_ended(changed(boot=f"{boot} pid:[1]", process=2**22 + 1))
 
 
 def test_who_gives_no_sign_for_long_is_not_waited_for_wherever_it_is(child: subprocess.Popen[bytes]):

@@ -187,6 +187,17 @@ def test_a_beat_keeps_a_long_commit_alive(store: MemoryStore):
         assert not is_alive(store, beat + round(DEAD_SECONDS * 1000) + 1)
 
 
+def test_a_run_that_goes_on_with_a_commit_beats_before_it_loads_again(store: MemoryStore):
+    """Another job, which finds no sign of life, may give this one up."""
+    recorded(store)
+    calls: list[StoreCall] = []
+    watched = WrappedStore(store, before=calls.append)
+    commit_job(context(watched), read_attempt_state(store, JOB))
+    beaten = next(one.number for one in calls if one.paths[-1] == JOB.heartbeat)
+    loads = [one.number for one in calls if one.operation == "read" and JOB.frozen in one.paths[0]]
+    assert beaten < min(loads)
+
+
 def test_a_beat_of_an_earlier_run_keeps_no_other_alive(store: MemoryStore):
     run = recorded(store)
     store.write(JOB.heartbeat, encode(Heartbeat(owner=owner_of("earlier"), at_milliseconds=LATER)))
