@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from inspect import signature
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from ray_committer.errors import SettingsError
 from ray_committer.protocol.record import ConflictMode
@@ -50,6 +50,9 @@ COMMAND_LINE = frozenset(
 """The other environment variables with our prefix: the options of the command line that are not
 settings, such as ``RAY_COMMITTER_JOB_ID``."""
 _TESTS = "test_"
+
+Unfinished = Literal["finish", "supersede", "refuse"]
+"""What a job does about an earlier one whose commit has begun and is not at work any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,13 @@ class CommitOptions(_Given):
     retry_seconds: how long to repeat a request that the store throttles or does not answer.
     conflict_wait_seconds: how long to wait for another commit of this job, or for jobs that must not be
         committed at the same time, such as an overwrite and an append of one directory.
+    unfinished: what to do if an earlier job in the same directories was recorded and its process has
+        died; usually this job is the same application, run again. "finish" finishes the commit of the
+        earlier job first. "supersede" gives it up first, as ``abort --undo`` does; if its old files may
+        be gone already, it is finished instead, but only if this job replaces all that it writes.
+        "refuse" stops with `CommitConflictError`. None supersedes it if this job replaces all that it
+        writes: until this job is committed, readers then see the data from before both. Otherwise, and
+        for a deferred commit, None refuses.
     rename_attempts: attempts per rename; only a rename that certainly did not happen is repeated.
     manifest_save_attempts: attempts to save a task manifest.
     """
@@ -156,6 +166,7 @@ class CommitOptions(_Given):
     lease_seconds: float = 10.0
     retry_seconds: float = 300.0
     conflict_wait_seconds: float = 600.0
+    unfinished: Unfinished | None = None
     rename_attempts: int = 8
     manifest_save_attempts: int = 5
 
@@ -164,6 +175,9 @@ class CommitOptions(_Given):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"CommitOptions.{name} must be at least 1, not {value}")
+        if self.unfinished not in (None, *get_args(Unfinished)):
+            known = ", ".join(get_args(Unfinished))
+            raise ValueError(f"CommitOptions.unfinished must be one of {known}, not {self.unfinished}")
 
     @classmethod
     def from_spark_conf(
@@ -248,6 +262,14 @@ def _finite(text: str) -> float:
     return float(text)
 
 
+def _one_of(choices: Sequence[str]) -> _Kind:
+    return _Kind(f"{', '.join(choices[:-1])} or {choices[-1]}", lambda text: _choice(choices, text))
+
+
+def _choice(choices: Sequence[str], text: str) -> str:
+    return choices[choices.index(text.lower())]
+
+
 def _or_none(kind: _Kind, word: str) -> _Kind:
     def read(text: str) -> Any:
         return None if text.lower() == word else kind.read(text)
@@ -278,6 +300,7 @@ TEXTS: dict[str, _Kind] = {
     "lease_seconds": _DURATION,
     "retry_seconds": _DURATION,
     "conflict_wait_seconds": _DURATION,
+    "unfinished": _or_none(_one_of(get_args(Unfinished)), "auto"),
     "rename_attempts": _COUNT,
     "manifest_save_attempts": _COUNT,
 }

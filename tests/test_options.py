@@ -32,6 +32,9 @@ GOOD: list[tuple[str, str, Any]] = [
     ("retry_seconds", "2d", 172_800.0),
     ("worker_start_seconds", "1.5min", 90.0),
     ("summary_directory", " /reports ", "/reports"),
+    ("unfinished", "finish", "finish"),
+    ("unfinished", "Supersede", "supersede"),
+    ("unfinished", "auto", None),
 ]
 
 BAD: list[tuple[str, str, str]] = [
@@ -45,6 +48,7 @@ BAD: list[tuple[str, str, str]] = [
     ("lease_seconds", "5 fortnights", "must be a time such as 10s"),
     ("lease_seconds", "500ms", "must be at least 1"),
     ("lease_seconds", "", "must be a time such as 10s"),
+    ("unfinished", "undo", "must be finish, supersede or refuse, or auto"),
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),
     ("zzz", "3", "is not an option; use one of mark_success, cleanup,"),
@@ -110,6 +114,11 @@ def test_an_option_that_is_given_as_it_is_by_default_wins():
         for one in (given, sent, copy.copy(given)):
             assert one == CommitOptions()
             assert one.over(under) == CommitOptions(durable=True)
+
+
+def test_a_wrong_choice_is_refused_in_python_too():
+    with pytest.raises(ValueError, match="must be one of finish, supersede, refuse, not undo"):
+        CommitOptions(unfinished="undo")  # type: ignore[arg-type]
 
 
 def test_options_are_a_plain_dataclass():

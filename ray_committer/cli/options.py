@@ -135,6 +135,8 @@ SETTINGS = {
     "shard_files": "The maximum number of files that a worker gets at once, or auto.",
     "retry_seconds": "How long to repeat a request that the store throttles or does not answer.",
     "conflict_wait_seconds": "How long to wait for other commits that must end first.",
+    "unfinished": "What to do with an earlier job that was recorded and whose process has died: finish, "
+    "supersede or refuse; auto supersedes it if this job replaces all that it writes.",
     "lease_seconds": "How long a process continues when it cannot get new permits.",
     "rename_attempts": "Attempts per rename; only a rename that certainly did not happen is repeated.",
     "summary_directory": "The directory for summary-JOB.json, on the store of DEST.",

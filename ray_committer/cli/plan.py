@@ -49,6 +49,7 @@ def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str
     """Yield the plan in lines; paths are relative to the destination."""
     yield f"job {plan.job_id} (attempt {plan.job_attempt}, {plan.state}): {plan.destination}"
     files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
+    yield from (f"  {text}" for text in plan.unfinished)
     yield f"  {_STATES[plan.state]} {files}, of {count_text(plan.manifests, 'task')}"
     if plan.replaced:
         yield f"  would remove {count_text(plan.replaced, 'old file')}"

@@ -16,11 +16,11 @@ from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.find_job import Temporary, jobs_in, list_temporary, refuse_links
 from ray_committer.job_files.gone_jobs import gone_in, state_inside
 from ray_committer.job_files.job_state import Seen, read_state
-from ray_committer.job_files.owners import is_alive
+from ray_committer.job_files.owners import is_alive, is_nobody
 from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
-from ray_committer.protocol.state import IN_THE_WAY, Phase
-from ray_committer.stores.base import StoreOperations
+from ray_committer.protocol.state import IN_THE_WAY, UNFINISHED, Phase
+from ray_committer.stores.base import StoreOperations, network_file_system, revalidate
 
 _TRIES = 5
 _LOOKS = 3  # a job that is taken away by mistake and put back is missed at most twice
@@ -54,6 +54,16 @@ class OtherJob:
     @property
     def phase(self) -> Phase:
         return self.seen.phase
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether it was recorded on purpose for a later commit, so that nobody runs it again."""
+        return is_nobody(self.declaration.owner)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a process was to end it and has died: its application may be run again."""
+        return self.phase in UNFINISHED and not self.is_alive and not self.is_deferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +237,14 @@ def _at_work(
     return declaration.owner if is_begun_by_alive else None, beat
 
 
+def last_sign(store: StoreOperations, job: JobAttempt) -> tuple[Seen | None, Heartbeat | None]:
+    """The state and the last heartbeat of a job, which change while a process is at work on its commit;
+    never from this machine's cache of a network file system."""
+    if network_file_system(store, job.state) is not None:
+        revalidate(store, job.state)
+    return read_state(store, job), _last_beat(store, job)
+
+
 def _last_beat(store: StoreOperations, job: JobAttempt) -> Heartbeat | None:
     try:
         return decode_heartbeat(store.read(job.heartbeat), job.heartbeat)
@@ -240,7 +258,7 @@ def destinations_above(paths: Iterable[str]) -> set[str]:
 
 
 def finish_first(store: StoreOperations, other: OtherJob) -> tuple[str, str]:
-    """What is not finished, a commit or the undo of one, and the command that finishes it."""
+    """What is not finished, a commit or the undo of one, and the command for each way to end it."""
     job = other.job
     if job.is_gone:
         place = new_job_attempt(job.destination, job.job_id, job.number)
@@ -253,4 +271,6 @@ def finish_first(store: StoreOperations, other: OtherJob) -> tuple[str, str]:
         what, command = "the commit is being undone", abort_command(store, job, undo=True)
     else:
         what, command = "the commit has begun but not ended", commit_command(store, job)
-    return f"{job.directory}: {what} (job {job.job_id})", f"finish it with: {command}"
+    if other.phase is Phase.RECORDED:
+        command += f", or give it up with: {abort_command(store, job, undo=True)}"
+    return f"{job.directory}: {what} (job {job.job_id}, {other.phase})", f"finish it with: {command}"

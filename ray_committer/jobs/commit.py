@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.doctor_checks.lines import Diagnosis
@@ -18,6 +19,8 @@ from ray_committer.errors import StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
+from ray_committer.job_files.unfinished_jobs import EndJob
+from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_here, open_job, roots_on_store
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
@@ -91,7 +94,8 @@ def commit_job(
         to_commit=True,
         cancel=cancel,
     ) as job:
-        return _run_commit(job, recording, record_only=False, on_report=on_report)
+        end = ending(job.context.store.spec, options, storage_options, executor=executor, cancel=cancel)
+        return _run_commit(job, recording, end, record_only=False, on_report=on_report)
 
 
 def record_job(
@@ -122,7 +126,8 @@ def record_job(
         on_event=recording.before(on_event),
         to_commit=True,
     ) as job:
-        return _run_commit(job, recording, record_only=True, on_report=lambda _: None)
+        end = ending(job.context.store.spec, options, storage_options, executor=executor)
+        return _run_commit(job, recording, end, record_only=True, on_report=lambda _: None)
 
 
 def setup_job(
@@ -138,9 +143,12 @@ def setup_job(
 
     With mode OVERWRITE the job is marked as one that replaces data, and can only be committed as such.
     With mode ERROR the job is refused if the destination holds data already.
-    `on_warning` gets a text for each other job at the destination whose commit never ended: this job may
-    be the same application, run again, and would then double the rows. It also gets a text for each
-    symbolic link in the place of a job, since links are not followed. By default the texts are logged.
+    An earlier job at the destination that was recorded and whose process has died is ended first, or
+    this job is refused with `CommitConflictError`, as ``options.unfinished`` says: this job may be the
+    same application, run again, and would then double the rows.
+    `on_warning` gets a text for each job that was ended, for each other job at the destination whose
+    commit never ended, and for each symbolic link in the place of a job, since links are not followed.
+    By default the texts are logged.
     `on_stamp` gets the job's stamp, for tasks that write their manifests without this package.
     """
     with open_here(dest, options, storage_options) as (store, destination):
@@ -151,6 +159,8 @@ def setup_job(
             job,
             replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
             must_be_empty=options.mode is ConflictMode.ERROR,
+            unfinished=options.unfinished,
+            end=ending(store.spec, options, storage_options),
         )
         for warning in warnings:
             on_warning(located(store.spec, warning))
@@ -227,6 +237,7 @@ def doctor(
 def _run_commit(
     job: OpenJob,
     recording: Recording,
+    end_other: EndJob,
     *,
     record_only: bool,
     on_report: Callable[[CommitReport], None],
@@ -241,7 +252,7 @@ def _run_commit(
         on_report(reports[0])
 
     commit_job_stage.commit_job(
-        job.context,
+        replace(job.context, end_other=end_other),
         job.state,
         replaced_roots=job.replaced_roots,
         allowed_roots=job.allowed_roots,

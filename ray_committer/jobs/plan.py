@@ -10,9 +10,11 @@ from ray_committer.errors import RayCommitterError, RecordGoneError
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.job_files.other_jobs import other_jobs
+from ray_committer.job_files.unfinished_jobs import plan_text, unfinished_beside
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.record import CommitRecord, ConflictMode, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator
@@ -56,6 +58,8 @@ class JobPlan:
     directories: leaf directories of the output; `first_directories` are the first by name.
     replaced: old files that are removed.
     first_renames: the first in the order of the manifests.
+    unfinished: a sentence for each job at the destination that has stopped and is in the way: how it
+        would be ended first, or why the commit would be refused.
     requests: the approximate number of requests to the store, without work that is known to be done.
     """
 
@@ -70,6 +74,7 @@ class JobPlan:
     replaced: int
     first_directories: tuple[str, ...] = ()
     first_renames: tuple[PlannedRename, ...] = ()
+    unfinished: tuple[str, ...] = ()
     requests: int = 0
 
     def seconds_at(self, requests_per_second: float) -> float:
@@ -165,8 +170,26 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
             shown_url(context.store.spec, path) for path in context.executor.directories.claim(first)
         ),
         first_renames=_first_renames(context, loaded, first),
+        unfinished=_unfinished(job) if record is None else (),
         requests=_requests(context, loaded, directories, removed),
     )
+
+
+def _unfinished(job: OpenJob) -> tuple[str, ...]:
+    """What the commit would do about jobs that have stopped; it looks above and below as well."""
+    context, options = job.context, job.context.options
+    store, own = context.store, context.job
+    mode = options.mode
+    replaces = job.replaced_roots or (own.destination,)
+    choices = unfinished_beside(
+        store,
+        own,
+        options.unfinished,
+        other_jobs(store, own.destination, context.now_milliseconds(), own=own).jobs,
+        replaces=replaces if mode is ConflictMode.OVERWRITE else (),
+        must_be_empty=mode is ConflictMode.ERROR,
+    )
+    return tuple(context.located(plan_text(store, other, how)) for other, how in choices)
 
 
 def _requests(context: JobContext, loaded: LoadedManifests, directories: int, replaced: int) -> int:
@@ -215,6 +238,7 @@ def _plan(
     replaced: int = 0,
     first_directories: tuple[str, ...] = (),
     first_renames: tuple[PlannedRename, ...] = (),
+    unfinished: tuple[str, ...] = (),
     requests: int,
 ) -> JobPlan:
     return JobPlan(
@@ -229,5 +253,6 @@ def _plan(
         replaced=replaced,
         first_directories=first_directories,
         first_renames=first_renames,
+        unfinished=unfinished,
         requests=requests,
     )

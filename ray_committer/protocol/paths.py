@@ -25,6 +25,7 @@ HEARTBEAT = f"heartbeat{CONTENT_SUFFIX}"
 GONE_PREFIX = ".gone-"
 MANIFEST_SUFFIX = "-manifest.json"
 DOCUMENTED_PREFIX = "manifest_"
+ANY_PARTITION = "_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class JobAttempt:
     @property
     def temporary(self) -> str:
         return temporary_directory(self.destination)
+
+    @property
+    def any_partition(self) -> str:
+        """The directory that stands for partitions which are known only at the commit."""
+        return join(self.destination, ANY_PARTITION)
 
     @property
     def manifests(self) -> str:

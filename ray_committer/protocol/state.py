@@ -52,7 +52,9 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
 
 WITH_RECORD = frozenset({Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
 UNDECIDED = frozenset({Phase.OPEN, Phase.DECLARED})
-IN_THE_WAY = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.UNDOING})
+UNFINISHED = frozenset({Phase.RECORDED, Phase.SEALED, Phase.UNDOING})
+"""The phases in which files may be visible, and a commit or the undo of one must be finished."""
+IN_THE_WAY = frozenset({Phase.DECLARED, *UNFINISHED})
 """The phases of another job that conflict if either of the two jobs replaces data."""
 
 

@@ -25,6 +25,8 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         ("--allowed-root", options.allowed_roots),
     ):
         words += [word for one in directories for word in (name, one)]
+    if options.unfinished is not None and not result.manifests:
+        words += ["--unfinished", options.unfinished]
     if options.durable:
         words.append("--durable")
     return shlex.join(words)

@@ -21,6 +21,7 @@ from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
 from ray_committer.events import EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.paths import ANY_PARTITION
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
 from ray_committer.report.commit_report import CommitReport
@@ -216,7 +217,7 @@ def _say(text: str) -> None:
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
     """Return the options of a job's set-up; a dynamic overwrite does not know yet what it replaces."""
-    partitions = (f"{request.dest}/_",) if request.dynamic_partition_overwrite else ()
+    partitions = (f"{request.dest}/{ANY_PARTITION}",) if request.dynamic_partition_overwrite else ()
     roots = (*request.replace_paths, *partitions)
     return replace(
         options,

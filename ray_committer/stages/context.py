@@ -14,6 +14,7 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.errors import CommitCancelledError, RayCommitterError
 from ray_committer.events import EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
+from ray_committer.job_files.unfinished_jobs import EndJob, cannot_end
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
@@ -35,7 +36,7 @@ class JobContext:
 
     `executor_reason`: why the work is done on this executor. `began`: when the operation began, by
     `time.monotonic`. `driver_threads`: threads of this process, for the few requests that it makes
-    itself.
+    itself. `end_other`: ends another job that is in the way and has stopped.
     """
 
     store: GuardedStore
@@ -49,6 +50,7 @@ class JobContext:
     driver_threads: int = DRIVER_THREADS
     executor_reason: str = ""
     began: float = field(default_factory=time.monotonic)
+    end_other: EndJob = cannot_end
 
     @property
     def url(self) -> str:

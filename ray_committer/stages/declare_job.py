@@ -4,6 +4,8 @@ Every job that looks later sees the declaration, and a job that has declared loo
 must not be committed at the same time, one waits for the other. The job that replaces data stays
 declared; if both do, the one with the lower nonce stays. The other job withdraws, waits, and declares
 again. A job that has withdrawn is in no other job's way.
+
+A recorded job whose process has died can be ended first, as `CommitOptions.unfinished` says.
 """
 
 from __future__ import annotations
@@ -12,18 +14,14 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError
 from ray_committer.job_files.find_job import not_read, skipped_link
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.job_files.other_jobs import (
-    OtherJob,
-    destinations_above,
-    finish_first,
-    other_jobs,
-    read_other,
-)
+from ray_committer.job_files.other_jobs import OtherJob, destinations_above, other_jobs, read_other
 from ray_committer.job_files.owners import owner_of
+from ray_committer.job_files.unfinished_jobs import ROUNDS, end_jobs, end_of, none_refused, refusal
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
@@ -36,10 +34,12 @@ LONGEST_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Patience:
-    """How long to wait for others: random pauses that grow, up to a limit for all of them."""
+    """How long to wait for others: random pauses that grow, up to a limit for all of them; `rounds`
+    counts how often unfinished jobs were ended."""
 
     deadline: float
     pause: float = SHORTEST_SECONDS
+    rounds: int = 0
 
     @classmethod
     def of(cls, context: JobContext) -> Patience:
@@ -119,21 +119,32 @@ def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) ->
 
 
 def give_way(
-    context: JobContext, declared: Seen, claim: Claim, others: Sequence[OtherJob], patience: Patience
+    context: JobContext,
+    declared: Seen,
+    claim: Claim,
+    others: Sequence[OtherJob],
+    patience: Patience,
+    *,
+    roots: Sequence[str] = (),
 ) -> Seen:
     """Wait a little for the jobs in the way, with or without the declaration; the state after that.
 
-    `CommitConflictError`, with the declaration withdrawn, if one of them has stopped or there is no
-    patience left.
+    Those that have stopped are ended, without the declaration, if the job's options say so; `roots` are
+    the directories whose files the job replaces. `CommitConflictError`, with the declaration withdrawn,
+    if one must not be ended or there is no patience left.
     """
     for other in others:
         is_dead = other.phase is Phase.DECLARED and not other.is_alive
         if is_dead and _withdraw_dead(context, other):
             return declared
     stopped = [other for other in others if not other.is_alive]
-    if stopped or patience.is_over:
+    if stopped:
+        after = withdraw(context, declared)
+        _end_stopped(context, claim, stopped, patience, roots)
+        return after
+    if patience.is_over:
         withdraw(context, declared)
-        raise _conflict(context, stopped[0] if stopped else others[0])
+        raise _conflict(context, claim, others[0])
     mine = _rank(claim, declared.state.nonce)
     stays = all(
         other.phase is not Phase.DECLARED
@@ -173,9 +184,41 @@ def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: 
     )
     for link in found.links:
         notice(skipped_link(link))
-    return [
-        one for one in found.jobs if one.phase in IN_THE_WAY and claim.hinders(one.declaration.claim)
-    ]
+    is_own = directory == context.job.destination
+    return [one for one in found.jobs if one.phase in IN_THE_WAY and _is_in_the_way(claim, one, is_own)]
+
+
+def _is_in_the_way(claim: Claim, other: OtherJob, is_own: bool) -> bool:
+    """Whether the two must not be committed at once, or this job, at its own destination, may be the
+    same application as the other one, run again."""
+    theirs = other.declaration.claim
+    return claim.hinders(theirs) or (is_own and other.is_unfinished and theirs.meets(claim.writes))
+
+
+def _end_stopped(
+    context: JobContext,
+    claim: Claim,
+    stopped: Sequence[OtherJob],
+    patience: Patience,
+    roots: Sequence[str],
+) -> None:
+    """End the jobs in the way that have stopped; if others work on them after all, wait a little."""
+    unfinished, refuse = context.options.unfinished, partial(_conflict, context, claim)
+    choices = [(other, end_of(other, unfinished, roots)) for other in stopped]
+    chosen = none_refused(choices, refuse)
+    if patience.rounds >= ROUNDS and patience.is_over:
+        raise refuse(stopped[0])
+    patience.rounds += 1
+    texts = end_jobs(context.store, chosen, context.end_other, partial(_sleep, context))
+    for text in texts:
+        context.notice(text)
+    if not texts:
+        patience.wait(context)
+
+
+def _sleep(context: JobContext, seconds: float) -> None:
+    context.check_cancelled()
+    time.sleep(seconds)
 
 
 def _withdraw_dead(context: JobContext, other: OtherJob) -> bool:
@@ -195,13 +238,11 @@ def _rank(claim: Claim, nonce: str) -> tuple[bool, str]:
     return not claim.excludes, nonce
 
 
-def _conflict(context: JobContext, other: OtherJob) -> CommitConflictError:
-    writes = other.declaration.claim.writes
-    shown = ", ".join(writes[:3]) + (f" and {len(writes) - 3} more" if len(writes) > 3 else "")
+def _conflict(context: JobContext, claim: Claim, other: OtherJob) -> CommitConflictError:
     waited = "" if not other.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
-    what, advice = finish_first(context.store, other)
-    return CommitConflictError(
-        what,
-        f"{advice}; then run the same command. Nothing was changed: the other job writes to {shown}, "
-        f"and this job must not do that at the same time{waited}",
+    why = f"and this job must not do that at the same time{waited}"
+    if not claim.hinders(other.declaration.claim):
+        why = "and if this job repeats it, its rows would be there twice"
+    return refusal(
+        context.store, other, context.options.unfinished, then="run the same command", why=why
     )

@@ -7,6 +7,9 @@ hidden name, and nothing is lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import JobAttempt, join, parent
@@ -19,11 +22,28 @@ def hidden_name(job: JobAttempt) -> str:
     return join(parent(job.destination), f".{name}.replaced-by-{job.job_id}")
 
 
-def hide_file_destination(store: StoreOperations, job: JobAttempt, *, replaces_it: bool) -> bool:
-    """Rename the file at the destination; False if there is none.
+@contextmanager
+def hidden_destination(
+    store: StoreOperations, job: JobAttempt, *, replaces_it: bool
+) -> Iterator[list[str]]:
+    """Hide the file at the destination, if there is one; put it back if the block fails.
 
-    `CommitConflictError` if the job does not replace it.
+    The value is a list of warnings. `CommitConflictError` if the job does not replace the file.
     """
+    if not _hide(store, job, replaces_it=replaces_it):
+        yield []
+        return
+    try:
+        yield [
+            f"{job.destination}: was a file, which is kept as {hidden_name(job)} until this job is "
+            f"committed or aborted"
+        ]
+    except Exception:
+        restore_hidden_file(store, job)
+        raise
+
+
+def _hide(store: StoreOperations, job: JobAttempt, *, replaces_it: bool) -> bool:
     path = job.destination
     status = store.get_status(path)
     if status is None or status.is_directory:

@@ -92,6 +92,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     context, loaded = decision.context, decision.loaded
     claim = with_coordinator(context, lambda: _claim(decision), decision.load)
     _warn_of_network(context, claim)
+    roots = [real_path(context.store, root) for root in _replaced(decision)]
     record = _record(decision, seen, claim, OldFiles())
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
@@ -113,7 +114,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
             if not others:
                 old = _or_raise(checked)
         if others:
-            seen = give_way(context, seen, claim, others, patience)
+            seen = give_way(context, seen, claim, others, patience, roots=roots)
             is_written = False  # a new record must be written, with the new start time
         elif old.destinations == below:
             break

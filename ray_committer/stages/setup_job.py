@@ -1,4 +1,4 @@
-"""Set up a job: make its directory and its state, and warn of other jobs with unfinished commits.
+"""Set up a job: end or refuse other jobs with unfinished commits, and make its directory and its state.
 
 Source: Hadoop SetupJobStage.
 """
@@ -6,8 +6,9 @@ Source: Hadoop SetupJobStage.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from ray_committer.errors import (
     CommitConflictError,
@@ -24,14 +25,21 @@ from ray_committer.job_files.find_job import (
 from ray_committer.job_files.gone_jobs import delete_gone, take_away
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state
 from ray_committer.job_files.other_attempts import refuse_other_attempts
-from ray_committer.job_files.other_jobs import OtherJob, finish_first, other_jobs
-from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.state import IN_THE_WAY, Phase, new_state
-from ray_committer.stages.file_destination import (
-    hidden_name,
-    hide_file_destination,
-    restore_hidden_file,
+from ray_committer.job_files.other_jobs import OtherJob, Others, finish_first, other_jobs
+from ray_committer.job_files.unfinished_jobs import (
+    ROUNDS,
+    Choice,
+    EndJob,
+    cannot_end,
+    end_jobs,
+    none_refused,
+    refusal,
+    unfinished_beside,
 )
+from ray_committer.options import Unfinished
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import Phase, new_state
+from ray_committer.stages.file_destination import hidden_destination
 from ray_committer.stores.base import StoreOperations
 
 
@@ -41,60 +49,50 @@ def setup_job(
     *,
     replaces: Sequence[str] = (),
     must_be_empty: bool = False,
+    unfinished: Unfinished | None = "refuse",
+    end: EndJob = cannot_end,
     now_milliseconds: int | None = None,
 ) -> tuple[str, list[str]]:
     """Make the job attempt's directories and its state; `TaskCommitError` if it was set up before.
 
     Returns the job's stamp, which its tasks put into their manifests, and a list of warnings. The
-    warnings name unfinished commits at the destination, since running their applications again would
-    double rows, and symbolic links, since unfinished commits may be behind them.
+    warnings name jobs that were ended first, other unfinished commits at the destination, since running
+    their applications again would double rows, and symbolic links, since unfinished commits may be
+    behind them.
 
-    `replaces` are the directories that the job replaces. If they include the whole destination, the job
-    is refused while a stopped commit is there, because finishing that commit later would bring its rows
-    back; if the destination is a file, that file is hidden until the job has ended. Nothing else that
-    readers see changes. With `must_be_empty`, the job is refused before its tasks run if the destination
-    contains data; its commit checks this again.
+    `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
+    that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that
+    commit later would bring its rows back, or double them. If the job replaces its whole destination, and
+    that is a file, the file is hidden until the job has ended. Nothing else that readers see changes.
+    With `must_be_empty`, the job is refused before its tasks run if the destination contains data. Its
+    commit checks all this again.
     """
-    is_hidden = hide_file_destination(store, job, replaces_it=job.destination in replaces)
-    try:
-        stamp, warnings = _set_up(store, job, replaces, must_be_empty, now_milliseconds)
-    except Exception:
-        if is_hidden:
-            restore_hidden_file(store, job)
-        raise
-    if is_hidden:
-        warnings.append(
-            f"{job.destination}: was a file, which is kept as {hidden_name(job)} until this job is "
-            f"committed or aborted"
+    with hidden_destination(store, job, replaces_it=job.destination in replaces) as hidden:
+        if read_attempt_state(store, job).exists:
+            raise TaskCommitError(
+                f"{job.directory}: exists already", "give every job and every job attempt its own id"
+            )
+        refuse_other_attempts(store, job)
+        look = partial(_look, store, job, now_milliseconds)
+        beside = partial(
+            unfinished_beside, store, job, unfinished, replaces=replaces, must_be_empty=must_be_empty
         )
-    return stamp, warnings
+        refuse = partial(_refusal, store, unfinished, replaces)
+        others, ended = _end_stopped(store, look, beside, refuse, end)
+        if must_be_empty:
+            refuse_data(store, job.destination)
+        stamp = _begin(store, job, replaces=bool(replaces))
+    stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
+    links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
+    return stamp, [*hidden, *ended, *stopped, *links]
 
 
-def _set_up(
-    store: StoreOperations,
-    job: JobAttempt,
-    replaces: Sequence[str],
-    must_be_empty: bool,
-    now_milliseconds: int | None,
-) -> tuple[str, list[str]]:
-    if must_be_empty:
-        refuse_data(store, job.destination)
-    now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
-    others = other_jobs(store, job.destination, now, own=job)
-    stopped = [one for one in others.jobs if _has_stopped(one)]
-    in_the_way = [one for one in stopped if one.phase in IN_THE_WAY]
-    if in_the_way and job.destination in replaces:
-        what, advice = finish_first(store, in_the_way[0])
-        raise CommitConflictError(what, f"{advice}; after that, the destination can be replaced")
-    if read_attempt_state(store, job).exists:
-        raise TaskCommitError(
-            f"{job.directory}: exists already", "give every job and every job attempt its own id"
-        )
-    refuse_other_attempts(store, job)
+def _begin(store: StoreOperations, job: JobAttempt, *, replaces: bool) -> str:
+    """Make the job's directories and its state; return its stamp."""
     if store.capabilities.moves_directories:
         store.mkdirs(job.directory)
     try:
-        seen = begin_state(store, job, new_state(replaces=bool(replaces)))
+        seen = begin_state(store, job, new_state(replaces=replaces))
     except (FileExistsError, FileNotFoundError) as e:
         raise TaskCommitError(
             f"{job.directory}: another process set it up, or ended it, at the same time",
@@ -107,9 +105,39 @@ def _set_up(
     except RayCommitterError:
         _give_up(store, job, seen)
         raise
-    unfinished = ["; ".join(finish_first(store, one)) for one in stopped]
-    hidden = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
-    return seen.state.stamp, [*unfinished, *hidden]
+    return seen.state.stamp
+
+
+def _look(store: StoreOperations, job: JobAttempt, now_milliseconds: int | None) -> Others:
+    now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
+    return other_jobs(store, job.destination, now, own=job)
+
+
+def _end_stopped(
+    store: StoreOperations,
+    look: Callable[[], Others],
+    beside: Callable[[Sequence[OtherJob]], list[Choice]],
+    refuse: Callable[[OtherJob], CommitConflictError],
+    end: EndJob,
+) -> tuple[Others, list[str]]:
+    """End the jobs in the way, or refuse; return the other jobs after that, and what was done."""
+    ended: list[str] = []
+    for _ in range(ROUNDS):
+        others = look()
+        choices = beside(others.jobs)
+        if not choices:
+            return others, ended
+        ended += end_jobs(store, none_refused(choices, refuse), end)
+    raise refuse(choices[0][0])
+
+
+def _refusal(
+    store: StoreOperations, unfinished: Unfinished | None, replaces: Sequence[str], other: OtherJob
+) -> CommitConflictError:
+    why = "and this job must not replace data there before the other one has ended"
+    if not replaces:
+        why = "and if this job repeats it, its rows would be there twice"
+    return refusal(store, other, unfinished, then="run the application again", why=why)
 
 
 def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
@@ -138,17 +166,14 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
 
 def refuse_data(store: StoreOperations, destination: str) -> None:
     """`CommitConflictError` if the destination contains anything that readers see."""
-    if name := first_data(store, destination):
-        raise CommitConflictError(f"{destination}: holds data already ({name})", "nothing was changed")
-
-
-def first_data(store: StoreOperations, destination: str) -> str | None:
-    """Return the first name at the destination that readers see; None if there is none."""
     try:
         names = [status.name for status in store.list_status(destination)]
     except FileNotFoundError:
-        return None
-    return min((name for name in names if not name.startswith(("_", "."))), default=None)
+        return
+    if data := sorted(name for name in names if not name.startswith(("_", "."))):
+        raise CommitConflictError(
+            f"{destination}: holds data already ({data[0]})", "nothing was changed"
+        )
 
 
 def _has_stopped(other: OtherJob) -> bool:

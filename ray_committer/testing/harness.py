@@ -9,7 +9,9 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.find_job import AttemptState, read_attempt_state, without_late
-from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.job_state import StateChangedError, read_state
+from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.unfinished_jobs import End, EndJob
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
@@ -26,6 +28,8 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
 from ray_committer.work.worker import Worker
+
+_OF_OTHERS = CommitOptions(assume_complete=False, conflict_wait_seconds=0.0)
 
 
 def run_commit(
@@ -71,6 +75,23 @@ def run_undo(store: StoreOperations, job: JobAttempt, *, on_event: EventSink = i
     """Give up the recorded commit of `job`; False if nothing was there."""
     context = replace(_context(store, job, CommitOptions(), None), emit=on_event)
     return undo_job(context, read_attempt_state(store, job))
+
+
+def ending(store: StoreOperations) -> EndJob:
+    """What ends another job on `store`, for a job that is set up or committed there."""
+
+    def end(other: OtherJob, how: End) -> list[str]:
+        state = read_attempt_state(store, other.job)
+        if state.seen != other.seen:
+            raise StateChangedError(state.seen, other.seen)
+        context = _context(store, other.job, _OF_OTHERS, None)
+        if how is End.UNDO:
+            undo_job(context, state)
+        else:
+            commit_job(context, state)
+        return context.journal.notices
+
+    return end
 
 
 def write_job(
@@ -156,5 +177,10 @@ def _context(
     # Chaos comes from a seed alone: the driver makes its requests one after another.
     driver_threads = 1 if isinstance(executor, ChaosExecutor) else DRIVER_THREADS
     return JobContext(
-        GuardedStore(store, executor.permits), job, options, executor, driver_threads=driver_threads
+        GuardedStore(store, executor.permits),
+        job,
+        options,
+        executor,
+        driver_threads=driver_threads,
+        end_other=ending(store),
     )

@@ -52,6 +52,7 @@ class JobActions:
             rename_attempts=1,
             shard_files=2,
             conflict_wait_seconds=0.0,
+            unfinished="refuse",
         )
         executor = None if chaos is None else chaos_executor(store, job.job, chaos, kinds=kinds)
         try:

@@ -97,16 +97,16 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.in_phase(Phase.OPEN)) < MOST_OPEN_JOBS)
     @rule(root=st.sampled_from((None, None, WHOLE_DESTINATION, "p=1")), names=outputs)
     def set_up_job(self, root: str | None, names: list[str]) -> None:
-        """Set up a job and commit its first task; beside an unfinished job, replacing all is refused."""
+        """Set up a job and commit its first task; it is refused beside an unfinished job, unless it only
+        replaces what that one does not write."""
         job = ModelJob(new_job_attempt(self.destination, f"job_{next(self.numbers)}", 0), root)
         roots = () if root is None else (self.path(root),)
         try:
             setup_job(self.store, job.job, replaces=roots)
         except CommitConflictError:
-            assert root == WHOLE_DESTINATION, "only a job that replaces everything may be refused"
-            assert self.model.in_phase(*UNFINISHED), "and only beside an unfinished one"
+            assert self.model.in_phase(*IN_THE_WAY), "only beside an unfinished job one may be refused"
             return
-        assert not (root == WHOLE_DESTINATION and self.model.in_phase(*IN_THE_WAY))
+        assert not (root in (None, WHOLE_DESTINATION) and self.model.in_phase(*IN_THE_WAY))
         self.model.jobs.append(job)
         if names:
             self.succeed(job, self.run_attempt(job, 0, names, same=False))
@@ -331,7 +331,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
 
     def _commit_and_check(self, job: ModelJob, chaos: int | None) -> None:
         blockers = self.model.blockers(job)
-        is_refused = any(job.hinders(other) for other in self._others(job, IN_THE_WAY))
+        is_refused = any(job.is_hindered(other) for other in self._others(job, IN_THE_WAY))
         phase = job.phase
         result = self.commit(job, None, chaos, SAFE_CHAOS)
         self.model.learn(self.store, job)

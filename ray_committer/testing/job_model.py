@@ -82,9 +82,14 @@ class ModelJob:
         """Whether a file with this name would be replaced if it existed when the job is decided."""
         return self.root is not None and (not self.root or name.startswith(f"{self.root}/"))
 
-    def hinders(self, other: ModelJob) -> bool:
-        """Whether the two must not be decided at the same time: one replaces where the other writes."""
-        return self._excludes(other) or other._excludes(self)
+    def is_hindered(self, other: ModelJob) -> bool:
+        """Whether the job must not be decided beside one that has died in the middle: one of them
+        replaces where the other writes, or both write to one directory."""
+        meets = not self._directories().isdisjoint(other._directories())
+        return meets or self._excludes(other) or other._excludes(self)
+
+    def _directories(self) -> set[str]:
+        return {parent(name) for name in self.files}
 
     def _excludes(self, other: ModelJob) -> bool:
         if self.root is None:

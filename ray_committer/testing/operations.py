@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
 from ray_committer.job_files.job_state import read_state
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.setup_job import setup_job
@@ -18,6 +18,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore
 from ray_committer.testing.harness import (
     commit_attempt,
+    ending,
     put_file,
     run_abort,
     run_commit,
@@ -41,6 +42,7 @@ class Job:
     `number`, or set up again.
 
     `late` is the output of another attempt of its task. `is_half`: its commit died after the first file.
+    `unfinished`: what it does about a job whose commit died.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Job:
     id: str = ""
     number: int = 0
     is_half: bool = False
+    unfinished: Unfinished | None = None
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -69,6 +72,7 @@ class Job:
             mode=self.mode,
             replaced_roots=tuple(join(table, root) if root else table for root in self.replaces),
             conflict_wait_seconds=WAIT_SECONDS,
+            unfinished=self.unfinished,
         )
 
     def own(self, files: Files) -> Files:
@@ -109,6 +113,8 @@ HALF_OVERWRITE = Job(
     ("",),
     is_half=True,
 )
+SUPERSEDING = Job("superseding", {"p=1/u": b"u1", "p=3/u": b"u3"}, unfinished="supersede")
+FINISHING = Job("finishing", {"p=1/f": b"f1", "p=4/f": b"f4"}, unfinished="finish")
 AGAIN = Job("append again", {"p=1/g": b"g1", "p=3/g": b"g3"}, id="append")
 SECOND = Job("append 1", {"p=1/s": b"s1", "p=3/s": b"s3"}, id="append", number=1)
 OLD: Files = {"p=1/old": b"old1", "p=1/same": b"old-same", "p=2/old": b"old2"}
@@ -215,7 +221,9 @@ VACUUM = Operation("vacuum", None, vacuum, may_abort=True)
 
 
 def _set_up(store: StoreOperations, table: str) -> str:
-    setup_job(store, new_job_attempt(table, "new", 0))
+    """Set a job up, and give up every job whose commit died."""
+    job = new_job_attempt(table, "new", 0)
+    setup_job(store, job, unfinished="supersede", end=ending(store))
     return "set up"
 
 
@@ -266,6 +274,9 @@ def pairs() -> list[tuple[Operation, Operation]]:
         found += _each([abort(job), late_task(job)], others)
     for job in (HALF, HALF_OVERWRITE):
         found += _each([undo(job)], [*_of_job(job), *map(commit, KINDS), SET_UP])
+    for job in (SUPERSEDING, FINISHING):
+        others = [*map(commit, (APPEND, OVERWRITE, PARTITION, NESTED)), undo(HALF), undo(HALF_OVERWRITE)]
+        found += _each([commit(job)], others)
     for job in (AGAIN, SECOND):
         others = [*_of_job(APPEND), commit(OVERWRITE)]
         found += _each([run_again(job)], others)

@@ -114,6 +114,12 @@ def advance_to(dest: Path, phase: Phase) -> None:
     advance(store, job, seen, phase)
 
 
+def beside_a_recorded_one(dest: Path, write_job, make_old) -> None:
+    write_job({0: {"a": "x"}}, job_id="job_1")
+    write_job({0: {"b": "yy"}}, job_id="job_2")
+    ray_committer.record_job(str(dest), "job_1", executor="threads")
+
+
 def four_jobs(dest: Path, write_job, make_old) -> None:
     """One that nobody has decided, one whose commit has begun, one dead, one without a manifest."""
     write_job({0: {"a": "x"}, 1: {"b": "yy", "c": "zzz"}}, job_id="job_1")
@@ -152,6 +158,21 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     ),
     "commit_dry_recorded": (recorded, ["commit", "DEST", "--dry-run", "--first", "0"]),
     "commit_dry_committed": (kept, ["commit", "DEST", "--dry-run"]),
+    "commit_dry_refused": (
+        beside_a_recorded_one,
+        ["commit", "DEST", "--job-id", "job_2", "--mode", "overwrite", "--dry-run"],
+    ),
+    "commit_dry_superseding": (
+        beside_a_recorded_one,
+        [
+            *("commit", "DEST", "--job-id", "job_2", "--mode", "overwrite", "--dry-run"),
+            *("--unfinished", "supersede"),
+        ],
+    ),
+    "commit_refused": (
+        beside_a_recorded_one,
+        ["commit", "DEST", "--job-id", "job_2", "--mode", "overwrite", "--assume-complete"],
+    ),
     "status": (four_jobs, ["status", "DEST"]),
     "status_exact": (four_jobs, ["status", "DEST", "--exact"]),
     "status_json": (four_jobs, ["status", "DEST", "--output", "json"]),

@@ -59,7 +59,7 @@ def conflict(dest: Path) -> str:
     ray_committer.setup_job(str(dest / "p=1"), "job_2")
     with ray_committer.task_attempt(str(dest / "p=1"), "job_2", 0) as attempt:
         Path(attempt.path("b")).write_text("x")
-    options = CommitOptions(mode=ConflictMode.OVERWRITE, conflict_wait_seconds=0)
+    options = CommitOptions(mode=ConflictMode.OVERWRITE, conflict_wait_seconds=0, unfinished="refuse")
     with pytest.raises(CommitConflictError) as caught:
         ray_committer.commit_job(str(dest / "p=1"), "job_2", options=options)
     return str(caught.value)

@@ -103,7 +103,7 @@ def test_no_file_is_deleted_while_another_job_may_have_put_it_there(phase: Phase
     bring_to(store, phase, record=record_of(owner=ALIVE, claim=Claim(["/table"])))
     put_file(store, "/table/x", b"rows")
     with pytest.raises(CommitConflictError, match="this job must not do that at the same time"):
-        run_commit(store, LATER, ALLOWED)
+        run_commit(store, LATER, replace(ALLOWED, unfinished="refuse"))
     assert visible_files(store, "/table") == {"x": b"rows"}
 
 
@@ -284,6 +284,7 @@ def test_what_an_overwrite_replaces_elsewhere_stays_its_own(monkeypatch):
         replaced_roots=("/table", "/elsewhere"),
         delete_blocking_files=True,
         conflict_wait_seconds=0,
+        unfinished="refuse",
     )
     with pytest.raises(CommitConflictError, match="/elsewhere/_temporary/other/00: the commit"):
         run_commit(store, JOB, options)

@@ -30,6 +30,7 @@ def test_a_partition_is_not_replaced_beside_a_job_that_moved_files_into_it():
     store = MemoryStore()
     first, second = (new_job_attempt("/table", job_id, 0) for job_id in ("job_1", "job_2"))
     write_job(store, first, {0: {"p=1/a": b"1", "p=1/b": b"22"}})
+    write_job(store, second, {0: {"p=1/c": b"333"}})
 
     def crash(call: StoreCall) -> None:
         if call.operation == "rename" and call.paths[1].endswith("/b"):
@@ -37,8 +38,9 @@ def test_a_partition_is_not_replaced_beside_a_job_that_moved_files_into_it():
 
     with pytest.raises(SimulatedCrash):
         run_commit(WrappedStore(store, before=crash), first)
-    write_job(store, second, {0: {"p=1/c": b"333"}})
-    options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=1",))
+    options = CommitOptions(
+        mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=1",), unfinished="refuse"
+    )
     with pytest.raises(CommitConflictError):
         run_commit(store, second, options)
     assert run_commit(store, first).outcome is Outcome.COMMITTED

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError
+from ray_committer.job_files.other_jobs import last_sign
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
@@ -28,7 +29,7 @@ from tests.doubles import phase_of
 from tests.network_client import NetworkClient
 
 APPEND = CommitOptions(conflict_wait_seconds=0.0)
-OVERWRITE = replace(APPEND, mode=ConflictMode.OVERWRITE)
+OVERWRITE = replace(APPEND, mode=ConflictMode.OVERWRITE, unfinished="refuse")
 EMPTY = replace(APPEND, mode=ConflictMode.ERROR)
 TASKS = {0: {"p=1/a": b"a", "p=1/b": b"b"}}
 
@@ -76,6 +77,24 @@ def test_an_overwrite_sees_an_append_that_another_machine_has_recorded(table: st
         there.move_directory(append.directory, append.gone("a" * 16).directory)
     with pytest.raises(CommitConflictError, match="append"):
         run_commit(here, overwrite, OVERWRITE)
+
+
+def test_an_overwrite_supersedes_an_append_that_died_on_another_machine(table: str):
+    here, there = NetworkClient(), NetworkClient()
+    append, overwrite = job(table, "append"), job(table, "overwrite")
+    write_job(here, overwrite, {0: {"p=1/new": b"new"}}, mode=ConflictMode.OVERWRITE)
+    look(here, overwrite.temporary, table, join(table, "p=1"))
+    write_job(there, append, TASKS)
+    commit_half(there, append)
+    run_commit(here, overwrite, replace(OVERWRITE, unfinished=None))
+    assert visible_files(NetworkClient(), table) == {"p=1/new": b"new"}
+
+
+def test_a_sign_of_life_is_looked_for_on_the_server(table: str):
+    here, append = NetworkClient(), job(table, "append")
+    write_job(here, append, TASKS)
+    last_sign(here, append)
+    assert append.state in here.revalidated
 
 
 def test_an_overwrite_sees_a_job_that_was_set_up_in_a_directory_above(tmp_path: Path, table: str):

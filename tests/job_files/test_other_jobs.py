@@ -376,5 +376,6 @@ def test_the_command_that_ends_another_commit_is_named(phase: Phase):
     text = "; ".join(finish_first(store, other))
     command = "abort" if phase is Phase.UNDOING else "commit"
     assert f"ray-committer {command} memory://test/table --job-id job_2" in text
-    assert ("--undo" in text) is (phase is Phase.UNDOING)
+    assert ("--undo" in text) is (phase in (Phase.RECORDED, Phase.UNDOING))
+    assert f"(job job_2, {phase})" in text
     assert text.startswith(f"{OTHER_JOB.directory}: ")

@@ -312,5 +312,5 @@ def test_a_set_up_warns_of_a_job_whose_commit_never_ended(write_job, dest: Path,
     assert caplog.text == ""
     ray_committer.record_job(str(dest), "job_1")
     ray_committer.setup_job(str(dest), "job_3")
-    assert "the commit has begun but not ended (job job_1)" in caplog.text
+    assert "the commit has begun but not ended (job job_1, recorded)" in caplog.text
     assert f"ray-committer commit {dest} --job-id job_1" in caplog.text

@@ -134,4 +134,7 @@ def test_the_command_of_a_job_without_a_record_says_again_that_it_is_complete():
         (CommitOptions(committed_tasks=tasks), "--expect-tasks 3"),
     ):
         assert repeat_command(lost, options) == f"ray-committer commit /t --job-id j {words}"
+    supersede = CommitOptions(unfinished="supersede")
+    assert repeat_command(lost, supersede).endswith(" --assume-complete --unfinished supersede")
+    assert "--unfinished" not in repeat_command(quiet(), supersede)
     assert "--assume" not in repeat_command(quiet(), CommitOptions())

@@ -42,6 +42,7 @@ from ray_committer.testing import (
     WrappedStore,
     crash_at,
 )
+from ray_committer.testing.harness import ending
 from ray_committer.work.worker import Worker
 
 JOB = new_job_attempt("/table", "job_1", 0)
@@ -109,6 +110,7 @@ def context(
         emit=emit,
         now_milliseconds=lambda: NOW,
         cancelled=token,
+        end_other=ending(store),
     )
 
 

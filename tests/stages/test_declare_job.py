@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from ray_committer.errors import (
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import OtherJob
-from ray_committer.job_files.owners import owner_of
-from ray_committer.options import CommitOptions
+from ray_committer.job_files.owners import nobody, owner_of
+from ray_committer.job_files.unfinished_jobs import ROUNDS, End
+from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, CommitRecord, Owner, decode_claim
 from ray_committer.protocol.state import Phase
@@ -234,11 +236,10 @@ def test_directories_above_that_may_not_be_read_are_named_once_and_do_not_stop_t
 
 
 def test_a_job_above_that_may_not_be_read_hides_none_beside_it():
-    job = new_job_attempt("/", "job_2", 0)
-    store = beside(Phase.RECORDED, Claim(["/table"]), job=job)
-    closed = [new_job_attempt("/", name, 0) for name in ("job_0", "job_3")]
-    for one in closed:
-        setup_job(store, one)
+    job, *closed = [new_job_attempt("/", name, 0) for name in ("job_2", "job_0", "job_3")]
+    store = with_jobs(JOB, job, *closed)
+    record = record_of(job_id=job.job_id, owner=ALIVE, claim=Claim(["/table"]))
+    bring_to(store, Phase.RECORDED, job=job, record=record)
 
     def denied(call: StoreCall) -> None:
         if call.paths[0] in {closed[0].job_directory, closed[1].state}:
@@ -363,7 +364,7 @@ def test_for_a_job_that_is_recorded_and_alive_the_declaration_stays(phase: Phase
 @pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.SEALED, Phase.UNDOING])
 def test_a_recorded_job_whose_committer_is_dead_is_a_conflict_at_once(phase: Phase):
     store = beside(phase, Claim(["/table/p=1", "/table/p=2"]), owner=DEAD)
-    long = CommitOptions(conflict_wait_seconds=600)
+    long = CommitOptions(conflict_wait_seconds=600, unfinished="refuse")
     with pytest.raises(CommitConflictError) as caught:
         wait_a_little(store, REPLACE, long)
     text = str(caught.value)
@@ -436,6 +437,64 @@ def test_a_declaration_that_was_taken_back_by_somebody_is_known_when_it_gives_wa
     with pytest.raises(StateChangedError) as caught:
         give_way(found, declared, APPEND, others, Patience.of(found))
     assert caught.value.now == now
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "roots", "after"),
+    [
+        (None, ("/table",), Phase.ABORTED),
+        ("supersede", (), Phase.ABORTED),
+        ("finish", (), Phase.COMMITTED),
+        (None, ("/table/p=1",), None),
+        ("refuse", ("/table",), None),
+    ],
+)
+def test_a_recorded_job_whose_committer_is_dead_is_ended_as_the_options_say(
+    unfinished: Unfinished | None, roots: tuple[str, ...], after: Phase | None
+):
+    store = beside(Phase.RECORDED, APPEND, owner=DEAD)
+    found, declared, others = meet(store, REPLACE, CommitOptions(unfinished=unfinished))
+    ended: list[Phase] = []
+
+    def end(other: OtherJob, how: End) -> list[str]:
+        assert state_of(store).phase is Phase.OPEN, "nothing is held while another job is ended"
+        phases = {End.UNDO: (Phase.UNDOING, Phase.ABORTED), End.FINISH: (Phase.COMMITTED,)}[how]
+        seen = other.seen
+        for phase in phases:
+            seen = advance(store, other.job, seen, phase)
+            ended.append(phase)
+        return ["a notice of that"]
+
+    give = partial(give_way, replace(found, end_other=end), declared, REPLACE, others)
+    if after is None:
+        with pytest.raises(CommitConflictError):
+            give(Patience.of(found), roots=roots)
+        assert ended == []
+    else:
+        assert give(Patience.of(found), roots=roots).phase is Phase.OPEN
+        assert ended[-1] is after
+        assert around(store, REPLACE) == []
+        text = f"memory://test{OTHER_JOB.directory}: job {OTHER_JOB.job_id} was "
+        assert [notice.startswith(text) for notice in found.journal.notices] == [True, False]
+    assert state_of(store).phase is Phase.OPEN
+
+
+def test_jobs_that_are_not_ended_are_waited_for_and_then_a_conflict():
+    store = beside(Phase.RECORDED, APPEND, owner=DEAD)
+    tries = []
+
+    def end(other: OtherJob, how: End) -> list[str]:
+        tries.append(how)
+        raise CommitterBusyError("another process is at work on it")
+
+    found, declared, others = meet(store, REPLACE, NEVER)
+    busy, patience = replace(found, end_other=end), Patience.of(found)
+    for _ in range(ROUNDS):
+        seen = give_way(busy, declared, REPLACE, others, patience, roots=("/table",))
+        declared = declare_job(busy, seen, REPLACE, "run")
+    with pytest.raises(CommitConflictError, match="job_2"):
+        give_way(busy, declared, REPLACE, others, patience, roots=("/table",))
+    assert len(tries) == ROUNDS
 
 
 def test_a_wait_grows_up_to_a_limit_and_ends_with_the_patience():
@@ -553,11 +612,44 @@ def test_a_commit_that_stopped_and_writes_elsewhere_is_in_nobodys_way():
     assert visible_files(store, "/table") == MOVED | {"p=9/new": b"new"}
 
 
-def test_an_append_beside_a_commit_that_stopped_is_in_nobodys_way():
+def test_an_append_is_refused_beside_a_commit_of_its_destination_that_stopped():
     store = stopped("rename", "/b")
-    assert run_commit(store, SECOND).outcome is Outcome.COMMITTED
+    with pytest.raises(
+        CommitConflictError, match="if this job repeats it, its rows would be there twice"
+    ):
+        run_commit(store, SECOND)
+    assert state_of(store, SECOND).phase is Phase.OPEN
     assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
+    assert run_commit(store, SECOND).outcome is Outcome.COMMITTED
     assert visible_files(store, "/table") == MOVED | NEW | {"p=2/b": b"2"}
+
+
+@pytest.mark.parametrize("destination", ["/", "/table/p=1"])
+def test_an_append_beside_a_commit_of_another_destination_that_stopped_is_in_nobodys_way(
+    destination: str,
+):
+    job = new_job_attempt(destination, "job_2", 0)
+    assert around(beside(Phase.RECORDED, APPEND, owner=DEAD, job=job), APPEND, ("/table/p=1",)) == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "owner", "writes", "is_in_the_way"),
+    [
+        (Phase.RECORDED, DEAD, "/table", True),
+        (Phase.SEALED, DEAD, "/table/p=1/q=1", True),
+        (Phase.UNDOING, DEAD, "/table", True),
+        (Phase.RECORDED, DEAD, "/table/p=2", False),
+        (Phase.RECORDED, ALIVE, "/table", False),
+        (Phase.RECORDED, nobody("run"), "/table", False),
+        (Phase.COMMITTED, DEAD, "/table", False),
+        (Phase.DECLARED, DEAD, "/table", False),
+    ],
+)
+def test_an_append_is_beside_others_unless_their_process_has_died_in_the_middle(
+    phase: Phase, owner: Owner, writes: str, is_in_the_way: bool
+):
+    store = beside(phase, Claim([writes]), owner=owner)
+    assert bool(around(store, Claim(["/table/p=1"]))) is is_in_the_way
 
 
 @pytest.mark.parametrize("mode", [ConflictMode.OVERWRITE, ConflictMode.ERROR])

@@ -219,17 +219,39 @@ def test_beside_a_commit_that_stopped_a_job_that_cannot_be_beside_it_is_refused_
     with pytest.raises(
         CommitConflictError, match=r"job_2.*finish it with: ray-committer commit"
     ) as caught:
-        decide(store, mine, conflict_wait_seconds=60.0)
+        decide(store, mine, conflict_wait_seconds=60.0, unfinished="refuse")
     assert "Nothing was changed" in str(caught.value)
     assert phase_of(store) is Phase.OPEN
     assert phase_of(store, OTHER_JOB) is Phase.RECORDED
 
 
-def test_appends_are_in_nobodys_way(store: MemoryStore):
+@pytest.mark.parametrize("other", [APPEND, OVERWRITE])
+def test_a_commit_that_stopped_is_superseded_by_a_job_that_replaces_all_of_it(
+    store: MemoryStore, other: ConflictMode
+):
+    put_file(store, "/table/p=1/old", b"0")
+    write(store, mode=OVERWRITE)
+    recorded(store, other)
+    assert [file.path for file in decide(store, OVERWRITE)[1].replaced] == ["/table/p=1/old"]
+    assert phase_of(store, OTHER_JOB) is None
+
+
+@pytest.mark.parametrize("roots", [("/table/p=1",), ("/table/p=1", "/table/p=2")])
+def test_a_job_that_replaces_a_part_of_a_commit_that_stopped_is_refused(roots: tuple[str, ...]):
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"p=1/a": b"x"}}, mode=OVERWRITE)
     recorded(store)
-    declared(store, "/table", job=new_job_attempt("/table", "job_3", 0))
+    with pytest.raises(CommitConflictError, match="job_2"):
+        decide(store, OVERWRITE, replaced_roots=roots)
+    assert phase_of(store, OTHER_JOB) is Phase.RECORDED
+
+
+def test_appends_are_in_nobodys_way(store: MemoryStore):
     write(store)
-    assert decide(store)[0].phase is Phase.RECORDED
+    declared(store, "/table", job=new_job_attempt("/table", "job_3", 0))
+    recorded(store)
+    with at_work(OTHER_RUN):
+        assert decide(store)[0].phase is Phase.RECORDED
 
 
 @pytest.mark.parametrize(
@@ -360,13 +382,13 @@ def test_a_job_that_was_set_up_where_files_are_replaced_is_seen_wherever_it_is(s
     recorded(store, job=inside)
     write(store, mode=OVERWRITE)
     with pytest.raises(CommitConflictError, match="job_7"):
-        decide(store, OVERWRITE)
+        decide(store, OVERWRITE, unfinished="refuse")
     above = new_job_attempt("/", "job_8", 0)
     run_commit(store, inside)
     write_job(store, above, {0: {"table/p=1/x": b"1"}})
     decide(store, job=above, run=OTHER_RUN)
     with pytest.raises(CommitConflictError, match="job_8"):
-        decide(store, OVERWRITE)
+        decide(store, OVERWRITE, unfinished="refuse")
     assert phase_of(store) is Phase.OPEN
 
 

@@ -198,7 +198,7 @@ def test_a_destination_is_not_replaced_beside_a_job_that_could_bring_its_rows_ba
     ray_committer.record_job(str(dest), "job_1", options=OVERWRITE)
     with pytest.raises(CommitConflictError, match=r"ray-committer commit .* --job-id job_1"):
         run_commit(store, second, OVERWRITE)
-    with pytest.raises(CommitConflictError, match="after that, the destination can be replaced"):
+    with pytest.raises(CommitConflictError, match="must not replace data there before"):
         ray_committer.setup_job(str(dest), "job_3", options=OVERWRITE)
     ray_committer.commit_job(str(dest), "job_1")
     run_commit(store, second, OVERWRITE)

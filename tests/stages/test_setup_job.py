@@ -13,9 +13,13 @@ import pytest
 import ray_committer
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, TaskCommitError
 from ray_committer.job_files.find_job import list_attempts, read_attempt_state
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import StateChangedError, require_state
+from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.owners import nobody
+from ray_committer.job_files.unfinished_jobs import ROUNDS, End
+from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
-from ray_committer.protocol.record import Owner
+from ray_committer.protocol.record import Claim, Owner
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
@@ -30,6 +34,7 @@ from ray_committer.testing import (
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     ALIVE,
+    CLAIM,
     DEAD,
     JOB,
     NOW,
@@ -45,6 +50,7 @@ from tests.stages.support import (
 )
 
 SECOND = new_job_attempt("/table", "job_1", 1)
+LATER = nobody("a run that only recorded")
 
 
 def test_setting_up_twice_is_refused(dest: Path, store):
@@ -74,11 +80,19 @@ def test_setup_warns_of_a_job_whose_commit_never_ended(dest: Path, write_job):
     assert "job_1" in warnings[0]
 
 
-def unfinished(store: MemoryStore, number: int) -> None:
-    """A job whose commit was recorded by a process that has ended."""
+def deferred(store: MemoryStore, number: int) -> None:
+    """A job whose commit was recorded for later."""
     job = new_job_attempt("/table", f"old_{number}", 0)
     write_job(store, job, {0: {"a": b"x"}})
-    bring_to(store, Phase.RECORDED, job=job)
+    bring_to(store, Phase.RECORDED, job=job, record=record_of(job_id=job.job_id, owner=LATER))
+
+
+def beside(phase: Phase = Phase.RECORDED, owner: Owner = DEAD, claim: Claim = CLAIM) -> MemoryStore:
+    """A store with another job at the destination, in this phase."""
+    store = MemoryStore()
+    write_job(store, OTHER_JOB, {0: {"a": b"x"}})
+    bring_to(store, phase, job=OTHER_JOB, record=record_of(job_id="job_2", owner=owner, claim=claim))
+    return store
 
 
 def set_up(store, job: JobAttempt = JOB, **options: Any) -> list[str]:
@@ -108,21 +122,27 @@ def test_setting_up_beside_running_jobs_warns_of_nothing():
     assert set_up(store) == []
 
 
-@pytest.mark.parametrize("owner", [ALIVE, DEAD])
+@pytest.mark.parametrize("owner", [ALIVE, DEAD, LATER])
 @pytest.mark.parametrize("phase", list(Phase))
-def test_only_a_commit_that_has_stopped_in_the_middle_is_warned_of(phase: Phase, owner: Owner):
-    store = MemoryStore()
-    write_job(store, OTHER_JOB, {0: {"a": b"x"}})
-    bring_to(store, phase, job=OTHER_JOB, record=record_of(job_id="job_2", owner=owner))
-    stopped = (Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING)
-    assert bool(set_up(store)) is (phase in stopped and owner is DEAD)
+def test_only_a_commit_that_has_stopped_is_warned_of_and_one_that_died_in_the_middle_refuses(
+    phase: Phase, owner: Owner
+):
+    store = beside(phase, owner)
+    in_the_middle = phase in (Phase.RECORDED, Phase.SEALED, Phase.UNDOING)
+    if in_the_middle and owner is DEAD:
+        with pytest.raises(CommitConflictError, match="if this job repeats it, its rows would be there"):
+            set_up(store)
+        assert store.get_status(JOB.job_directory) is None
+    else:
+        is_over = in_the_middle or phase is Phase.COMMITTED
+        assert bool(set_up(store)) is (is_over and owner is not ALIVE)
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
-def test_each_unfinished_commit_is_warned_of_by_its_command(jobs: int):
+def test_each_deferred_commit_is_warned_of_by_its_command(jobs: int):
     store = MemoryStore()
     for number in range(jobs):
-        unfinished(store, number)
+        deferred(store, number)
     warnings = set_up(store)
     assert len(warnings) == jobs
     for number, warning in enumerate(warnings):
@@ -171,18 +191,137 @@ def test_the_state_tells_whether_a_job_replaces_data(replaces: tuple[str, ...]):
     assert state_of(store).replaces is bool(replaces)
 
 
-@pytest.mark.parametrize(("replaces", "is_refused"), [("/table", True), ("/table/p=1", False)])
-def test_only_a_replacement_of_the_whole_destination_is_refused_beside_an_unfinished_commit(
-    replaces: str, is_refused: bool
+@pytest.mark.parametrize("owner", [DEAD, LATER])
+@pytest.mark.parametrize(
+    ("options", "claim", "is_refused"),
+    [
+        ({"replaces": ("/table",)}, Claim(["/table/p=1"]), True),
+        ({"replaces": ("/table/p=1",)}, Claim(["/table"]), True),
+        ({"replaces": ("/table/p=1", "/table/p=2")}, Claim(["/table/p=2"]), True),
+        ({"replaces": ("/table/p=1",)}, Claim(["/table/p=2"]), False),
+        ({"replaces": ("/table/_",)}, Claim(["/table/p=1"]), "if it died"),
+        ({"replaces": ("/table/p=1", "/table/_")}, Claim(["/table/p=2"]), "if it died"),
+        ({"replaces": ("/table/p=1", "/table/_")}, Claim(["/table/p=1"]), True),
+        ({"must_be_empty": True}, Claim(["/table/p=1"]), True),
+        ({}, Claim(["/table/p=1"], ["/table/p=1"]), "if it died"),
+        ({}, Claim(["/table"], ["/table"]), True),
+        ({}, Claim(["/"], ["/"]), True),
+    ],
+)
+def test_a_job_is_refused_where_its_commit_would_be_and_if_it_may_repeat_one_that_died(
+    options: dict[str, Any], claim: Claim, is_refused: bool | str, owner: Owner
 ):
-    store = MemoryStore()
-    unfinished(store, 0)
-    if is_refused:
-        with pytest.raises(CommitConflictError, match="after that, the destination can be replaced"):
-            set_up(store, replaces=(replaces,))
+    store = beside(owner=owner, claim=claim)
+    if is_refused is True or (is_refused and owner is DEAD):
+        with pytest.raises(CommitConflictError, match=r"job_2.* --undo; then run the application again"):
+            set_up(store, **options)
         assert store.get_status(JOB.job_directory) is None
     else:
-        assert len(set_up(store, replaces=(replaces,))) == 1
+        assert len(set_up(store, **options)) == 1
+
+
+WHOLE, PART, APPEND = ("/table",), ("/table/_",), ()
+
+
+@pytest.mark.parametrize(
+    ("phase", "owner", "replaces", "unfinished", "how"),
+    [
+        (Phase.RECORDED, DEAD, WHOLE, None, End.UNDO),
+        (Phase.SEALED, DEAD, WHOLE, None, End.FINISH),
+        (Phase.UNDOING, DEAD, WHOLE, None, End.UNDO),
+        (Phase.RECORDED, LATER, WHOLE, None, None),
+        (Phase.RECORDED, DEAD, PART, None, None),
+        (Phase.RECORDED, DEAD, APPEND, None, None),
+        (Phase.UNDOING, DEAD, APPEND, None, End.UNDO),
+        (Phase.RECORDED, LATER, WHOLE, "supersede", End.UNDO),
+        (Phase.RECORDED, LATER, WHOLE, "finish", End.FINISH),
+        (Phase.RECORDED, DEAD, APPEND, "supersede", End.UNDO),
+        (Phase.RECORDED, DEAD, APPEND, "finish", End.FINISH),
+        (Phase.SEALED, DEAD, APPEND, "supersede", None),
+        (Phase.SEALED, DEAD, PART, "supersede", None),
+        (Phase.SEALED, DEAD, WHOLE, "supersede", End.FINISH),
+        (Phase.SEALED, DEAD, APPEND, "finish", End.FINISH),
+        (Phase.UNDOING, DEAD, APPEND, "finish", End.UNDO),
+        (Phase.RECORDED, DEAD, WHOLE, "refuse", None),
+        (Phase.UNDOING, DEAD, WHOLE, "refuse", None),
+    ],
+)
+def test_what_is_in_the_way_is_ended_before_the_job_is_set_up_as_the_option_says(
+    phase: Phase,
+    owner: Owner,
+    replaces: tuple[str, ...],
+    unfinished: Unfinished | None,
+    how: End | None,
+):
+    store, asked = beside(phase, owner), list[End]()
+
+    def end(other: OtherJob, way: End) -> list[str]:
+        assert store.get_status(JOB.directory) is None
+        asked.append(way)
+        store.delete_directory(other.job.job_directory)
+        return ["a notice of that"]
+
+    run = partial(set_up, store, replaces=replaces, unfinished=unfinished, end=end)
+    if how is None:
+        with pytest.raises(CommitConflictError, match=rf"job_2, {phase}"):
+            run()
+        assert asked == []
+    else:
+        was = "given up" if how is End.UNDO else "finished"
+        done, notice = run()
+        assert done.startswith(f"{OTHER_JOB.directory}: job job_2 was {was} before this job")
+        assert (asked, notice) == ([how], "a notice of that")
+
+
+@pytest.mark.parametrize("unfinished", ["finish", "supersede", None])
+def test_beside_several_nothing_is_ended_if_one_refuses(unfinished: Unfinished | None):
+    store, asked = MemoryStore(), list[str]()
+    deferred(store, 1)
+    setup_job(store, OTHER_JOB)
+    bring_to(store, Phase.SEALED, job=OTHER_JOB)
+
+    def end(other: OtherJob, _: End) -> list[str]:
+        asked.append(other.job.job_id)
+        store.delete_directory(other.job.job_directory)
+        return []
+
+    if unfinished is None:
+        with pytest.raises(CommitConflictError, match="old_1"):
+            set_up(store, replaces=WHOLE, unfinished=unfinished, end=end)
+        assert asked == []
+    else:
+        assert len(set_up(store, replaces=WHOLE, unfinished=unfinished, end=end)) == 2
+        assert sorted(asked) == ["job_2", "old_1"]
+
+
+def test_a_sealed_job_that_cannot_be_superseded_says_why():
+    with pytest.raises(CommitConflictError, match="so it can no longer be given up") as caught:
+        set_up(beside(Phase.SEALED), unfinished="supersede")
+    assert "abort" not in str(caught.value)
+
+
+def test_a_job_that_stays_unfinished_refuses_in_the_end():
+    tries = []
+
+    def end(other: OtherJob, how: End) -> list[str]:
+        tries.append(how)
+        raise StateChangedError(other.seen)
+
+    with pytest.raises(CommitConflictError, match="job_2"):
+        set_up(beside(), unfinished="finish", end=end)
+    assert len(tries) == ROUNDS
+
+
+@pytest.mark.parametrize("again", [JOB, SECOND])
+def test_a_job_that_cannot_be_set_up_ends_no_other_before(again: JobAttempt):
+    store = MemoryStore()
+    for job in (JOB, OTHER_JOB):
+        setup_job(store, job)
+    for job in (JOB, OTHER_JOB):
+        bring_to(store, Phase.RECORDED, job=job)
+    with pytest.raises((TaskCommitError, CommitRecordExistsError)):
+        set_up(store, again, replaces=WHOLE, unfinished=None)
+    assert state_of(store, OTHER_JOB).phase is Phase.RECORDED
 
 
 def test_the_next_attempt_of_a_job_is_set_up_beside_the_first_and_is_not_warned_of_it():

@@ -1,0 +1,234 @@
+"""Jobs whose commit has begun and whose process has died: which are ended before another job, and how.
+
+Usually the other job is the same application, run again. It must not add its rows beside those of the
+first run, and it need not wait for a person if the output of the first run does not matter any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitCancelledError,
+    CommitConflictError,
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    CommitterBusyError,
+    JobNotFoundError,
+    RayCommitterError,
+)
+from ray_committer.job_files import owners
+from ray_committer.job_files.job_state import StateChangedError, read_state
+from ray_committer.job_files.other_jobs import OtherJob, finish_first, last_sign
+from ray_committer.options import Unfinished
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import UNFINISHED, Phase
+from ray_committer.stores.base import StoreOperations, real_path
+
+_log = logging.getLogger(__name__)
+
+ROUNDS = 5
+"""How often unfinished jobs are ended and looked for again: others can end them or die meanwhile."""
+
+_SLICE_SECONDS = 1.0
+_BY_OTHERS = (
+    StateChangedError,
+    CommitterBusyError,
+    CommitRecordExistsError,
+    CommitAbortedError,
+    JobNotFoundError,
+)
+"""Errors after which a job is not as it was seen: another process works on it, or has ended it."""
+
+
+class End(StrEnum):
+    """How an unfinished job is ended."""
+
+    FINISH = "finish"
+    """Its commit is finished, as by ``ray-committer commit``."""
+    UNDO = "undo"
+    """It is given up, as by ``ray-committer abort --undo``."""
+
+
+_WAS = {End.FINISH: "finished", End.UNDO: "given up"}
+
+EndJob = Callable[[OtherJob, End], list[str]]
+"""Ends a job and returns the notices of that; `StateChangedError` if the job is not as it was seen."""
+Choice = tuple[OtherJob, End | None]
+"""A job, and how it is ended; None if it is not."""
+Pause = Callable[[float], object]
+"""Sleeps for so many seconds, unless it raises an error."""
+
+
+def cannot_end(other: OtherJob, how: End) -> list[str]:
+    """The `EndJob` of callers that refuse every unfinished job."""
+    raise NotImplementedError(f"{other.job.directory}: {how}")
+
+
+def end_of(other: OtherJob, unfinished: Unfinished | None, roots: Sequence[str]) -> End | None:
+    """How a job is ended before another one that replaces all that is in `roots`; None if it is not.
+
+    The default supersedes a job whose whole output is replaced. To finish it would change what readers
+    see, and what the other job reads if it reads its own destination, to the output of a run that is
+    repeated. A sealed job can only be finished, and an undo that has begun can only be finished too.
+    """
+    if other.phase not in UNFINISHED or other.is_alive or other.job.is_gone or unfinished == "refuse":
+        return None
+    if other.phase is Phase.UNDOING:
+        return End.UNDO
+    if unfinished == "finish":
+        return End.FINISH
+    is_replaced = other.declaration.claim.is_within(roots)
+    if unfinished is None and (other.is_deferred or not is_replaced):
+        return None
+    if other.phase is Phase.SEALED:
+        return End.FINISH if is_replaced else None
+    return End.UNDO
+
+
+def unfinished_beside(
+    store: StoreOperations,
+    job: JobAttempt,
+    unfinished: Unfinished | None,
+    others: Sequence[OtherJob],
+    *,
+    replaces: Sequence[str],
+    must_be_empty: bool,
+) -> list[Choice]:
+    """Those of the other jobs at a job's destination beside which it must not go on, and their ends.
+
+    They write where the job replaces data, or do not let it write at all. If the job also writes
+    elsewhere, where is not known before its tasks have run; then it must not go on beside any of them.
+    """
+    own = real_path(store, job.destination)
+    roots = [real_path(store, root) for root in replaces if root != job.any_partition]
+    excludes = [*roots, own] if must_be_empty else roots
+    is_known = must_be_empty or 0 < len(replaces) == len(roots)
+
+    def is_in_the_way(other: OtherJob) -> bool:
+        claim = other.declaration.claim
+        is_sure = claim.meets(excludes) or claim.keeps_out_of(own)
+        return is_sure or (other.is_unfinished and not is_known)
+
+    stopped = [other for other in others if other.phase in UNFINISHED and not other.is_alive]
+    return [(other, end_of(other, unfinished, roots)) for other in stopped if is_in_the_way(other)]
+
+
+def none_refused(
+    choices: Iterable[Choice], refuse: Callable[[OtherJob], CommitConflictError]
+) -> list[tuple[OtherJob, End]]:
+    """The jobs to end; raise the error of `refuse` if one of them must not be ended."""
+    chosen = []
+    for other, how in choices:
+        if how is None:
+            raise refuse(other)
+        chosen.append((other, how))
+    return chosen
+
+
+def refusal(
+    store: StoreOperations, other: OtherJob, unfinished: Unfinished | None, *, then: str, why: str
+) -> CommitConflictError:
+    """The error for a job that is not done because of another one: the commands that end the other, what
+    to do `then`, and `why` the two cannot go together."""
+    what, advice = finish_first(store, other)
+    if other.phase is Phase.SEALED and unfinished == "supersede":
+        why += "; old files of the other job may be gone already, so it can no longer be given up"
+    return CommitConflictError(
+        what,
+        f"{advice}; then {then}. Nothing was changed: the other job writes to {_writes(other)}, {why}",
+    )
+
+
+def plan_text(store: StoreOperations, other: OtherJob, how: End | None) -> str:
+    """What would be done about an unfinished job: how it would be ended, or that it refuses another."""
+    what, advice = finish_first(store, other)
+    if how is None:
+        return f"{what}; this job would be refused: {advice}"
+    return f"{what}; it would be {_WAS[how]} first"
+
+
+def end_jobs(
+    store: StoreOperations,
+    chosen: Sequence[tuple[OtherJob, End]],
+    end: EndJob,
+    pause: Pause = time.sleep,
+) -> list[str]:
+    """End jobs; return a text for each that was ended, and the notices of that.
+
+    A job that another process continues or ends is left alone; so is one that gives a sign of life while
+    it is watched, which is necessary if it is not certain that its process has ended.
+    `CommitStateUnknownError` if a job cannot be ended; it then is as the command would have left it.
+    """
+    silent = _silent(store, chosen, pause)
+    return [text for other, how in silent for text in _end(store, other, how, end)]
+
+
+def _silent(
+    store: StoreOperations, chosen: Sequence[tuple[OtherJob, End]], pause: Pause
+) -> list[tuple[OtherJob, End]]:
+    """Those of the jobs that give no sign of life, by this machine's clock alone: clocks can differ, and
+    a process that was paused may be late."""
+    doubtful = {id(other): last_sign(store, other.job) for other, _ in chosen if not _is_dead(other)}
+    if doubtful:
+        _log.info("watching %d jobs for %g s: are they at work?", len(doubtful), owners.DEAD_SECONDS)
+        _sleep(owners.DEAD_SECONDS, pause)
+    return [
+        (other, how)
+        for other, how in chosen
+        if id(other) not in doubtful or last_sign(store, other.job) == doubtful[id(other)]
+    ]
+
+
+def _is_dead(other: OtherJob) -> bool:
+    """Whether it is certain that no process is at work; an undo that is at work can be joined."""
+    at_work = [other.declaration.owner, *([other.beat.owner] if other.beat else [])]
+    return other.phase is Phase.UNDOING or all(map(owners.has_ended, at_work))
+
+
+def _sleep(seconds: float, pause: Pause) -> None:
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        pause(min(left, _SLICE_SECONDS))
+
+
+def _end(store: StoreOperations, other: OtherJob, how: End, end: EndJob) -> list[str]:
+    try:
+        notices = end(other, how)
+    except CommitCancelledError:
+        raise
+    except _BY_OTHERS:
+        return []
+    except (RayCommitterError, OSError) as e:
+        now = read_state(store, other.job)
+        if now is None or now.state.stamp != other.seen.state.stamp:
+            return []
+        raise _not_ended(store, replace(other, seen=now), how, e) from e
+    done = (
+        f"{other.job.directory}: job {other.job.job_id} was {_WAS[how]} before this job, because its "
+        f"commit had begun and no process was at work on it"
+    )
+    return [done, *notices]
+
+
+def _not_ended(
+    store: StoreOperations, other: OtherJob, how: End, error: RayCommitterError | OSError
+) -> CommitStateUnknownError:
+    cause = error.what if isinstance(error, RayCommitterError) else str(error)
+    advice = f"{error.advice}; " if isinstance(error, RayCommitterError) else ""
+    return CommitStateUnknownError(
+        f"{other.job.directory}: job {other.job.job_id} was to be {_WAS[how]} before this job, and that "
+        f"failed: {cause}",
+        f"{advice}this job has changed nothing, and the other one can be ended by hand: "
+        f"{finish_first(store, other)[1]}",
+    )
+
+
+def _writes(other: OtherJob) -> str:
+    writes = other.declaration.claim.writes
+    return ", ".join(writes[:3]) + (f" and {len(writes) - 3} more" if len(writes) > 3 else "")

@@ -1,0 +1,73 @@
+"""End another job that is in the way and has stopped, as ``commit`` and ``abort --undo`` do."""
+
+from __future__ import annotations
+
+import logging
+
+from ray_committer.cancellation import CancelToken
+from ray_committer.executors.base import CommitPool
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.job_files.job_state import StateChangedError
+from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.unfinished_jobs import End, EndJob
+from ray_committer.jobs.open_job import StorageOptions, open_job
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.stages import commit_job as commit_job_stage
+from ray_committer.stages import undo_job as undo_job_stage
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import destination_url
+
+_log = logging.getLogger(__name__)
+
+
+def ending(
+    spec: StoreSpec,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    *,
+    executor: ExecutorName | CommitPool = "auto",
+    cancel: CancelToken | None = None,
+) -> EndJob:
+    """Return what ends another job on the store of `spec` for a job with these `options`.
+
+    The record of the other job can name no other places than its destination and the roots of this job.
+    Nothing is done to a job that is not in the state that was seen: its id may have been set up again.
+    """
+
+    def end(other: OtherJob, how: End) -> list[str]:
+        _log.info("%s: %s this job first, because it has stopped", other.job.directory, how)
+        with open_job(
+            destination_url(spec, other.job.destination),
+            other.job.job_id,
+            executor="threads" if how is End.UNDO else executor,
+            options=_of_other(options, other),
+            storage_options=storage_options,
+            cancel=cancel,
+        ) as job:
+            if job.state.seen != other.seen:
+                raise StateChangedError(job.state.seen, other.seen)
+            if how is End.UNDO:
+                undo_job_stage.undo_job(job.context, job.state, allowed_roots=job.allowed_roots)
+            else:
+                commit_job_stage.commit_job(job.context, job.state, allowed_roots=job.allowed_roots)
+            return job.context.journal.notices
+
+    return end
+
+
+def _of_other(options: CommitOptions, other: OtherJob) -> CommitOptions:
+    """The options to end another job with: how to work from this job's, and no facts of this job."""
+    return options.changed(
+        job_attempt=other.job.number,
+        expected_tasks=None,
+        assume_complete=False,
+        committed_tasks=None,
+        ignore_other_attempts=False,
+        mode=ConflictMode.APPEND,
+        replaced_roots=(),
+        allowed_roots=(*options.replaced_roots, *options.allowed_roots),
+        partition_paths=(),
+        may_start_ray=False,
+        conflict_wait_seconds=0.0,
+    )
