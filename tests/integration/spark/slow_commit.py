@@ -1,4 +1,5 @@
-"""A Spark application whose commit takes long enough to be interrupted; run as a script."""
+"""A Spark application whose commit takes long enough to be interrupted; run as a script with the
+destination and the save mode."""
 
 import sys
 import time
@@ -22,7 +23,7 @@ spark.sparkContext.setLogLevel("OFF")
 installation = install(spark, options=CommitOptions(shard_files=1, threads=1), on_event=slowly)
 frame = spark.range(400).selectExpr("id", "id % 100 AS p").repartition(1)
 try:
-    frame.write.partitionBy("p").parquet(sys.argv[1])
+    frame.write.mode(sys.argv[2]).partitionBy("p").parquet(sys.argv[1])
 except BaseException as e:  # noqa: BLE001 - an interrupt arrives as one of several
     print("write raised", type(e).__name__, flush=True)
     deadline = time.monotonic() + 12  # it is well before the end of a commit that goes on
