@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
+from ray_committer.errors import CommitRecordExistsError, RayCommitterError, StoreRefusedError
 from ray_committer.events import EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
@@ -114,7 +114,7 @@ class CommitHandler:
         try:
             answer = action(msgspec.json.decode(request_json, type=_Request))
         except Exception as e:  # noqa: BLE001 - every error is the answer
-            _log.warning("Spark's request failed", exc_info=True)
+            _log_failure(e)
             self.last_error = e
             return msgspec.json.encode({"error": str(e) or type(e).__name__}).decode()
         self.last_error = None
@@ -208,6 +208,16 @@ class CommitHandler:
 
     def _note(self, report: CommitReport) -> None:
         self.last_report = report
+
+
+def _log_failure(error: Exception) -> None:
+    """Log one line; its traceback only helps if the error is a bug, or at level DEBUG."""
+    is_expected = isinstance(error, RayCommitterError) or (
+        isinstance(error, OSError) and error.filename is not None
+    )
+    _log.warning("Spark's request failed: %s: %s", type(error).__name__, error, exc_info=not is_expected)
+    if is_expected:
+        _log.debug("the traceback of that", exc_info=True)
 
 
 def _say(text: str) -> None:

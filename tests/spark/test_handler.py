@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.manifest import STAMP
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.spark.callback import callback
+from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.handler import CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings
 from ray_committer.stores.base import StoreOperations
@@ -104,6 +106,32 @@ def test_what_a_commit_failed_of_stays_known_when_spark_aborts(dest: Path, write
     assert json.loads(handler.abortJob(request(dest))) == {}
     assert isinstance(handler.last_error, PreflightError)
     assert not (dest / "_temporary").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PreflightError("/t: is wrong", "fix it"), "PreflightError: /t: is wrong; fix it"),
+        (PermissionError(13, "denied", "/t"), "PermissionError: [Errno 13] denied: '/t'"),
+        (OSError("without a path"), None),
+        (KeyError("a bug"), None),
+    ],
+)
+def test_a_failure_that_can_be_expected_is_one_line_in_the_log_and_a_bug_has_its_traceback(
+    dest: Path, caplog: pytest.LogCaptureFixture, error: Exception, line: str | None
+):
+    def fail(_: str) -> HadoopConf:
+        raise error
+
+    handler = CommitHandler(HandlerSettings(executor="inline", configuration=fail))
+    caplog.set_level(logging.DEBUG, "ray_committer.spark.handler")
+    assert "error" in json.loads(handler.setupJob(request(dest)))
+    first, *more = caplog.records
+    assert first.levelno == logging.WARNING
+    assert bool(first.exc_info) is (line is None)
+    assert line is None or first.getMessage() == f"Spark's request failed: {line}"
+    assert [one.levelno for one in more] == ([] if line is None else [logging.DEBUG])
+    assert all(one.exc_info for one in more)
 
 
 def test_an_abort_without_the_secret_does_nothing(dest: Path):

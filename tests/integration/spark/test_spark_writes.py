@@ -149,8 +149,8 @@ def test_a_refused_commit_raises_our_sentence_and_leaves_the_destination(
         uninstall(spark)
 
 
-def test_a_conflict_that_is_found_before_the_record_ends_the_job(
-    spark, installation, rows, tmp_path: Path
+def test_a_conflict_that_is_found_before_the_record_ends_the_job_and_is_one_line_in_the_log(
+    spark, installation, rows, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     dest = tmp_path / "t"
     dest.mkdir()
@@ -160,6 +160,10 @@ def test_a_conflict_that_is_found_before_the_record_ends_the_job(
     assert isinstance(installation.last_error, ray_committer.errors.CommitConflictError)
     assert data_files(dest) == {"p=1"}
     assert not (dest / "_temporary").exists()
+    (logged,) = [one for one in caplog.records if one.name.startswith("ray_committer.")]
+    assert not logged.exc_info
+    assert "failed: CommitConflictError: " in logged.getMessage()
+    assert "Traceback" not in caplog.text
 
 
 def test_a_commit_that_stopped_after_its_record_is_kept_and_finished_by_the_command(
