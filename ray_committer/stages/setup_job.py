@@ -62,10 +62,10 @@ def setup_job(
 
     `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
     that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that
-    commit later would bring its rows back, or double them. If the job replaces its whole destination, and
-    that is a file, the file is hidden until the job has ended. Nothing else that readers see changes.
-    With `must_be_empty`, the job is refused before its tasks run if the destination contains data. Its
-    commit checks all this again.
+    commit later would bring its rows back, or double them. If the destination is a file that the job
+    replaces, that file is hidden until the job has ended. Nothing else that readers see changes. With
+    `must_be_empty`, the job is refused before its tasks run if the destination contains data. Its commit
+    checks all this again.
     """
     with hidden_destination(store, job, replaces_it=job.destination in replaces) as hidden:
         if read_attempt_state(store, job).exists:
@@ -166,14 +166,17 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
 
 def refuse_data(store: StoreOperations, destination: str) -> None:
     """`CommitConflictError` if the destination contains anything that readers see."""
+    if name := first_data(store, destination):
+        raise CommitConflictError(f"{destination}: holds data already ({name})", "nothing was changed")
+
+
+def first_data(store: StoreOperations, destination: str) -> str | None:
+    """Return the first name at the destination that readers see; None if there is none."""
     try:
         names = [status.name for status in store.list_status(destination)]
     except FileNotFoundError:
-        return
-    if data := sorted(name for name in names if not name.startswith(("_", "."))):
-        raise CommitConflictError(
-            f"{destination}: holds data already ({data[0]})", "nothing was changed"
-        )
+        return None
+    return min((name for name in names if not name.startswith(("_", "."))), default=None)
 
 
 def _has_stopped(other: OtherJob) -> bool:
