@@ -50,6 +50,7 @@ def _abort(context: JobContext) -> bool:
     if state.is_husk or not state.exists:
         sweep_all_gone(store, job)  # nothing shows whose it was, nor whether it was committed
         remove_empty_parents(context)
+        _restore_hidden_file(context)
         return False
     is_over = without_late(store, job, state).is_remnant
     try:
@@ -76,10 +77,13 @@ def remove_aborted(context: JobContext, seen: Seen) -> None:
         sync_taken_away(context)
         delete_gone(context.store, gone, seen)
     remove_empty_parents(context)
-    if seen.state.replaces:
-        notice = restore_hidden_file(context.store, context.job)
-        if notice is not None:
-            context.notice(notice)
+    _restore_hidden_file(context)
+
+
+def _restore_hidden_file(context: JobContext) -> None:
+    notice = restore_hidden_file(context.store, context.job)
+    if notice is not None:
+        context.notice(notice)
 
 
 def refuse_decided(context: JobContext, phase: Phase | None) -> None:

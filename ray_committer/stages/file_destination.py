@@ -1,8 +1,7 @@
 """Let an overwrite replace a destination that is a file, although its directory is needed at set-up.
 
 Set-up renames the file to a hidden name beside it. The clean-up of the committed job deletes it, and an
-abort renames it back. If a process dies between the last two steps of an abort, the file stays under the
-hidden name, and nothing is lost.
+abort renames it back, also if the set-up or an earlier abort was cut off. So nothing is lost.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import JobAttempt, join, parent
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, move_directory
 
 
 def hidden_name(job: JobAttempt) -> str:
@@ -28,7 +27,8 @@ def hidden_destination(
 ) -> Iterator[list[str]]:
     """Hide the file at the destination, if there is one; put it back if the block fails.
 
-    The value is a list of warnings. `CommitConflictError` if the job does not replace the file.
+    The value is a list of warnings. `CommitConflictError` if the job does not replace the file, or if it
+    is a symbolic link: what it leads to may be a directory that is missing only now.
     """
     if not _hide(store, job, replaces_it=replaces_it):
         yield []
@@ -38,7 +38,7 @@ def hidden_destination(
             f"{job.destination}: was a file, which is kept as {hidden_name(job)} until this job is "
             f"committed or aborted"
         ]
-    except Exception:
+    except BaseException:
         restore_hidden_file(store, job)
         raise
 
@@ -48,15 +48,23 @@ def _hide(store: StoreOperations, job: JobAttempt, *, replaces_it: bool) -> bool
     status = store.get_status(path)
     if status is None or status.is_directory:
         return False
-    if not replaces_it:
+    if status.is_link or not replaces_it:
+        kind = "a link" if status.is_link else "a file"
         raise CommitConflictError(
-            f"{path}: is a file where the job needs a directory",
+            f"{path}: is {kind} where the job needs a directory",
             "nothing was changed: move it away, or write to another destination",
         )
-    settle(
-        lambda: store.rename(path, hidden_name(job), status.version),
-        lambda: store.get_status(path) is None,
-    )
+    hidden = hidden_name(job)
+    try:
+        settle(
+            lambda: store.rename(path, hidden, status.version), lambda: store.get_status(path) is None
+        )
+    except (FileNotFoundError, IsADirectoryError):  # another job has hidden it
+        return False
+    moved = store.get_status(hidden)
+    if moved is not None and moved.is_directory:  # that job has also made its directory
+        move_directory(store, hidden, path)
+        return False
     return True
 
 

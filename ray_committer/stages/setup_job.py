@@ -101,7 +101,7 @@ def _begin(store: StoreOperations, job: JobAttempt, *, replaces: bool) -> str:
     store.mkdirs(job.manifests)
     try:
         refuse_other_attempts(store, job)
-        _refuse_committed(store, job)
+        _forget_earlier_job(store, job)
     except RayCommitterError:
         _give_up(store, job, seen)
         raise
@@ -140,10 +140,11 @@ def _refusal(
     return refusal(store, other, unfinished, then="run the application again", why=why)
 
 
-def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
-    """`CommitRecordExistsError` if an attempt of the job is committed.
+def _forget_earlier_job(store: StoreOperations, job: JobAttempt) -> None:
+    """Delete the ``_SUCCESS`` of an earlier job of this id, because it would show that this job is
+    committed.
 
-    A first attempt can follow a committed first attempt: its job reuses the id.
+    `CommitRecordExistsError` if it belongs to another attempt of this job.
     """
     success = success_if_told(store, job.destination)
     if success is None or success.job_id != job.job_id:
@@ -153,6 +154,7 @@ def _refuse_committed(store: StoreOperations, job: JobAttempt) -> None:
             f"{job.directory}: another attempt of job {job.job_id} is committed",
             f"its files are in {job.destination}",
         )
+    store.delete_file(job.success)
 
 
 def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:

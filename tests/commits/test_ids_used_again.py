@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, JobGoneError
 from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
@@ -56,15 +56,19 @@ def end_and_set_up_again(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("run", [run_commit, run_abort])
 def test_who_slept_until_the_id_was_set_up_again_does_nothing_to_the_later_job(store: MemoryStore, run):
-    """``_SUCCESS`` of the earlier job stays until the later one is recorded, and shows how it ended."""
+    """Its set-up has removed ``_SUCCESS``, so nothing tells what became of the earlier one."""
     late = before_its_first_change(store, lambda: end_and_set_up_again(store))
-    if run is run_commit:
-        assert run(late, JOB).moved == 0
-    else:
-        with pytest.raises(CommitRecordExistsError, match="was committed by another process"):
-            run(late, JOB)
+    with pytest.raises(CommitStateUnknownError, match="nothing shows whether"):
+        run(late, JOB)
     assert phase_of(store, JOB) is Phase.OPEN
     assert visible_files(store, "/table") == {"first": b"1"}
+
+
+def test_a_later_job_that_was_aborted_is_not_said_to_be_committed(store: MemoryStore):
+    end_and_set_up_again(store)
+    run_abort(store, JOB)
+    with pytest.raises(JobGoneError, match="_SUCCESS is not this job's"):
+        run_commit(store, JOB, CommitOptions(expected_tasks=1))
 
 
 @pytest.mark.parametrize("run", [run_commit, run_abort])
