@@ -49,6 +49,7 @@ from ray_committer.stages.load_manifests import (
     load_manifests,
     load_unchanged,
 )
+from ray_committer.stages.old_success import delete_old_success
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files, seal
 from ray_committer.stages.record_job import record_job
@@ -388,10 +389,12 @@ def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:
     """Put ``_SUCCESS`` in place and, at the same time, end the other attempts; whether these ended."""
     with context.stage(names.SAVE_SUCCESS, cancellable=False):
         written = run.success or write_success_file(context, record, run.progress.renamed.sample)
-        steps: list[Callable[[], Any]] = [
-            partial(end_other_attempts, context),
-            partial(save_success_file, context, written),
-        ]
+
+        def replace_success() -> None:
+            delete_old_success(context, record)
+            save_success_file(context, written)
+
+        steps: list[Callable[[], Any]] = [partial(end_other_attempts, context), replace_success]
         is_last, _ = context.at_once(lambda step: step(), steps)
         return bool(is_last)
 

@@ -1,9 +1,9 @@
 """Take the ``_SUCCESS`` of an earlier job away while the files of this job appear one by one.
 
 It stays until this job is recorded, because a job that fails before that changes nothing. Then it is put
-aside in the job's directory, and an undo puts it back. Its place aside is deleted before a new
-``_SUCCESS`` can be there: a process of this job that wakes up after that finds no such directory, and so
-it cannot take the new one away.
+aside in the job's directory, and an undo puts it back. Its place aside is deleted after the job is
+committed, and before the new ``_SUCCESS`` is there: a process of this job that wakes up after that finds
+no such directory, and so it cannot take the new one away.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import read_success
@@ -22,7 +20,6 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.success import ATTEMPT, SuccessData, encode_success, new_success_data
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.old_success import delete_old_success
 
 _log = logging.getLogger(__name__)
 
@@ -39,18 +36,12 @@ class WrittenSuccess:
 def write_success_file(
     context: JobContext, record: CommitRecord, filenames: Sequence[str]
 ) -> WrittenSuccess:
-    """Write the content of ``_SUCCESS`` to a temporary name that only this run uses.
-
-    In parallel, delete the old ``_SUCCESS`` that was put aside.
-    """
+    """Write the content of ``_SUCCESS`` to a temporary name that only this run uses."""
     found = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
     written = WrittenSuccess(
         context.job.content(f"success-{new_nonce()}"), encode_success(found), record.nonce
     )
-    steps: list[Callable[[], Any]] = [partial(context.store.write, written.path, written.data)]
-    if record.success is not None:
-        steps.append(partial(delete_old_success, context, record))
-    context.at_once(lambda step: step(), steps)
+    context.store.write(written.path, written.data)
     return written
 
 

@@ -152,11 +152,12 @@ class LocalStore:
             raise
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is reserved for it, after its checksum."""
-        if os.path.isfile(checksum := _checksum_path(path)):
-            with suppress(FileNotFoundError):
-                os.rename(checksum, f"{place}.crc")
-        _unlink(place)  # if both names were of one file, the kernel would keep both
+        """Rename a file to a name that is reserved for it, and remove its checksum before that."""
+        if os.path.isfile(checksum := _checksum_path(path)) and os.path.isdir(os.path.dirname(place)):
+            _unlink(checksum)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.lstat(path), os.lstat(place)):  # the kernel would keep both names
+                _unlink(place)
         os.rename(path, place)
 
     def delete_file(self, path: str) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import RayCommitterError
+from ray_committer.job_files import owners
 from ray_committer.job_files.find_job import read_success
+from ray_committer.job_files.job_state import read_state
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.old_success import (
     delete_old_success,
@@ -16,6 +21,8 @@ from ray_committer.stages.old_success import (
     make_place_of_success,
     put_old_success_aside,
 )
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
@@ -104,6 +111,45 @@ def test_an_undo_puts_it_back(kind: str):
     assert store.get_status(PATH) is None
     assert run_undo(store, JOB)
     assert store.read(PATH) == before
+
+
+@safe_stores
+def test_an_undo_puts_it_back_wherever_the_commit_has_stopped_before_it_is_committed(kind: str):
+    for store in each_crash(lambda: with_success(kind), lambda one: run_commit(one, JOB)):
+        seen = read_state(store, JOB)
+        if seen is not None and seen.phase is not Phase.COMMITTED:
+            run_undo(store, JOB)
+            assert job_of_success(store) == "job_2"
+
+
+@safe_stores
+def test_an_undo_that_begins_just_before_the_job_is_committed_puts_it_back(kind: str, monkeypatch):
+    """It sleeps before that, until the commit, which was taken for dead, has ended."""
+    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+    store = with_success(kind)
+    before = store.read(PATH)
+
+    def begin_undo() -> None:
+        asleep = WrappedStore(store, before=at("rename", SimulatedCrash(), PATH))
+        with suppress(SimulatedCrash):
+            run_undo(asleep, JOB)
+
+    late = WrappedStore(store, before=do_at("advance", begin_undo, "committed"))
+    with suppress(RayCommitterError):
+        run_commit(late, JOB)
+    run_undo(store, JOB)
+    assert store.read(PATH) == before
+
+
+def test_an_undo_ends_although_hadoop_has_left_a_checksum_of_it(tmp_path: Path):
+    store, job = LocalStore(StoreSpec("file")), new_job_attempt(str(tmp_path), "job_1", 0)
+    for name in ("_SUCCESS", "._SUCCESS.crc"):
+        (tmp_path / name).write_text("old")
+    write_job(store, job, {0: {"a": b"1"}})
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "/a")), job)
+    assert run_undo(store, job)
+    assert [path.name for path in tmp_path.iterdir()] == ["_SUCCESS"]
 
 
 def test_a_job_that_writes_none_keeps_it_unless_it_replaces_the_destination(store: MemoryStore):

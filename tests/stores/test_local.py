@@ -223,7 +223,7 @@ def test_deleting_a_file_deletes_its_checksum(store: LocalStore, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_takes_its_checksum_along_when_it_is_put_aside(store: LocalStore, tmp_path: Path):
+def test_the_checksum_of_a_file_that_is_put_aside_is_removed(store: LocalStore, tmp_path: Path):
     (tmp_path / "b").write_text("old")
     (tmp_path / ".b.crc").write_text("checksum")
     with pytest.raises(FileNotFoundError):
@@ -232,7 +232,15 @@ def test_a_file_takes_its_checksum_along_when_it_is_put_aside(store: LocalStore,
     (tmp_path / "aside").mkdir()
     store.set_aside(str(tmp_path / "b"), str(tmp_path / "aside" / "0"))
     assert [path.name for path in tmp_path.iterdir()] == ["aside"]
-    assert sorted(path.name for path in (tmp_path / "aside").iterdir()) == ["0", "0.crc"]
+    assert sorted(path.name for path in (tmp_path / "aside").iterdir()) == ["0"]
+
+
+def test_what_is_aside_stays_if_another_process_has_put_it_there(store: LocalStore, tmp_path: Path):
+    (tmp_path / "aside").mkdir()
+    (tmp_path / "aside" / "0").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        store.set_aside(str(tmp_path / "b"), str(tmp_path / "aside" / "0"))
+    assert (tmp_path / "aside" / "0").read_text() == "old"
 
 
 def test_a_second_name_of_a_file_that_is_aside_already_is_put_aside_too(
