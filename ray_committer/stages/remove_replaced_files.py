@@ -8,8 +8,9 @@ job, and a later job may write a file of that name. If files have versions, a de
 Otherwise an old file is renamed aside, to a directory that is deleted before the job is committed. A
 process that wakes up after that finds no such directory and moves nothing.
 
-Files in the place of new directories are put aside on every store, before any directory is made, and
-are deleted only there. Their job can be undone, and a process that wakes up after that must leave them.
+Files in the place of new directories are put aside on every store, before any directory is made. Then
+the directories aside are renamed, so that a process that wakes up after that moves nothing. The files
+are kept there until the clean-up, because the job can be undone.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from __future__ import annotations
 import errno
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, some_of
-from ray_committer.protocol.paths import join, parent
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import (
@@ -34,7 +37,13 @@ from ray_committer.stages.old_files import (
     sets_aside,
 )
 from ray_committer.stages.old_success import success_aside
-from ray_committer.stores.base import StoreOperations, Versions, delete_version, list_anew
+from ray_committer.stores.base import (
+    StoreOperations,
+    Versions,
+    delete_version,
+    list_anew,
+    move_directory,
+)
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -43,6 +52,9 @@ _IN_USE = (errno.EACCES, errno.EPERM, errno.EBUSY)
 
 FILES_ASIDE = 10_000
 """The most old files in one directory aside: one request deletes it, and it must end in time."""
+
+KEPT = "-kept"
+"""The end of the name of a directory aside whose files are kept until the clean-up."""
 
 PUT_BACK_ROUNDS = 10
 """The rounds in which directories aside are emptied, while processes that wake up add files."""
@@ -91,37 +103,43 @@ def remove_emptied_directories(context: JobContext, record: CommitRecord) -> Non
         context.check_cancelled()
 
 
-def remove_blocking_files(context: JobContext, record: CommitRecord) -> None:
-    """Remove the files in the place of new directories, before any directory is made; idempotent.
+def put_blocking_files_aside(context: JobContext, record: CommitRecord) -> None:
+    """Put the files in the place of new directories aside, before any directory is made; idempotent.
 
     A notice names the removed files. A file that has changed since it was recorded is kept, and no
     directory can be made there. `CommitConflictError` if a file cannot be put aside.
     """
     removed, kept = _remove_files(context, _remove_blocking, record.blocking, record.nonce)
-    groups = context.until_cancelled(batches(context.executor, _groups_of(context, record)))
+    for place in _directories_aside(record.blocking, context.job.aside(record.nonce)):
+        _keep(context.store, place)
+    groups = context.until_cancelled(batches(context.executor, _kept_groups(context, record)))
     for paths in context.executor.run(_move_strangers_back, groups):  # also those of a dead run
         kept += paths
     context.check_cancelled()
     if removed:
         gone = [file.path for file in record.blocking if file.path not in kept]
         context.notice(f"{some_of(gone)}: removed, because directories had to go there")
-    _remove_places(context, record.blocking, record.nonce)
 
 
 def put_old_files_back(context: JobContext, record: CommitRecord) -> None:
     """Move the blocking files and the old ``_SUCCESS`` back from their places aside, and remove these
     places; idempotent.
 
-    A notice names the blocking files that are gone, or whose paths are taken now. Until a directory
-    aside is gone, a process that wakes up may put a file there again, so only empty directories are
-    removed.
+    The empty directories that the commit has made in the place of blocking files are removed first. A
+    notice names the blocking files that are gone, or whose paths are taken now. Until a directory aside
+    is gone, a process that wakes up may put a file there again, so only empty directories are removed.
     """
     aside, success = context.job.aside(record.nonce), success_aside(context, record)
-    olds = [*success, *(old for _, group in _groups_of(context, record) for old in group)]
-    places = [*(parent(place) for _, place in success), *_directories_aside(record.blocking, aside)]
+    kept = [old for _, group in _kept_groups(context, record) for old in group]
+    late = [old for _, group in _groups(record.blocking, aside) for old in group]
+    places = [*{parent(place): None for _, place in (*success, *kept, *late)}]
+    for path in _made_in_their_place(context, record):
+        _remove_directory(context.store, path)
+    put = partial(put_back, context.store)
     for _ in range(PUT_BACK_ROUNDS):
-        gone = context.at_once(partial(put_back, context.store), olds)
-        for path in filter(None, gone[len(success) :]):
+        context.at_once(put, success)
+        gone = zip(context.at_once(put, kept), context.at_once(put, late), strict=True)
+        for path in (path for path, other in gone if path is not None and other is not None):
             context.notice_once(
                 f"{path}: was removed because a directory had to go there; it is not put back, because "
                 f"it is gone or something else is in its place"
@@ -168,17 +186,38 @@ def _remove_files(
     return removed, changed
 
 
-def _groups(files: Sequence[ReplacedFile], aside: str) -> list[Group]:
+def _groups(files: Sequence[ReplacedFile], aside: str, kept: str = "") -> list[Group]:
     """The files by directory, each with its path aside."""
     groups: dict[str, list[Old]] = defaultdict(list)
     for number, file in enumerate(files):
-        groups[parent(file.path)].append((file, join(_directory_aside(aside, number), str(number))))
+        place = join(_directory_aside(aside, number) + kept, str(number))
+        groups[parent(file.path)].append((file, place))
     return [(path, tuple(files)) for path, files in groups.items()]
 
 
-def _groups_of(context: JobContext, record: CommitRecord) -> list[Group]:
-    """The blocking files by directory, each with its path aside."""
-    return _groups(record.blocking, context.job.aside(record.nonce))
+def _kept_groups(context: JobContext, record: CommitRecord) -> list[Group]:
+    """The blocking files by directory, each with its path after `_keep`."""
+    return _groups(record.blocking, context.job.aside(record.nonce), KEPT)
+
+
+def _keep(store: StoreOperations, place: str) -> None:
+    """Rename a directory aside to a name at which no process puts files aside; idempotent."""
+    with suppress(FileNotFoundError):  # an earlier run, or another process, has done it
+        settle(
+            lambda: move_directory(store, place, place + KEPT),
+            lambda: store.get_status(place + KEPT) is not None,
+        )
+
+
+def _made_in_their_place(context: JobContext, record: CommitRecord) -> list[str]:
+    """The job's directories in the place of blocking files and below it, the deepest first."""
+    blocking = {file.path for file in record.blocking}
+    if not blocking:
+        return []
+    leaves = context.executor.directories.share(0, 1)
+    paths = {path for leaf in leaves for path in (leaf, *ancestors(leaf, "/"))}
+    made = [path for path in paths if blocking.intersection((path, *ancestors(path, "/")))]
+    return sorted(made, key=lambda path: path.count("/"), reverse=True)
 
 
 def _directories_aside(files: Sequence[ReplacedFile], aside: str) -> list[str]:
@@ -211,7 +250,7 @@ def _remove_directory(store: StoreOperations, path: str) -> str | None:
     except OSError as e:
         if e.errno not in _IN_USE:
             raise
-        return f"{path}: this old directory is empty but could not be removed ({e.strerror})"
+        return f"{path}: this old directory is kept, because it could not be removed ({e.strerror})"
     return None
 
 

@@ -48,10 +48,10 @@ def refuse_foreign_paths(
     directories besides the destination.
     """
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
-    files = (*record.replaced, *record.overwritten, *record.blocking)
-    old = [*(file.path for file in files), *record.emptied]
+    files = [*record.replaced, *record.overwritten, *record.blocking]
     if record.success is not None:
-        old.append(record.success.path)
+        files.append(record.success)
+    old = {file.path: parent(file.path) for file in files} | {one: one for one in record.emptied}
     for one in (*old, *record.allowed_roots):
         if not _is_plain(one, context.job):
             raise CommitStateUnknownError(
@@ -59,7 +59,7 @@ def refuse_foreign_paths(
                 "nothing was done: find out who wrote it",
             )
     outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
-    outside += [parent(one) for one in old if not _is_within(one, (*roots, *outside))][:1]
+    outside += [above for one, above in old.items() if not _is_within(one, (*roots, *outside))][:1]
     if outside:
         command = commit_command(context.store, context.job, (*allowed_roots, *outside))
         raise CommitStateUnknownError(

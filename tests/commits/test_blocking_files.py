@@ -230,6 +230,31 @@ def test_an_undoing_leaves_what_was_in_the_way_where_it_is_whoever_sleeps(kind: 
     assert kept > 3
 
 
+@kinds
+@pytest.mark.parametrize("options", [ALLOWED, OVERWRITE], ids=["allowed", "replaced"])
+def test_an_undo_puts_back_what_was_in_the_way_wherever_the_commit_has_stopped(kind: str, options):
+    undone = 0
+    for store in each_crash(lambda: blocked(kind), lambda one: run_commit(one, JOB, options)):
+        if is_recorded(store):
+            run_undo(store, JOB)
+            assert visible_files(store, "/table") == {**BLOCKING, **KEPT}
+            undone += 1
+    assert undone > 20
+
+
+@kinds
+def test_an_undo_that_stops_anywhere_is_finished_with_what_was_in_the_way(kind: str):
+    def recorded() -> MemoryStore:
+        store = blocked(kind)
+        with suppress(SimulatedCrash):
+            run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "p=2/c")), JOB, ALLOWED)
+        return store
+
+    for store in each_crash(recorded, lambda one: run_undo(one, JOB)):
+        run_undo(store, JOB)
+        assert visible_files(store, "/table") == {**BLOCKING, **KEPT}
+
+
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_file_that_a_directory_has_replaced_is_kept_with_all_that_is_in_it(dies: bool):
     """Where a rename takes what is there now: it is looked at before it is deleted, also by the next run

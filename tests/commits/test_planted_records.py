@@ -66,6 +66,19 @@ def test_the_command_that_allows_it_is_told_and_goes_on(recorded: JobAttempt, de
     assert not (archive / "kept").exists()
 
 
+def test_an_old_directory_or_success_elsewhere_stays_and_is_named(
+    recorded: JobAttempt, dest: Path, archive: Path
+):
+    (archive / "p=1").mkdir()
+    for change in ({"emptied": [str(archive / "p=1")]}, {"success": old(archive / "kept")}):
+        plant(recorded, **change)
+        with pytest.raises(CommitStateUnknownError) as caught:
+            ray_committer.commit_job(str(dest))
+        allowed = archive / "p=1" if "emptied" in change else archive
+        assert str(caught.value).endswith(f"--allowed-root {allowed}")
+    assert sorted(path.name for path in archive.iterdir()) == ["kept", "p=1"]
+
+
 @pytest.mark.parametrize("name", ["/../archive/kept", "/./b", "//b"])
 def test_a_path_that_leads_out_by_its_elements_is_refused(
     recorded: JobAttempt, dest: Path, archive: Path, name: str

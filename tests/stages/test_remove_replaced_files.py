@@ -309,7 +309,7 @@ def test_a_directory_that_this_user_cannot_remove_is_named_and_the_commit_goes_o
     remove_emptied_directories(found, record_of(emptied=["/table/p=1", "/table/p=2"]))
     assert store.get_status("/table/p=2") is None
     (notice,) = [event for event in events if isinstance(event, Notice)]
-    what = f"this old directory is empty but could not be removed ({os.strerror(code)})"
+    what = f"this old directory is kept, because it could not be removed ({os.strerror(code)})"
     assert notice.text == f"memory://test/table/p=1: {what}"
 
 
