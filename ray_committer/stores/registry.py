@@ -15,6 +15,7 @@ from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_
 from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.stores.options import refuse_unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -116,10 +117,12 @@ def renames_are_local(destination: str) -> bool:
 def open_store(spec: StoreSpec) -> StoreOperations:
     """Open the store that `spec` describes, in any process; a remote one stays open for a minute.
 
-    `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed.
+    `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed;
+    `SettingsError` if it does not know one of the storage options.
     """
     shown = _PASSWORD.sub(r"\1@", f"{spec.scheme}://{spec.authority}")
     _check_supported(spec, shown)
+    refuse_unknown(spec, shown)
     if spec.scheme == "file":
         return LocalStore(spec)
     return open_stores.get(spec, lambda: _open(spec, shown))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.errors import StoreRefusedError
+import ray_committer
+from ray_committer.errors import SettingsError, StoreRefusedError
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination
 
@@ -88,6 +89,15 @@ def test_a_local_name_with_colons_is_a_path(tmp_path: Path):
 def test_a_spec_opens_the_store_that_it_came_from(tmp_path: Path):
     spec, path = resolve_destination(str(tmp_path))
     assert open_store(spec).list_status(path) == []
+
+
+def test_a_local_path_knows_hadoops_umask_and_no_other_option(tmp_path: Path):
+    umask = {"fs.permissions.umask-mode": "027"}
+    assert open_store(StoreSpec("file", storage_options=umask)).list_status(str(tmp_path)) == []
+    with pytest.raises(SettingsError, match="file://: 'token' is not a storage option") as caught:
+        ray_committer.setup_job(str(tmp_path), storage_options={"token": "secret"})
+    assert "secret" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("url", ["sftp://me:secret@host/a", "simplecache::sftp://me:secret@host/a"])

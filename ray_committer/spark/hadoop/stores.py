@@ -15,6 +15,7 @@ from ray_committer.protocol.uri import parse_uri
 from ray_committer.spark.hadoop.abfs import abfs_options
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.gs import gs_options
+from ray_committer.stores.options import options_of
 
 DEFAULT_FS = "fs.defaultFS"
 UMASK = "fs.permissions.umask-mode"
@@ -47,11 +48,13 @@ def storage_options(
 ) -> dict[str, Any]:
     """Return the storage options of `destination`: Hadoop's settings, overridden by `given`.
 
-    A given credential replaces all of Hadoop's credentials: the two are never mixed.
+    A given credential replaces all of Hadoop's credentials: the two are never mixed. A session can write
+    to several stores, so options that only another store knows are left out.
     """
-    own = dict(given or {})
     url = qualify(destination, conf)
-    read = _MAPPERS.get(parse_uri(url).scheme)
+    scheme = parse_uri(url).scheme
+    own = options_of(_NAMES.get(scheme, scheme), given or {})
+    read = _MAPPERS.get(scheme)
     return {**read(url, conf, own), **own} if read else own
 
 
@@ -77,6 +80,7 @@ def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any
     return abfs_options(url.partition(":")[0].lower(), parse_uri(url).authority, conf, given)
 
 
+_NAMES = {"gcs": "gs"}
 _MAPPERS: dict[str, _Mapper] = {
     "hdfs": _hdfs,
     "webhdfs": _umask,

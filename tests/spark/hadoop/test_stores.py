@@ -301,6 +301,16 @@ def test_a_store_whose_files_the_commit_could_not_read_is_refused(destination: s
     assert "c2VjcmV0" not in str(caught.value)
 
 
+def test_options_of_a_session_reach_only_the_stores_that_know_them():
+    given = {"account_key": "k", "token": "anon", "unheard_of": "x"}
+    assert storage_options(LAKE, HadoopConf({}), given) == {"account_key": "k", "unheard_of": "x"}
+    assert storage_options("gcs://bucket/t", HadoopConf({}), given) == {
+        "token": "anon",
+        "unheard_of": "x",
+    }
+    assert storage_options("/local/t", HadoopConf({}), given) == {"unheard_of": "x"}
+
+
 def test_given_options_win_and_given_credentials_are_never_mixed_with_hadoops():
     conf = HadoopConf(oauth("ClientCredsTokenProvider", **CLIENT) | azure(abfs_endpoint="127.0.0.1:1"))
     assert storage_options(LAKE, conf, {"account_key": "mine"}) == {

@@ -1,0 +1,114 @@
+"""The storage options that each store knows: any other one is refused by its name, and never ignored.
+
+The names are those of gcsfs and adlfs, as far as they make sense for a commit or for the files of
+Python's tasks. They are listed here because a session that writes to several stores needs them without
+these packages.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from ray_committer.errors import SettingsError
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.hdfs.protocol import MAX_ITEMS, UMASK
+
+_FSSPEC = ("listings_expiry_time", "max_paths", "skip_instance_cache", "use_listings_cache")
+_GCSFS = (
+    "access",
+    "block_size",
+    "cache_timeout",
+    "check_connection",
+    "consistency",
+    "default_location",
+    "endpoint_url",
+    "finalize_on_close",
+    "project",
+    "requester_pays",
+    "requests_timeout",
+    "secure_serialize",
+    "session_kwargs",
+    "timeout",
+    "token",
+    "version_aware",
+)
+_ADLFS = (
+    "account_host",
+    "account_key",
+    "account_name",
+    "anon",
+    "assume_container_exists",
+    "blocksize",
+    "client_id",
+    "client_secret",
+    "connection_string",
+    "connection_timeout",
+    "credential",
+    "default_cache_type",
+    "default_fill_cache",
+    "location_mode",
+    "max_concurrency",
+    "read_timeout",
+    "sas_token",
+    "tenant_id",
+    "timeout",
+    "version_aware",
+)
+_IDENTITY = (
+    "authority",
+    "exclude_cli_credential",
+    "exclude_developer_cli_credential",
+    "exclude_environment_credential",
+    "exclude_managed_identity_credential",
+    "exclude_powershell_credential",
+    "exclude_shared_token_cache_credential",
+    "exclude_workload_identity_credential",
+    "managed_identity_client_id",
+    "process_timeout",
+    "workload_identity_client_id",
+    "workload_identity_tenant_id",
+)
+"""The arguments of ``DefaultAzureCredential`` for a program, which adlfs passes on."""
+_WEBHDFS = ("delegation_token", "user", "webhdfs_url")
+
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "file": (UMASK,),
+    "hdfs": (*_WEBHDFS, UMASK, MAX_ITEMS),
+    "webhdfs": (*_WEBHDFS, "data_proxy", UMASK, MAX_ITEMS),
+    "gs": (*_GCSFS, *_FSSPEC),
+    "abfs": (*_ADLFS, *_IDENTITY, *_FSSPEC, "endpoint"),
+}
+"""The options of each store of this package. HDFS also knows Hadoop's own, which have a dot."""
+
+
+def refuse_unknown(spec: StoreSpec, shown: str) -> None:
+    """`SettingsError` names the first storage option that the store does not know; `shown` is its URL.
+
+    A store of another package knows its own options.
+    """
+    for name in spec.storage_options:
+        if not is_known(spec.scheme, name):
+            known = OPTIONS[spec.scheme]
+            near = difflib.get_close_matches(name, known, n=1)
+            listed = f"the storage options here are {', '.join(sorted(known))}"
+            raise SettingsError(
+                f"{shown}: {name!r} is not a storage option",
+                f"did you mean {near[0]}? {listed}" if near else listed,
+            )
+
+
+def options_of(scheme: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options for several stores without those that only another store of this package knows."""
+    return {
+        name: value
+        for name, value in options.items()
+        if is_known(scheme, name) or not any(is_known(other, name) for other in OPTIONS)
+    }
+
+
+def is_known(scheme: str, name: str) -> bool:
+    """Return whether a store knows an option, as far as that can be told here."""
+    known = OPTIONS.get(scheme)
+    return known is None or name in known or (scheme in ("hdfs", "webhdfs") and "." in name)

@@ -1,0 +1,64 @@
+"""Which storage options a store knows, and which are refused."""
+
+from __future__ import annotations
+
+from inspect import Parameter, signature
+from typing import Any
+
+import pytest
+from adlfs import AzureBlobFileSystem
+from gcsfs.core import GCSFileSystem
+
+from ray_committer.errors import SettingsError
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.options import OPTIONS, options_of, refuse_unknown
+
+SENSELESS = {"asynchronous", "loop", "request_session", "socket_timeout"}
+"""Options of these clients that a commit cannot use."""
+
+
+@pytest.mark.parametrize(("scheme", "client"), [("gs", GCSFileSystem), ("abfs", AzureBlobFileSystem)])
+def test_every_option_of_the_client_is_known(scheme: str, client: type[Any]):
+    _, *parameters = signature(client.__init__).parameters.values()
+    named = {one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD}
+    assert named - {*OPTIONS[scheme]} == SENSELESS & named
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name", "near"),
+    [
+        ("gs", "tokn", "token"),
+        ("gs", "endpoint", "endpoint_url"),
+        ("abfs", "acount_key", "account_key"),
+        ("abfs", "connection-string", "connection_string"),
+        ("hdfs", "webhdfs-url", "webhdfs_url"),
+        ("webhdfs", "usr", "user"),
+        ("file", "token", None),
+        ("gs", "account_key", None),
+    ],
+)
+def test_an_unknown_option_is_refused_by_name(scheme: str, name: str, near: str | None):
+    with pytest.raises(SettingsError) as caught:
+        refuse_unknown(StoreSpec(scheme, "place", {name: "very-secret"}), f"{scheme}://place")
+    assert caught.value.what == f"{scheme}://place: {name!r} is not a storage option"
+    meant = f"did you mean {near}? " if near else ""
+    listed = ", ".join(sorted(OPTIONS[scheme]))
+    assert caught.value.advice == f"{meant}the storage options here are {listed}"
+    assert "very-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name"), [("hdfs", "dfs.nameservices"), ("webhdfs", "dfs.any"), ("mine", "of my own")]
+)
+def test_settings_of_hadoop_and_options_of_other_packages_are_not_judged(scheme: str, name: str):
+    refuse_unknown(StoreSpec(scheme, "place", {name: "x"}), "")
+
+
+def test_options_for_several_stores_are_each_for_its_own():
+    """An option that no store knows stays, and is refused."""
+    given = {"token": 1, "account_key": 2, "dfs.nameservices": 3, "timeout": 4, "tokn": 5}
+    assert options_of("gs", given) == {"token": 1, "timeout": 4, "tokn": 5}
+    assert options_of("abfs", given) == {"account_key": 2, "timeout": 4, "tokn": 5}
+    assert options_of("hdfs", given) == {"dfs.nameservices": 3, "tokn": 5}
+    assert options_of("file", given) == {"tokn": 5}
+    assert options_of("mine", given) == given
