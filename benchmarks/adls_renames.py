@@ -27,7 +27,8 @@ from http_renames import (
     names,
 )
 
-from ray_committer.stores.adls.auth import Connection, SharedKey
+from ray_committer.stores.adls.auth import SharedKey
+from ray_committer.stores.adls.connect import Connection
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.adls.store import AdlsStore
 from ray_committer.stores.base import StoreSpec

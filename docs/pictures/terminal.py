@@ -35,7 +35,7 @@ def write(call):
         blocked.write_text("of another program")
 
 opened = open_job.open_store
-open_job.open_store = lambda spec: WrappedStore(opened(spec), before=write)
+open_job.open_store = lambda spec, **_: WrappedStore(opened(spec), before=write)
 main(sys.argv[1:], prog_name="ray-committer")
 """
 """``ray-committer``, and another program that writes a file just before one is moved to its place."""

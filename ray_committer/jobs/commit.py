@@ -21,7 +21,14 @@ from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
 from ray_committer.job_files.unfinished_jobs import EndJob
 from ray_committer.jobs.end_job import ending
-from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_here, open_job, roots_on_store
+from ray_committer.jobs.open_job import (
+    OpenJob,
+    StorageOptions,
+    located_errors,
+    open_here,
+    open_job,
+    roots_on_store,
+)
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
@@ -220,17 +227,19 @@ def doctor(
     is a failed line, not an error.
     """
     from ray_committer.doctor_checks.examine import (  # only this operation needs all of it
+        RETRY_SECONDS,
         examine,
         refused,
     )
 
     try:
         spec, destination = resolve_destination(dest, storage_options)
-        store = open_store(spec)
+        with located_errors(spec):
+            store = open_store(spec, retry_seconds=RETRY_SECONDS)
     except StoreRefusedError as e:
         return refused(dest, e.what, e.advice)
     except OSError as e:
-        return refused(dest, str(e))
+        return refused(dest, f"{e.filename}: {e.strerror}", "fix that and run the same command")
     return examine(store, destination, executor, options)
 
 

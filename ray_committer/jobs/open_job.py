@@ -120,7 +120,7 @@ def _look(
 ) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState]:
     """Open the store and find the job attempt; `CommitStateUnknownError` if a request fails."""
     try:
-        store = _open(spec)
+        store = _open(spec, options)
         guarded = _guarded(store, options)
         found = _find(guarded, destination, job_id, options.job_attempt, to_commit=to_commit)
     except PermissionError as e:
@@ -156,7 +156,8 @@ def open_here(
     path."""
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
-        yield _guarded(open_store(spec), options), destination
+        store = open_store(spec, retry_seconds=options.retry_seconds)
+        yield _guarded(store, options), destination
 
 
 @contextmanager
@@ -173,10 +174,10 @@ def located_errors(spec: StoreSpec) -> Iterator[None]:
         raise
 
 
-def _open(spec: StoreSpec) -> StoreOperations:
+def _open(spec: StoreSpec, options: CommitOptions) -> StoreOperations:
     """Open the store of a job, which has done nothing in a bucket or container that does not exist."""
     try:
-        return open_store(spec)
+        return open_store(spec, retry_seconds=options.retry_seconds)
     except FileNotFoundError as e:
         raise CommitAbortedError(
             f"{e.filename}: {e.strerror}", "nothing was changed: correct the destination"

@@ -12,6 +12,8 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 FIRST_SECONDS = 0.1
 LONGEST_SECONDS = 10.0
 ATTEMPTS = 8
+RETRY_SECONDS = 300.0
+"""How long a request is repeated unless the caller says otherwise."""
 
 T = TypeVar("T")
 
@@ -24,16 +26,20 @@ def backoff_seconds(attempt: int) -> float:
     return longest * _random.uniform(0.5, 1.0)
 
 
-def until_answered(request: Callable[[], T]) -> T:
-    """Make a harmless request until the store answers it; the last of `ATTEMPTS` raises its error.
+def until_answered(request: Callable[[], T], retry_seconds: float = RETRY_SECONDS) -> T:
+    """Make a harmless request until the store answers it.
 
-    This is for requests that no `GuardedStore` repeats, such as those of a store that is being opened.
+    The last of `ATTEMPTS`, or the last one in `retry_seconds`, raises its error. This is for requests
+    that no `GuardedStore` repeats, such as those of a store that is being opened.
     """
+    started = time.monotonic()
     for attempt in range(1, ATTEMPTS):
         try:
             return request()
-        except ThrottledError as e:
-            time.sleep(max(e.retry_after_seconds or 0.0, backoff_seconds(attempt)))
-        except StoreUnavailableError:
-            time.sleep(backoff_seconds(attempt))
+        except (ThrottledError, StoreUnavailableError) as e:
+            asked = e.retry_after_seconds if isinstance(e, ThrottledError) else None
+            pause = max(asked or 0.0, backoff_seconds(attempt))
+            if time.monotonic() - started + pause > retry_seconds:
+                raise
+        time.sleep(pause)
     return request()

@@ -1,11 +1,12 @@
-"""A deadline for calls that have none: threads that can be abandoned make them.
+"""The deadlines of requests, and threads that can be abandoned for calls that have no deadline.
 
-For clients in native code that wait as long as a server keeps a connection open. To hand a rename to
-another thread was measured to add 3 to 16 % to its CPU time.
+Clients in native code wait as long as a server keeps a connection open. To hand a rename to another
+thread was measured to add 3 to 16 % to its CPU time.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import weakref
@@ -15,15 +16,30 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+DEADLINE_SECONDS = 60.0
+LEAST_SECONDS = 1.0
+"""The time that even a store gets from which an answer is wanted at once."""
+
+
+def first_deadline(retry_seconds: float) -> float:
+    """Return the deadline of requests to a store that has answered none yet.
+
+    All that are made in `retry_seconds` end within this time, also if the store accepts connections and
+    stays silent.
+    """
+    seconds = max(LEAST_SECONDS, retry_seconds)
+    return seconds / math.ceil(seconds / DEADLINE_SECONDS)
+
 
 class DeadlineThreads:
     """Makes calls for any number of threads, each call in an idle daemon thread or a new one.
 
-    The daemon threads end with this object.
+    The daemon threads end with this object. Until one call has ended, each has at most `first_seconds`.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, *, first_seconds: float | None = None) -> None:
+        self._all_seconds = seconds
+        self._seconds = seconds if first_seconds is None else first_seconds
         self._idle: list[_Helper] = []
         weakref.finalize(self, _end, self._idle).atexit = False
 
@@ -34,10 +50,11 @@ class DeadlineThreads:
         except IndexError:
             helper = _Helper()
         try:
-            result, error = helper.call(lambda: function(*args, **kwargs), self.seconds)
+            result, error = helper.call(lambda: function(*args, **kwargs), self._seconds)
         except TimeoutError:
             helper.end()
             raise
+        self._seconds = self._all_seconds
         self._idle.append(helper)
         if error is not None:
             raise error

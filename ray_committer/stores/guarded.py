@@ -188,10 +188,11 @@ class GuardedStore:
             try:
                 return self._call_once(name, request, *args, **kwargs)
             except StoreUnavailableError:
-                if self._clock() - started > self._retry_seconds:
+                pause = backoff_seconds(attempt)
+                if self._clock() - started + pause > self._retry_seconds:
                     raise
                 self._again.append(STORE_IO_RETRY)
-                self._sleep(backoff_seconds(attempt))
+                self._sleep(pause)
         raise AssertionError("unreachable")
 
     def _call_once(self, name: str, request: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,27 +8,27 @@ shared by the threads was measured to cost 2.5 times the CPU: a rename would cro
 from __future__ import annotations
 
 import errno
-import math
 import os
 import ssl
 import threading
-import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
+from urllib.parse import urlsplit
 
 import certifi
 import pycurl
 
-from ray_committer.errors import StoreUnavailableError, ThrottledError
+from ray_committer.errors import StoreUnavailableError
+from ray_committer.stores.answers import (
+    HttpAnswer,
+    foreign_answer,
+    headers_of,
+    is_page,
+    raise_if_unanswered,
+)
+from ray_committer.stores.deadline import DEADLINE_SECONDS
 from ray_committer.version import __version__
 
-DEADLINE_SECONDS = 60.0
-MAX_RETRY_AFTER_SECONDS = 60.0
-"""A server, or a wrong clock, may ask for more; then the request is repeated after this time."""
-
-_THROTTLED = (429, 503)
-_UNANSWERED = (408, 500, 502, 504)
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _NOT_ADDED = ("Content-Type:", "Expect:")
 """Headers that libcurl would add by itself: only the signed headers must be sent."""
@@ -40,23 +40,19 @@ _WRONG = {
 }
 
 
-class HttpAnswer(NamedTuple):
-    """A response: status code, headers by name in lower case, and the whole body."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class HttpClient:
     """Makes requests for any number of threads, and keeps as many connections as were needed at once.
 
     A forked child has its own connections: on a shared one, answers would be swapped. Proxies come from
-    the environment (``https_proxy``, ``no_proxy``), trusted certificates from the system.
+    the environment (``https_proxy``, ``no_proxy``), trusted certificates from the system. Until a server
+    has answered a request, each has at most `first_seconds`.
     """
 
-    def __init__(self, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    def __init__(
+        self, *, deadline_seconds: float = DEADLINE_SECONDS, first_seconds: float | None = None
+    ) -> None:
         self._deadline_seconds = deadline_seconds
+        self._seconds = deadline_seconds if first_seconds is None else first_seconds
         self._idle: list[_Connection] = []
         self._process = os.getpid()
         self._of_parent: list[_Connection] = []  # never closed: that would end the parent's
@@ -74,21 +70,26 @@ class HttpClient:
 
         Returns any answer that shows what was done, whatever its status; a redirection is also returned,
         and not followed. `ThrottledError` for 429 and 503; `StoreUnavailableError` for other answers of
-        a server in trouble, and for no answer.
+        a server in trouble, for a web page, and for no answer.
         """
         if self._process != os.getpid():
             self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = _Connection(self._deadline_seconds)
+            connection = _Connection()
+        seconds = self._seconds
         try:
-            answer = connection.request(method, url, headers, data)
+            answer = connection.request(method, url, headers, data, seconds)
         except pycurl.error as e:
-            raise self._error(e, path, method) from None
+            raise _error(e, path, method, url, seconds) from None
         finally:
             self._idle.append(connection)
-        raise_if_unanswered(path, method, answer.status, answer.headers)
+        self._seconds = self._deadline_seconds
+        if answer.status >= 400:
+            raise_if_unanswered(path, _shown(method, url), answer.status, answer.headers)
+        if is_page(answer):
+            raise foreign_answer(answer, path)
         return answer
 
     def close(self) -> None:
@@ -96,30 +97,35 @@ class HttpClient:
         while self._idle:
             self._idle.pop().close()
 
-    def _error(self, error: pycurl.error, path: str, method: str) -> OSError:
-        number, text = error.args
-        if number in _WRONG:
-            return OSError(errno.EINVAL, f"{method}: {_WRONG[number]}", path)
-        if number == pycurl.E_OPERATION_TIMEDOUT:
-            text = f"no answer within {self._deadline_seconds:g} s"
-        elif number == pycurl.E_ABORTED_BY_CALLBACK:
-            text = "the connection was closed without an answer"
-        elif "proxy" in text.lower():  # the text may contain its password
-            text = f"the proxy from the environment cannot be used (curl error {number})"
-        return StoreUnavailableError(path, f"{method}: {text}")
+
+def _error(error: pycurl.error, path: str, method: str, url: str, seconds: float) -> OSError:
+    number, text = error.args
+    if number in _WRONG:
+        return OSError(errno.EINVAL, f"{method}: {_WRONG[number]}", path)
+    if number == pycurl.E_OPERATION_TIMEDOUT:
+        text = f"no answer within {seconds:g} s"
+    elif number == pycurl.E_ABORTED_BY_CALLBACK:
+        text = "the connection was closed without an answer"
+    elif "proxy" in text.lower():  # the text may contain its password
+        text = f"the proxy from the environment cannot be used (curl error {number})"
+    return StoreUnavailableError(path, f"{_shown(method, url)}: {text}")
+
+
+def _shown(method: str, url: str) -> str:
+    """Name a request by its host: the path and the query may contain a secret."""
+    return f"{method} at {urlsplit(url).netloc.rpartition('@')[2]}"
 
 
 class _Connection:
     """One connection, with one request at a time."""
 
-    def __init__(self, deadline_seconds: float) -> None:
+    def __init__(self) -> None:
         self._head: list[bytes] = []
         self._body: list[bytes] = []
         self._sent = False
         self._curl = curl = pycurl.Curl()
         trusted = ssl.get_default_verify_paths()
         options: dict[int, Any] = {
-            pycurl.TIMEOUT_MS: round(deadline_seconds * 1000),
             pycurl.NOSIGNAL: 1,
             pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
             pycurl.PATH_AS_IS: 1,  # a name may be ".." after unquoting
@@ -137,11 +143,12 @@ class _Connection:
             curl.setopt(option, value)
 
     def request(
-        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
+        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None, seconds: float
     ) -> HttpAnswer:
-        """Make one request; ``pycurl.error`` if it has no answer."""
+        """Make one request; ``pycurl.error`` if it has no answer within `seconds`."""
         curl = self._curl
         curl.setopt(pycurl.URL, url)
+        curl.setopt(pycurl.TIMEOUT_MS, round(seconds * 1000))
         if data is not None or method in _WITH_BODY:
             curl.setopt(pycurl.POSTFIELDS, data or b"")
         else:
@@ -174,40 +181,3 @@ class _Connection:
 
 def _proceed(*_: object) -> int:
     return 0
-
-
-def headers_of(lines: list[bytes]) -> dict[str, str]:
-    """Return the headers of the last response, without trailers; interim ones may come before it."""
-    found: dict[str, str] = {}
-    is_head = False
-    for line in lines:
-        name, colon, value = line.decode("latin-1").partition(":")
-        if name.startswith("HTTP/"):
-            found, is_head = {}, True
-        elif is_head and colon:
-            found[name.lower()] = value.strip()
-        else:
-            is_head = False
-    return found
-
-
-def raise_if_unanswered(path: str, what: str, status: int, headers: Mapping[str, str]) -> None:
-    """Raise what `HttpClient.request` raises for a status that does not show what was done."""
-    if status in _THROTTLED:
-        raise ThrottledError(path, _retry_after_seconds(headers.get("retry-after")))
-    if status in _UNANSWERED:
-        raise StoreUnavailableError(path, f"{what}: the store answered {status}")
-
-
-def _retry_after_seconds(value: str | None) -> float | None:
-    """Return the seconds of a ``Retry-After`` header, which holds a number or a date."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
-            return None
-    return min(max(0.0, seconds), MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else None

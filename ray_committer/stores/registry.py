@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import StoreRefusedError
+from ray_committer.limits.backoff import RETRY_SECONDS
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
 from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -114,9 +115,10 @@ def renames_are_local(destination: str) -> bool:
     return spec.scheme == "file" and LocalStore.capabilities.renames_are_local
 
 
-def open_store(spec: StoreSpec) -> StoreOperations:
+def open_store(spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> StoreOperations:
     """Open the store that `spec` describes, in any process; a remote one stays open for a minute.
 
+    A store of this package that does not answer fails its first requests within `retry_seconds`.
     `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed;
     `SettingsError` if it does not know one of the storage options.
     """
@@ -125,7 +127,7 @@ def open_store(spec: StoreSpec) -> StoreOperations:
     refuse_unknown(spec, shown)
     if spec.scheme == "file":
         return LocalStore(spec)
-    return open_stores.get(spec, lambda: _open(spec, shown))
+    return open_stores.get((spec, retry_seconds), lambda: _open(spec, shown, retry_seconds))
 
 
 def fsspec_url(spec: StoreSpec, path: str) -> str:
@@ -166,9 +168,9 @@ class OpenStores:
         self._clock = clock
         self._found: dict[Hashable, tuple[float, StoreOperations]] = {}
 
-    def get(self, spec: StoreSpec, open_it: Callable[[], StoreOperations]) -> StoreOperations:
-        """Return the open store of `spec`, or open it."""
-        key = spec, os.getpid(), tuple(os.environ.items())
+    def get(self, how: Hashable, open_it: Callable[[], StoreOperations]) -> StoreOperations:
+        """Return the store that was opened in the way `how`, or open it."""
+        key = how, os.getpid(), tuple(os.environ.items())
         now = self._clock()
         fresh = {one: (until, store) for one, (until, store) in self._found.items() if until > now}
         if key not in fresh:
@@ -184,12 +186,12 @@ class OpenStores:
 open_stores = OpenStores()
 
 
-def _open(spec: StoreSpec, shown: str) -> StoreOperations:
+def _open(spec: StoreSpec, shown: str, retry_seconds: float) -> StoreOperations:
     own = None if spec.scheme in _EXTRAS else _own_store(spec.scheme)
     if own is not None:
         return _open_own(own, spec, shown)
     try:
-        return _open_remote(spec)
+        return _open_remote(spec, retry_seconds)
     except ModuleNotFoundError as e:
         raise StoreRefusedError(
             f"{shown}: {e.name} is not installed on {platform.node()}",
@@ -197,25 +199,25 @@ def _open(spec: StoreSpec, shown: str) -> StoreOperations:
         ) from e
 
 
-def _open_remote(spec: StoreSpec) -> StoreOperations:
+def _open_remote(spec: StoreSpec, retry_seconds: float) -> StoreOperations:
     """Open a store whose client is imported only where it is used."""
     match spec.scheme:
         case "gs":
             from ray_committer.stores.gcs.store import GcsStore
 
-            return GcsStore(spec)
+            return GcsStore(spec, retry_seconds=retry_seconds)
         case "abfs":
             from ray_committer.stores.adls.open import open_adls
 
-            return open_adls(spec)
+            return open_adls(spec, retry_seconds=retry_seconds)
         case "hdfs" if not spec.storage_options.get("webhdfs_url"):
             from ray_committer.stores.hdfs.store import HdfsStore
 
-            return HdfsStore(spec)
+            return HdfsStore(spec, retry_seconds=retry_seconds)
         case "hdfs" | "webhdfs":
             from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 
-            return WebHdfsStore(spec)
+            return WebHdfsStore(spec, retry_seconds=retry_seconds)
         case _:
             raise AssertionError(f"{spec.scheme}: is in the table of stores and has no class")
 

@@ -53,7 +53,7 @@ class WorkerSpec:
 
     def __call__(self, permits: Permits) -> Worker:
         return Worker(
-            open_store(self.store),
+            open_store(self.store, retry_seconds=self.retry_seconds),
             self.job,
             permits,
             self.concurrency,

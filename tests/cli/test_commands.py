@@ -286,7 +286,7 @@ def stick(call):
         time.sleep(30)
 
 opened = open_job.open_store
-open_job.open_store = lambda spec: WrappedStore(opened(spec), before=stick)
+open_job.open_store = lambda spec, **_: WrappedStore(opened(spec), before=stick)
 main(["commit", sys.argv[1], "--assume-complete"])
 """
 

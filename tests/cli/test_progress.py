@@ -35,7 +35,7 @@ def slow(call):
             logging.getLogger("somebody").warning("a log line that must be seen")
 
 opened = open_job.open_store
-open_job.open_store = lambda spec: WrappedStore(opened(spec), before=slow)
+open_job.open_store = lambda spec, **_: WrappedStore(opened(spec), before=slow)
 main(["commit", sys.argv[1], "--assume-complete"])
 """
 

@@ -26,7 +26,7 @@ def stores(fsspec_stores: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Me
     found = {authority: MemoryStore(authority=authority) for authority in SHOWN}
     for store in found.values():
         write_job(store, JOB, {0: {"p=1/a": b"x"}})
-    monkeypatch.setattr(open_job, "open_store", lambda spec: found[spec.authority])
+    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: found[spec.authority])
     return found
 
 

@@ -79,6 +79,6 @@ def test_an_old_and_a_new_file_of_one_size_that_nothing_tells_apart_stop_the_com
 def test_a_store_that_fails_at_once_raises_an_error_of_this_package(monkeypatch, store, write_job, dest):
     write_job({0: {"a": "x"}})
     failing = WrappedStore(store, before=fail_at(1))
-    monkeypatch.setattr(ray_committer.jobs.open_job, "open_store", lambda spec: failing)
+    monkeypatch.setattr(ray_committer.jobs.open_job, "open_store", lambda spec, **_: failing)
     with pytest.raises(RayCommitterError):
         ray_committer.commit_job(str(dest), "job_1", executor="inline")

@@ -210,7 +210,7 @@ def watched(path: Path) -> Iterator[list[StoreCall]]:
             calls.append(call)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=watch))
+        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=watch))
         yield calls
 
 
@@ -349,7 +349,7 @@ def stop_half_way(dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = open_job.open_store
     crash = at("rename", SimulatedCrash(), "/d")
     with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=crash))
+        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=crash))
         with pytest.raises(SimulatedCrash):
             ray_committer.commit_job(partition, "job_2", executor="inline", options=UNMARKED)
     assert visible_files(dest) == {"p=1/c": "c"}

@@ -124,7 +124,9 @@ def test_a_job_that_must_be_looked_for_costs_two_listings_more(monkeypatch, stor
     write_job({0: {"p=1/b": "x"}}, job_id="job_2")
     calls: list[StoreCall] = []
     monkeypatch.setattr(
-        ray_committer.jobs.open_job, "open_store", lambda spec: WrappedStore(store, before=calls.append)
+        ray_committer.jobs.open_job,
+        "open_store",
+        lambda spec, **_: WrappedStore(store, before=calls.append),
     )
     ray_committer.commit_job(str(dest), executor="inline", options=without)
     found = Counter(call.operation for call in calls)

@@ -30,7 +30,7 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[StoreCall]:
             lost.append(call)
             raise StoreUnavailableError(call.paths[0], "lost")
 
-    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), after=lose))
+    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), after=lose))
     monkeypatch.setattr("ray_committer.stores.guarded.backoff_seconds", lambda _: 0.0)
     return lost
 
@@ -52,7 +52,7 @@ def test_the_time_until_the_store_is_open_is_part_of_the_commits(write_job, dest
     write_job({0: {"a": "x"}})
     opened = open_job.open_store
 
-    def open_slowly(spec: StoreSpec) -> StoreOperations:
+    def open_slowly(spec: StoreSpec, **_: float) -> StoreOperations:
         time.sleep(0.3)
         return opened(spec)
 

@@ -29,7 +29,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     opened = open_job.open_store
     watch = lambda call: made.append(call.operation)  # noqa: E731
-    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=watch))
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=watch)
+    )
     return made
 
 
@@ -59,7 +61,7 @@ def test_a_job_that_may_not_be_read_is_named_and_the_others_are_listed_and_vacuu
     write_job(tasks(1))
     theirs = write_job(tasks(1), job_id="job_2").job_directory
     opened = open_job.open_store
-    monkeypatch.setattr(open_job, "open_store", lambda spec: closed(opened(spec), theirs))
+    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: closed(opened(spec), theirs))
     own, other = ray_committer.list_jobs(str(dest))
     assert (own.state, own.manifests, own.problem) == ("running", 1, None)
     assert (other.job_id, other.job_attempt, other.state) == ("job_2", None, "unknown")
@@ -111,7 +113,7 @@ def crash(monkeypatch, dest: Path, after_renames: int, **options) -> None:
                 raise SimulatedCrash(call)
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop))
         with pytest.raises(SimulatedCrash):
             ray_committer.commit_job(str(dest), executor="inline", **options)
 
@@ -146,7 +148,7 @@ def test_an_interrupted_abort_is_finished_by_an_abort(write_job, dest: Path, mon
             raise SimulatedCrash(call)
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop))
         with pytest.raises(SimulatedCrash):
             ray_committer.abort_job(str(dest))
     for exact in (False, True):
@@ -178,7 +180,9 @@ def watch_renames(monkeypatch, look) -> None:
         if call.operation == "rename" and "/tasks/" in call.paths[0]:
             look()
 
-    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=seen))
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=seen)
+    )
 
 
 def test_who_is_at_work_on_a_commit_and_since_when_is_known(write_job, dest: Path, monkeypatch):

@@ -73,7 +73,7 @@ def test_the_estimate_is_near_what_the_commit_makes(write_job, dest: Path, tasks
     plan = ray_committer.plan_job(str(dest))
     made: list[StoreCall] = []
     opened = open_job.open_store
-    watched = lambda spec: WrappedStore(opened(spec), before=made.append)  # noqa: E731
+    watched = lambda spec, **_: WrappedStore(opened(spec), before=made.append)  # noqa: E731
     monkeypatch.setattr(open_job, "open_store", watched)
     ray_committer.commit_job(str(dest), executor="inline")
     assert plan.requests == pytest.approx(len(made), rel=0.2)
@@ -89,7 +89,7 @@ def test_a_job_that_is_being_aborted_has_no_plan(write_job, dest: Path, monkeypa
             raise SimulatedCrash(call)
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop))
         with pytest.raises(SimulatedCrash):
             ray_committer.abort_job(str(dest))
     with pytest.raises(CommitAbortedError, match="ray-committer abort"):
@@ -142,7 +142,9 @@ def test_an_undo_beside_a_commit_at_work_has_no_plan(write_job, dest: Path, monk
                 ray_committer.plan_abort(str(dest), undo=True)
             refused.append(error.value)
 
-    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=look))
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=look)
+    )
     ray_committer.commit_job(str(dest), executor="inline")
     assert len(refused) == 3
 
@@ -154,7 +156,7 @@ TABLE = "/table"
 def plan_beside(store: MemoryStore, hook: Callable[[StoreCall], None], monkeypatch) -> JobPlan:
     """A plan whose requests `hook` is told of before they are made."""
     with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(store, before=hook))
+        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(store, before=hook))
         return ray_committer.plan_job(TABLE, "job_1")
 
 
@@ -252,7 +254,7 @@ VERSIONED = [
 def test_a_plan_saves_nothing_on_a_store_with_versions(identity: Identity, monkeypatch):
     store = MemoryStore(identity=identity)
     write_to(store, new_job_attempt("/table", "job_1", 0), {0: {"a": b"x"}})
-    monkeypatch.setattr(open_job, "open_store", lambda spec: store)
+    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: store)
     before = all_files(store, "/table")
     assert ray_committer.plan_job(TABLE).files == 1
     assert all_files(store, "/table") == before

@@ -211,7 +211,9 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
         if call.operation == operation:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=stop))
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop)
+    )
 
 
 def test_an_old_attempt_of_a_job_that_is_being_committed_is_kept(write_job, dest: Path):
@@ -248,7 +250,9 @@ def test_an_old_job_that_is_declared_is_kept_while_its_committer_is_alive(
     if moment == "before the look":
         declare(StoreCall("list_files", ()))
     make_old(dest / "_temporary")
-    monkeypatch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=declare))
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=declare)
+    )
     found = one(ray_committer.vacuum_jobs(str(dest)))
     assert (found.removed, Path(job.directory).exists()) == (not is_alive, is_alive)
     assert found.reason == ("process 1 on elsewhere is at work on its commit" if is_alive else None)
@@ -269,7 +273,7 @@ def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, mon
                 ray_committer.record_job(str(dest))
 
         monkeypatch.setattr(
-            open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=begin)
+            open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=begin)
         )
         kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.removed, kept.reason) == (False, "its commit has just begun")
@@ -299,7 +303,7 @@ def test_a_job_that_others_committed_during_the_look_was_not_removed_by_it(
                     ray_committer.commit_job(str(dest), "job_2")
 
         monkeypatch.setattr(
-            open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=commit)
+            open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=commit)
         )
         kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.removed, kept.reason) == (False, "it has ended in the meantime")

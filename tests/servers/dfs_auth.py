@@ -37,10 +37,13 @@ class Account:
                 if not hmac.compare_digest(value, expected):
                     raise DfsError(403, "AuthenticationFailed")
             case "Bearer":
-                if self.tokens.get(value, 0.0) < time.time():
+                if not self.is_token(value):
                     raise DfsError(401, "InvalidAuthenticationInfo")
             case _:
                 self.check_sas(dict(query))
+
+    def is_token(self, text: str) -> bool:
+        return self.tokens.get(text, 0.0) >= time.time()
 
     def check_sas(self, query: Mapping[str, str]) -> None:
         """Refuse a shared access signature of the account that is missing, wrong or over."""

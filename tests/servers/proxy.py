@@ -72,10 +72,11 @@ class Fault:
     times: int | None = None
     status: int = 500
     body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     def answer(self) -> Answer:
-        return Answer(self.status, body=self.body)
+        return Answer(self.status, self.headers, self.body)
 
 
 @dataclass(slots=True)

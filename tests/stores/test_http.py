@@ -37,7 +37,8 @@ class Server:
         self.answer: Handler = _echo
         self.requests = 0
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.host = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self.url = f"http://{self.host}"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
@@ -158,7 +159,7 @@ def test_a_clock_that_is_wrong_does_not_stop_the_commit(server: Server, client: 
 @pytest.mark.parametrize("code", [408, 500, 502, 504])
 def test_a_server_in_trouble_did_not_tell(server: Server, client: HttpClient, code: int):
     server.answer = status(code)
-    with pytest.raises(StoreUnavailableError, match=str(code)) as caught:
+    with pytest.raises(StoreUnavailableError, match=f"GET at {server.host}: .*{code}") as caught:
         get(client, server)
     assert caught.value.filename == "/the/path"
     assert server.requests == 1
@@ -178,6 +179,38 @@ def test_no_answer_in_time_did_not_tell(server: Server, client: HttpClient):
     server.answer = never
     with pytest.raises(StoreUnavailableError, match=r"no answer within 0\.5 s"):
         get(client, server)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_a_web_page_is_no_answer_of_a_store(server: Server, client: HttpClient, method: str):
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text="<html>Log in</html>", content_type="text/html", charset="utf-8")
+
+    server.answer = page
+    text = r"is not the store's \(HTTP 200, 19 bytes, text/html\): check .* a login page"
+    with pytest.raises(StoreUnavailableError, match=text) as caught:
+        client.request(method, f"{server.url}/a", path="/the/path", headers={})
+    assert caught.value.filename == "/the/path"
+
+
+def test_an_empty_answer_of_any_kind_is_one(server: Server, client: HttpClient):
+    server.answer = status(200, Content_Type="text/html")
+    assert get(client, server) == 200
+
+
+def test_the_first_answer_has_to_come_sooner(server: Server):
+    async def late(_: web.Request) -> web.Response:
+        await asyncio.sleep(1)
+        return web.Response()
+
+    client = HttpClient(deadline_seconds=30, first_seconds=0.3)
+    server.answer, on_time = late, server.answer
+    with pytest.raises(StoreUnavailableError, match=rf"GET at {server.host}: no answer within 0\.3 s"):
+        get(client, server)
+    server.answer = on_time
+    assert get(client, server) == 200
+    server.answer = late
+    assert get(client, server) == 200
 
 
 def test_a_lost_connection_did_not_tell_and_is_not_tried_again(server: Server, client: HttpClient):

@@ -16,10 +16,9 @@ _DAYS = re.compile(rb"<Days>(\d+)</Days>")
 def cost_warnings(http: AdlsHttp) -> list[str]:
     """Return the warnings of `WarnsOfCosts`; ``PermissionError`` if the settings are not readable."""
     query = {"restype": "service", "comp": "properties"}
-    path = http.connection.account or http.container
-    answer = http.url("GET", f"{http.connection.blob}/", query, path=path)
+    answer = http.url("GET", f"{http.connection.blob}/", query, path="/")
     if answer.status != 200:
-        raise error_of(answer.status, error_code(answer), path)
+        raise error_of(answer.status, error_code(answer), "/")
     policy = _POLICY.search(answer.body)
     if policy is None or b"<Enabled>true</Enabled>" not in policy[1]:
         return []

@@ -13,13 +13,16 @@ from email.utils import formatdate
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
-from ray_committer.stores.adls.auth import Connection
-from ray_committer.stores.http import HttpAnswer, HttpClient
+from ray_committer.stores.adls.connect import Connection
+from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer, foreign_answer
+from ray_committer.stores.http import HttpClient
 
 VERSION = "2023-11-03"
 APPEND_BYTES = 32 << 20
 PAGE_PATHS = 5000
 
+_REQUEST_ID = "x-ms-request-id"
+"""The header of every answer of the service."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/=-]*")
 _EXISTS = ("PathAlreadyExists", "PathConflict", "ResourceTypeMismatch")
 _CONDITIONS = ("SourceConditionNotMet", "ConditionNotMet", "TargetConditionNotMet")
@@ -46,10 +49,12 @@ class AdlsHttp:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
+        *,
+        shown: str | None = None,
     ) -> HttpAnswer:
-        """Make a request to the decoded `path`; "" is the container itself."""
+        """Make a request to the decoded `path`; "" is the container itself. Errors name `shown`."""
         url = f"{self.connection.dfs}/{self.container}{quote_name(path)}"
-        return self.url(method, url, query, headers, data, path=path or self.container)
+        return self.url(method, url, query, headers, data, path=shown or path or "/")
 
     def url(
         self,
@@ -61,21 +66,42 @@ class AdlsHttp:
         *,
         path: str,
     ) -> HttpAnswer:
-        """Make a request to a quoted URL; errors name `path`, because the URL may contain a SAS."""
+        """Make a request to a quoted URL; errors name `path`, because the URL may contain a SAS.
+
+        If its token is refused, the request is made once again with a new one.
+        `CredentialsRefusedError` if the service does not accept the credentials at all.
+        """
         if query:
             url = f"{url}?{urlencode(query, quote_via=quote, safe='')}"
-        sent = {"x-ms-version": VERSION, "x-ms-date": _date(int(time.time())), **(headers or {})}
-        if data is not None:
-            sent["Content-Length"] = str(len(data))
-            sent["Content-Type"] = "application/octet-stream"
-        sent = self.connection.authorization.headers(method, url, sent)
-        if self._sas:
-            url = f"{url}{'&' if query else '?'}{self._sas}"
-        return self._client.request(method, url, path=path, headers=sent, data=data)
+        sas = f"{'&' if query else '?'}{self._sas}" if self._sas else ""
+        authorization = self.connection.authorization
+
+        def send() -> tuple[HttpAnswer, dict[str, str]]:
+            sent = {"x-ms-version": VERSION, "x-ms-date": _date(int(time.time())), **(headers or {})}
+            if data is not None:
+                sent["Content-Length"] = str(len(data))
+                sent["Content-Type"] = "application/octet-stream"
+            sent = authorization.headers(method, url, sent)
+            return self._client.request(method, url + sas, path=path, headers=sent, data=data), sent
+
+        answer, sent = send()
+        if answer.status == 401 and authorization.renew(sent):
+            answer, _ = send()
+        if (answer.status < 400 or answer.status == 404) and _REQUEST_ID not in answer.headers:
+            raise foreign_answer(answer, path)  # it must not count as done, or as nothing there
+        if answer.status == 401 or error_code(answer) == "AuthenticationFailed":
+            raise self._refused(answer, path)
+        return answer
 
     def close(self) -> None:
         """Close the connections; idempotent."""
         self._client.close()
+
+    def _refused(self, answer: HttpAnswer, path: str) -> CredentialsRefusedError:
+        said = f"{answer.status} {error_code(answer)}".rstrip()
+        account, shown = self.connection.account, self.connection.authorization.shown
+        text = f"the account {account} refuses {shown} ({said})"
+        return CredentialsRefusedError(errno.EACCES, text, path)
 
 
 def quote_name(path: str) -> str:
@@ -98,7 +124,7 @@ def error_of(status: int, code: str, path: str, other: str | None = None) -> OSE
     match status, code:
         case 404, _:
             number = errno.ENOENT
-        case 401 | 403, _:
+        case 403, _:
             number = errno.EACCES
         case 409, "DirectoryNotEmpty":
             number = errno.ENOTEMPTY

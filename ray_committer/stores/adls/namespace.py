@@ -7,21 +7,29 @@ hierarchical namespace has that list, and Hadoop's ABFS also asks for it. The fi
 
 from __future__ import annotations
 
+import errno
+from functools import partial
+
 from ray_committer.errors import StoreRefusedError
 from ray_committer.limits.backoff import until_answered
 from ray_committer.stores.adls.http import AdlsHttp, error_code
-from ray_committer.stores.http import HttpAnswer
+from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer
 
 
-def require_hierarchical_namespace(http: AdlsHttp) -> None:
+def require_hierarchical_namespace(http: AdlsHttp, retry_seconds: float) -> None:
     """Return if the account has a hierarchical namespace.
 
-    `StoreRefusedError` if it has none or no request shows it, `FileNotFoundError` if there is no such
-    container.
+    `StoreRefusedError` if it has none or no request shows it, or if each request is refused because of
+    its credentials; `FileNotFoundError` if there is no such container.
     """
-    denied = []
+    denied, refused = [], []
     for question in (_by_container, _by_account, _by_root):
-        is_hierarchical, answer = question(http)
+        try:
+            is_hierarchical, answer = until_answered(partial(question, http), retry_seconds)
+        except CredentialsRefusedError as e:
+            refused.append(e)
+            denied.append("credentials refused")
+            continue
         if is_hierarchical:
             return
         if is_hierarchical is False:
@@ -31,6 +39,11 @@ def require_hierarchical_namespace(http: AdlsHttp) -> None:
                 "upgrade it to Data Lake Storage Gen2, or write to an account that has such a namespace",
             )
         denied.append(f"{answer.status} {error_code(answer)}".strip())
+    if len(refused) == len(denied):
+        raise StoreRefusedError(
+            f"abfs://{http.container}@{http.connection.account}: {refused[0].strerror}",
+            http.connection.authorization.advice,
+        ) from refused[0]
     raise StoreRefusedError(
         f"abfs://{http.container}@{http.connection.account}: cannot find out whether the account has a "
         f"hierarchical namespace ({', '.join(denied)}), without which a rename is a copy",
@@ -42,23 +55,21 @@ Told = tuple[bool | None, HttpAnswer]
 
 
 def _by_container(http: AdlsHttp) -> Told:
-    answer = until_answered(lambda: http.path("HEAD", "", {"resource": "filesystem"}))
+    answer = http.path("HEAD", "", {"resource": "filesystem"})
     if error_code(answer) == "FilesystemNotFound":
-        raise FileNotFoundError(2, "there is no such container", http.container)
+        raise FileNotFoundError(errno.ENOENT, "there is no such container", "/")
     return _flag(answer, "x-ms-namespace-enabled"), answer
 
 
 def _by_account(http: AdlsHttp) -> Told:
     query = {"restype": "account", "comp": "properties"}
-    answer = until_answered(
-        lambda: http.url("GET", f"{http.connection.blob}/", query, path=http.container)
-    )
+    answer = http.url("GET", f"{http.connection.blob}/", query, path="/")
     return _flag(answer, "x-ms-is-hns-enabled"), answer
 
 
 def _by_root(http: AdlsHttp) -> Told:
     query = {"action": "getAccessControl", "upn": "false"}
-    answer = until_answered(lambda: http.path("HEAD", "//", query))
+    answer = http.path("HEAD", "//", query, shown="/")
     if answer.status == 400:
         return False, answer
     return (True if answer.status == 200 and "x-ms-acl" in answer.headers else None), answer

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.stores.adls.auth import connect
+from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.stores.adls.connect import connect
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.adls.names import parse_authority
 from ray_committer.stores.adls.namespace import require_hierarchical_namespace
 from ray_committer.stores.adls.store import AdlsStore
 from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.deadline import first_deadline
+from ray_committer.stores.http import HttpClient
 
 
-def open_adls(spec: StoreSpec) -> StoreOperations:
+def open_adls(spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> StoreOperations:
     """Open a container; `StoreRefusedError` if its account is unknown or has a flat namespace."""
     container = parse_authority(spec.authority)
     if not container.account:
@@ -22,6 +25,7 @@ def open_adls(spec: StoreSpec) -> StoreOperations:
             f"account_name",
         )
     connection = connect(spec.storage_options, container.account, container.host)
-    http = AdlsHttp(connection, container.name)
-    require_hierarchical_namespace(http)
+    client = HttpClient(first_seconds=first_deadline(retry_seconds))
+    http = AdlsHttp(connection, container.name, client)
+    require_hierarchical_namespace(http, retry_seconds)
     return AdlsStore(spec, http)

@@ -24,13 +24,13 @@ from ray_committer.stores.adls.http import (
     error_of,
     quoted_etag,
 )
+from ray_committer.stores.answers import HttpAnswer, decoded
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
     StoreSpec,
     Versions,
 )
-from ray_committer.stores.http import HttpAnswer
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
@@ -154,10 +154,11 @@ class AdlsStore(NamedStates):
         if path != "/":
             query["directory"] = path[1:]
         while True:
-            answer = self._http.path("GET", "", query)
+            answer = self._http.path("GET", "", query, shown=path)
             if error_code(answer) == "PathConflict":
                 raise NotADirectoryError(errno.ENOTDIR, "is a file", path)
-            yield from map(_listed, _PAGE.decode(_checked(answer, path).body).paths)
+            page = decoded(_checked(answer, path), _Page, path, strict=False)
+            yield from map(_listed, page.paths)
             token = answer.headers.get("x-ms-continuation")
             if not token:
                 return
@@ -175,10 +176,7 @@ class _Path(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _Page(msgspec.Struct):
-    paths: list[_Path] = []
-
-
-_PAGE = msgspec.json.Decoder(_Page, strict=False)
+    paths: list[_Path]
 
 
 def _listed(found: _Path) -> FileStatus:

@@ -16,9 +16,16 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ray_committer.errors import ThrottledError
+from ray_committer.stores.answers import (
+    CredentialsRefusedError,
+    HttpAnswer,
+    decoded,
+    foreign_answer,
+    raise_if_unanswered,
+)
 from ray_committer.stores.gcs.batch import BATCH_HEADERS, decode_batch, encode_batch
 from ray_committer.stores.gcs.credentials import GcsCredentials
-from ray_committer.stores.http import HttpAnswer, HttpClient, raise_if_unanswered
+from ray_committer.stores.http import HttpClient
 
 PAGE_ITEMS = 1000
 """The most that the API lists in one request."""
@@ -56,7 +63,7 @@ class GcsPage(msgspec.Struct, frozen=True, rename="camel"):
     next_page_token: str = ""
 
 
-class _Uploaded(msgspec.Struct, frozen=True):
+class _Placed(msgspec.Struct, frozen=True):
     generation: str
 
 
@@ -102,9 +109,11 @@ class GcsBucket:
     Errors are Python's own, as stores raise them; they name the object with a slash before it.
     """
 
-    def __init__(self, name: str, storage_options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, storage_options: Mapping[str, Any], *, client: HttpClient | None = None
+    ) -> None:
         self._credentials = GcsCredentials(name, storage_options)
-        self._client = HttpClient()
+        self._client = client or HttpClient()
         self.has_batches = True
         bucket = f"storage/v1/b/{quoted(name)}"
         self._bucket = f"{self._credentials.base}/{bucket}"
@@ -126,27 +135,24 @@ class GcsBucket:
             url += f"&ifSourceGenerationMatch={generation}"
         if old is not None:
             url += f"&ifGenerationMatch={old}"
-        answer = self._ask("POST", url, source)
-        _checked(answer, source, dest)
+        answer = _checked(self._ask("POST", url, source), source, dest)
+        decoded(answer, _Placed, f"/{source}")
 
     def get(self, name: str) -> GcsObject | None:
         """Describe an object; None if there is none."""
         answer = self._ask("GET", f"{self._objects}/{quoted(name)}{self._query(fields=_FIELDS)}", name)
         if answer.status == 404:
             return None
-        return msgspec.json.decode(_checked(answer, name).body, type=GcsObject)
+        return decoded(_checked(answer, name), GcsObject, f"/{name}")
 
-    def download(self, name: str) -> bytes:
-        """The content of an object."""
-        return self._request(
-            "GET", f"{self._objects}/{quoted(name)}{self._query(alt='media')}", name
-        ).body
-
-    def download_version(self, name: str) -> tuple[bytes, str]:
+    def download(self, name: str) -> tuple[bytes, str]:
         """The content of an object and its generation."""
         url = f"{self._objects}/{quoted(name)}{self._query(alt='media')}"
         answer = self._request("GET", url, name)
-        return answer.body, answer.headers["x-goog-generation"]
+        generation = answer.headers.get("x-goog-generation")
+        if generation is None:
+            raise foreign_answer(answer, f"/{name}")
+        return answer.body, generation
 
     def upload(self, name: str, data: bytes, *, generation: str | None = None) -> str:
         """Put an object in place, and return its generation.
@@ -156,7 +162,7 @@ class GcsBucket:
         conditions = {"ifGenerationMatch": generation} if generation is not None else {}
         query = self._query(uploadType="media", name=name, fields="generation", **conditions)
         answer = self._request("POST", self._uploads + query, name, data=data)
-        return msgspec.json.decode(answer.body, type=_Uploaded).generation
+        return decoded(answer, _Placed, f"/{name}").generation
 
     def delete(self, name: str, generation: str | None = None) -> bool:
         """Delete an object; False if there is none, ``FileExistsError`` if its `generation` differs."""
@@ -207,9 +213,7 @@ class GcsBucket:
         token = ""
         while True:
             query = self._query(**wanted, **({"pageToken": token} if token else {}))
-            page = msgspec.json.decode(
-                self._request("GET", self._objects + query, prefix).body, type=GcsPage
-            )
+            page = decoded(self._request("GET", self._objects + query, prefix), GcsPage, f"/{prefix}")
             yield page
             token = page.next_page_token
             if not token:
@@ -218,12 +222,12 @@ class GcsBucket:
     def is_hierarchical(self) -> bool:
         """Return whether the bucket has folders; ``OSError`` if that is not readable."""
         answer = self._request("GET", f"{self._bucket}/storageLayout{self._query()}", "")
-        return msgspec.json.decode(answer.body, type=_Layout).hierarchical_namespace.enabled
+        return decoded(answer, _Layout, "/").hierarchical_namespace.enabled
 
     def settings(self) -> GcsSettings:
         """Return the settings that cost money; ``PermissionError`` if they are not readable."""
         query = self._query(fields="softDeletePolicy,versioning")
-        return msgspec.json.decode(self._request("GET", self._bucket + query, "").body, type=GcsSettings)
+        return decoded(self._request("GET", self._bucket + query, ""), GcsSettings, "/")
 
     def has_folder(self, name: str) -> bool:
         answer = self._ask("GET", self._folder(name), name)
@@ -246,7 +250,7 @@ class GcsBucket:
         while True:
             query = self._query(prefix=prefix, **({"pageToken": token} if token else {}))
             answer = self._request("GET", f"{self._bucket}/folders{query}", prefix)
-            page = msgspec.json.decode(answer.body, type=_Folders)
+            page = decoded(answer, _Folders, f"/{prefix}")
             yield from (folder.name for folder in page.items)
             token = page.next_page_token
             if not token:
@@ -276,9 +280,20 @@ class GcsBucket:
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
+        """Make a request; if its token is refused, once again with a new one."""
         path = f"/{name}"
-        signed = {**self._credentials.headers(path), **(headers or {})}
-        answer = self._client.request(method, url, path=path, headers=signed, data=data)
+
+        def send(signed: Mapping[str, str]) -> HttpAnswer:
+            sent = {**signed, **(headers or {})}
+            return self._client.request(method, url, path=path, headers=sent, data=data)
+
+        signed = self._credentials.headers(path)
+        answer, refused = send(signed), self._credentials.shown
+        if answer.status == 401 and (renewed := self._credentials.renewed(signed, path)):
+            answer, refused = send(renewed), f"{refused}, also a new one"
+        if answer.status == 401:
+            text = f"Google refuses {refused}: {_said(answer)}"
+            raise CredentialsRefusedError(errno.EACCES, text, path)
         _raise_if_throttled(answer, path)
         return answer
 
@@ -316,10 +331,14 @@ def _checked(answer: HttpAnswer, name: str, dest: str | None = None) -> HttpAnsw
     """Return a successful answer; raise an error with the bucket's message for any other."""
     if 200 <= answer.status < 300:
         return answer
+    other = None if dest is None else f"/{dest}"
+    raise OSError(_NUMBERS.get(answer.status, errno.EIO), _said(answer), f"/{name}", None, other)
+
+
+def _said(answer: HttpAnswer) -> str:
+    """Return the message of a refusal."""
     try:
         said = msgspec.json.decode(answer.body, type=_Failure).error.message
     except msgspec.MsgspecError:
         said = ""
-    text = f"{said or 'the store refused the request'} (HTTP {answer.status})"
-    other = None if dest is None else f"/{dest}"
-    raise OSError(_NUMBERS.get(answer.status, errno.EIO), text, f"/{name}", None, other)
+    return f"{said or 'the store refused the request'} (HTTP {answer.status})"

@@ -13,7 +13,7 @@ from email.message import Message
 from typing import cast
 
 from ray_committer.errors import StoreUnavailableError
-from ray_committer.stores.http import HttpAnswer, headers_of
+from ray_committer.stores.answers import HttpAnswer, headers_of
 
 MOST_CALLS = 100
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ import google.auth.exceptions
 import requests
 from gcsfs.core import GCSFileSystem  # not gcsfs.GCSFileSystem, which asks for the layout by gRPC
 from gcsfs.retry import HttpError, NonRetryableError
+from google.auth.transport.requests import Request
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.version import __version__
@@ -25,7 +27,10 @@ FRESH_SECONDS = 60.0
 """How long signed headers are reused; gcsfs renews a token five minutes before it expires."""
 
 _UNANSWERED = (google.auth.exceptions.TransportError, requests.RequestException)
-_REFUSED = (google.auth.exceptions.GoogleAuthError, HttpError, NonRetryableError, ValueError)
+_REFUSED = (google.auth.exceptions.GoogleAuthError, HttpError, NonRetryableError)
+_MISREAD = (AttributeError, LookupError, TypeError, ValueError)
+"""What Google's client raises for an answer that is not its server's, such as a login page."""
+_NOT_METADATA = "Unexpected response from metadata server"
 _HEADERS = {
     "User-Agent": f"ray-committer/{__version__}",
     "Accept-Encoding": "identity",
@@ -44,10 +49,13 @@ class GcsCredentials:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         _refuse_missing_key_file(bucket, storage_options.get("token"))
+        # Not from fsspec's cache of instances, which would keep the credentials for ever.
+        options = {**storage_options, "skip_instance_cache": True}
         try:
-            # Not from fsspec's cache of instances, which would keep the credentials for ever.
-            filesystem = GCSFileSystem(**storage_options, skip_instance_cache=True)
-        except (*_UNANSWERED, *_REFUSED, OSError, LookupError, TypeError) as e:
+            filesystem = GCSFileSystem(**options)
+        except (*_UNANSWERED, *_REFUSED, *_MISREAD, OSError) as e:
+            if cause := _unanswered(e):
+                raise _no_token("/", type(cause).__name__) from None
             raise StoreRefusedError(
                 f"gs://{bucket}: gcsfs finds no credentials with these storage options "
                 f"({type(e).__name__})",
@@ -57,25 +65,83 @@ class GcsCredentials:
         self.user_project = _user_project(filesystem)
         self._credentials = filesystem.credentials
         self._clock = clock
+        self._lock = threading.Lock()
         self._signed: tuple[float, Mapping[str, str]] = (float("-inf"), {})
+        self.shown = _shown(self._credentials.credentials)
 
     def headers(self, path: str) -> Mapping[str, str]:
         """Return the headers of a request, which must not be changed; errors name `path`."""
         fresh_until, headers = self._signed
-        now = self._clock()
-        if now < fresh_until:
+        if self._clock() < fresh_until:
             return headers
-        fresh = dict(_HEADERS)
+        return self._sign(self._credentials.apply, path)
+
+    def renewed(self, refused: Mapping[str, str], path: str) -> Mapping[str, str] | None:
+        """Return headers with another token than in `refused`; None if these credentials have only one.
+
+        A token is fetched once for all threads.
+        """
+        own = self._credentials.credentials
+        if own is None:
+            return None
+        with self._lock:
+            _, headers = self._signed
+            if _token_of(headers) != _token_of(refused):
+                return headers
+
+            def refresh(fresh: dict[str, str]) -> None:
+                with requests.Session() as session:
+                    own.refresh(Request(session))
+                own.apply(fresh)
+
+            try:
+                return self._sign(refresh, path)
+            except PermissionError:
+                return None
+
+    def _sign(self, apply: Callable[[dict[str, str]], None], path: str) -> Mapping[str, str]:
+        now, fresh = self._clock(), dict(_HEADERS)
         try:
-            self._credentials.apply(fresh)
-        except _UNANSWERED as e:
-            raise StoreUnavailableError(path, "Google's servers issued no token") from e
-        except _REFUSED as e:
+            apply(fresh)
+        except (*_UNANSWERED, *_REFUSED, *_MISREAD) as e:
+            if (cause := _unanswered(e)) or isinstance(e, _MISREAD):
+                why = str(cause) if isinstance(cause, _UNANSWERED) else "an answer that holds none"
+                raise _no_token(path, why) from e
             raise PermissionError(
                 errno.EACCES, f"Google issues no token for these credentials ({e}); renew them", path
             ) from e
         self._signed = now + FRESH_SECONDS, fresh
         return fresh
+
+
+def _shown(credentials: Any) -> str:
+    """Name the credentials in an error."""
+    if credentials is None:
+        return "a request without credentials"
+    account = getattr(credentials, "service_account_email", None)
+    return f"the token of {account}" if account else "the token of these credentials"
+
+
+def _token_of(headers: Mapping[str, str]) -> str | None:
+    return headers.get("authorization")
+
+
+def _unanswered(error: BaseException | None) -> BaseException | None:
+    """Return the cause of an error that shows that no server of tokens has answered; None otherwise."""
+    while error is not None:  # gcsfs and Google's client wrap each other's errors
+        is_passing = getattr(error, "retryable", False) or _NOT_METADATA in str(error)
+        if is_passing or isinstance(error, _UNANSWERED):
+            return error
+        error = error.__cause__
+    return None
+
+
+def _no_token(path: str, why: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        path,
+        f"Google's servers issued no token ({why}): check whether this machine reaches them, or a proxy "
+        f"or a login page answers in their place",
+    )
 
 
 def _refuse_missing_key_file(bucket: str, token: Any) -> None:

@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeVar
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
-from ray_committer.limits.backoff import until_answered
+from ray_committer.limits.backoff import RETRY_SECONDS, until_answered
+from ray_committer.stores.answers import CredentialsRefusedError
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
@@ -27,8 +29,10 @@ from ray_committer.stores.base import (
     StoreSpec,
     Versions,
 )
+from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.gcs.api import GcsBucket, GcsObject
 from ray_committer.stores.gcs.batch import MOST_CALLS
+from ray_committer.stores.http import HttpClient
 
 _log = logging.getLogger(__name__)
 
@@ -63,12 +67,12 @@ class GcsStore:
     flat, which works with either kind: a write creates the folders above it.
     """
 
-    def __init__(self, spec: StoreSpec) -> None:
+    def __init__(self, spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> None:
         if not spec.authority:
             raise StoreRefusedError("gs://: the URL names no bucket", "write gs://bucket/path")
         self.spec = spec
-        self._bucket = GcsBucket(spec.authority, spec.storage_options)
-        self._has_folders = _has_folders(self._bucket, spec.authority)
+        client = HttpClient(first_seconds=first_deadline(retry_seconds))
+        self._bucket, self._has_folders = until_answered(lambda: _open(spec, client), retry_seconds)
         self.capabilities = HIERARCHICAL if self._has_folders else FLAT
 
     def get_status(self, path: str) -> FileStatus | None:
@@ -97,7 +101,8 @@ class GcsStore:
         return [_status(item) for page in pages for item in page.items if not item.name.endswith("/")]
 
     def read(self, path: str) -> bytes:
-        return self._bucket.download(path[1:])
+        content, _ = self._bucket.download(path[1:])
+        return content
 
     def write(self, path: str, data: bytes) -> None:
         self._bucket.upload(path[1:], data)
@@ -121,7 +126,7 @@ class GcsStore:
 
     def read_state(self, path: str) -> StoredState | None:
         try:
-            text, generation = self._bucket.download_version(path[1:])
+            text, generation = self._bucket.download(path[1:])
         except FileNotFoundError:
             return None
         return StoredState(text.decode(), generation)
@@ -219,14 +224,26 @@ class GcsStore:
         return any(page.items for page in self._bucket.pages(_prefix(path), limit=1))
 
 
+def _open(spec: StoreSpec, client: HttpClient) -> tuple[GcsBucket, bool]:
+    """Return a bucket, and whether it has folders."""
+    bucket = GcsBucket(spec.authority, spec.storage_options, client=client)
+    return bucket, _has_folders(bucket, spec.authority)
+
+
 def _has_folders(bucket: GcsBucket, name: str) -> bool:
     try:
-        return until_answered(bucket.is_hierarchical)
-    except (ThrottledError, StoreUnavailableError):
+        return bucket.is_hierarchical()
+    except (ThrottledError, StoreUnavailableError, CredentialsRefusedError):
         raise
     except OSError as e:
-        _log.warning("gs://%s: is used as a flat bucket: its layout is not readable (%s)", name, e)
+        _warn_flat(name, str(e.strerror))
         return False
+
+
+@lru_cache
+def _warn_flat(name: str, why: str) -> None:
+    """Warn once per process, although a bucket is opened every minute."""
+    _log.warning("gs://%s: is used as a flat bucket: its layout is not readable (%s)", name, why)
 
 
 def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:

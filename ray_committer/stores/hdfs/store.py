@@ -15,8 +15,9 @@ from typing import ParamSpec, TypeVar
 import hdfs_native
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
+from ray_committer.limits.backoff import RETRY_SECONDS
 from ray_committer.stores.base import FileStatus, StoreSpec
-from ray_committer.stores.deadline import DeadlineThreads
+from ray_committer.stores.deadline import DEADLINE_SECONDS, DeadlineThreads, first_deadline
 from ray_committer.stores.hdfs.protocol import (
     capabilities,
     files_below,
@@ -27,7 +28,6 @@ from ray_committer.stores.hdfs.protocol import (
 )
 from ray_committer.stores.state_names import NamedStates
 
-DEADLINE_SECONDS = 60.0
 DEFAULT_PORT = 8020
 LISTED_AT_ONCE = 1000
 
@@ -54,11 +54,19 @@ class HdfsStore(NamedStates):
     `storage_options` are Hadoop's own settings; those of ``HADOOP_CONF_DIR`` are also read.
     """
 
-    def __init__(self, spec: StoreSpec, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    def __init__(
+        self,
+        spec: StoreSpec,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
         self.spec = spec
         self.capabilities = capabilities(spec.storage_options)
         self._client = _open(spec)
-        self._threads = DeadlineThreads(deadline_seconds)
+        self._threads = DeadlineThreads(
+            deadline_seconds, first_seconds=min(deadline_seconds, first_deadline(retry_seconds))
+        )
         self._file_mode, self._directory_mode = permissions(spec.storage_options)
 
     def get_status(self, path: str) -> FileStatus | None:

@@ -13,11 +13,15 @@ import getpass
 import os
 import re
 import uuid
+from typing import TypeVar
 from urllib.parse import quote, urlencode, urljoin
 
 import msgspec
 
+from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.stores.answers import HttpAnswer, decoded, foreign_answer
 from ray_committer.stores.base import FileStatus, StoreSpec
+from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.hdfs.protocol import (
     capabilities,
     files_below,
@@ -26,12 +30,14 @@ from ray_committer.stores.hdfs.protocol import (
     remote_error,
     unknown_replace,
 )
-from ray_committer.stores.http import HttpAnswer, HttpClient
+from ray_committer.stores.http import HttpClient
 from ray_committer.stores.state_names import NamedStates
 
 _IN_URLS = "%!#$&'()*+,/:;=?@[]~"
 _REDIRECTED = (301, 302, 307, 308)
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./=~,@]{1,2000}")
+
+T = TypeVar("T")
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -46,18 +52,25 @@ class _Statuses(msgspec.Struct, rename="pascal"):
     file_status: list[_Status]
 
 
+class _File(msgspec.Struct, rename="pascal"):
+    file_status: _Status
+
+
+class _Listing(msgspec.Struct, rename="pascal"):
+    file_statuses: _Statuses
+
+
+class _Done(msgspec.Struct):
+    boolean: bool
+
+
 class _Exception(msgspec.Struct):
     exception: str
     message: str = ""
 
 
-class _Answer(msgspec.Struct, rename="pascal"):
-    """The parts that an answer can have."""
-
-    file_status: _Status | None = None
-    file_statuses: _Statuses | None = None
-    remote_exception: _Exception | None = None
-    succeeded: bool = msgspec.field(default=False, name="boolean")
+class _Failure(msgspec.Struct, rename="pascal"):
+    remote_exception: _Exception
 
 
 class WebHdfsStore(NamedStates):
@@ -66,10 +79,16 @@ class WebHdfsStore(NamedStates):
     Other options: `user` (default: this process's user), or `delegation_token` instead.
     """
 
-    def __init__(self, spec: StoreSpec, *, client: HttpClient | None = None) -> None:
+    def __init__(
+        self,
+        spec: StoreSpec,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        client: HttpClient | None = None,
+    ) -> None:
         self.spec = spec
         self.capabilities = capabilities(spec.storage_options)
-        self._client = client or HttpClient()
+        self._client = client or HttpClient(first_seconds=first_deadline(retry_seconds))
         options = spec.storage_options
         url = options.get("webhdfs_url") or f"http://{spec.authority}"
         self._root = f"{url.rstrip('/')}/webhdfs/v1"
@@ -78,14 +97,14 @@ class WebHdfsStore(NamedStates):
 
     def get_status(self, path: str) -> FileStatus | None:
         try:
-            found = self._ask("GET", "GETFILESTATUS", path).file_status
+            found = self._ask(_File, "GET", "GETFILESTATUS", path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _status(path, found) if found else None
+        return _status(path, found.file_status)
 
     def list_status(self, path: str) -> list[FileStatus]:
-        found = self._ask("GET", "LISTSTATUS", path).file_statuses
-        listed = found.file_status if found else []
+        found = self._ask(_Listing, "GET", "LISTSTATUS", path)
+        listed = found.file_statuses.file_status
         if any(not status.path_suffix for status in listed):
             raise not_a_directory(path)
         above = path.rstrip("/")
@@ -113,12 +132,12 @@ class WebHdfsStore(NamedStates):
 
     def mkdirs(self, path: str) -> None:
         try:
-            self._ask("PUT", "MKDIRS", path, permission=self._directory_mode)
+            self._ask(_Done, "PUT", "MKDIRS", path, permission=self._directory_mode)
         except NotADirectoryError as e:
             raise FileExistsError(errno.EEXIST, "a file is in the way", path) from e
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
-        self._ask("PUT", "RENAME", source, destination=dest, renameoptions="NONE")
+        self._rename(source, destination=dest, renameoptions="NONE")
 
     def replace(
         self,
@@ -129,15 +148,15 @@ class WebHdfsStore(NamedStates):
         old: str | None = None,  # noqa: ARG002
     ) -> None:
         try:
-            self._ask("PUT", "RENAME", source, destination=dest, renameoptions="OVERWRITE")
+            self._rename(source, destination=dest, renameoptions="OVERWRITE")
         except FileNotFoundError as e:
             raise unknown_replace(e) from e
 
     def delete_file(self, path: str) -> bool:
-        return self._ask("DELETE", "DELETE", path, recursive="false").succeeded
+        return self._delete(path, recursive="false")
 
     def delete_directory(self, path: str) -> bool:
-        return self._ask("DELETE", "DELETE", path, recursive="true").succeeded
+        return self._delete(path, recursive="true")
 
     def remove_empty_directory(self, path: str) -> bool:
         status = self.get_status(path)
@@ -146,18 +165,27 @@ class WebHdfsStore(NamedStates):
         if not status.is_directory:
             raise not_a_directory(path)
         try:
-            return self._ask("DELETE", "DELETE", path, recursive="false").succeeded
+            return self._delete(path, recursive="false")
         except OSError as e:
             if e.errno == errno.ENOTEMPTY:
                 return False
             raise
+
+    def _rename(self, source: str, **options: str) -> None:
+        answer = self._call("PUT", "RENAME", source, **options)
+        if answer.body and not decoded(answer, _Done, source).boolean:  # the NameNode's body is empty
+            text = "the server did not rename it"
+            raise OSError(errno.EIO, text, source, None, options["destination"])
+
+    def _delete(self, path: str, *, recursive: str) -> bool:
+        return self._ask(_Done, "DELETE", "DELETE", path, recursive=recursive).boolean
 
     def _create(self, named: str, path: str, data: bytes) -> None:
         """Write a file at `path`, which the servers get under the name `named`."""
         options = {"overwrite": "true", "createparent": "false", "permission": self._file_mode}
         answer = self._send("PUT", self._url("CREATE", named, **options), path)
         if answer.status not in _REDIRECTED:
-            raise OSError(errno.EIO, "WebHDFS named no server to write to", path)
+            raise foreign_answer(answer, path)
         self._send("PUT", self._elsewhere(answer), path, data=data)
 
     def _elsewhere(self, answer: HttpAnswer) -> str:
@@ -167,14 +195,19 @@ class WebHdfsStore(NamedStates):
 
     def _numbered(self, path: str) -> str:
         """Return a path by number to what is at `path`; `path` itself if there are no numbers."""
-        found = self._ask("GET", "GETFILESTATUS", path).file_status
-        return f"/.reserved/.inodes/{found.file_id}" if found and found.file_id else path
+        found = self._ask(_File, "GET", "GETFILESTATUS", path).file_status
+        return f"/.reserved/.inodes/{found.file_id}" if found.file_id else path
 
-    def _ask(self, method: str, operation: str, path: str, **options: str) -> _Answer:
+    def _ask(self, kind: type[T], method: str, operation: str, path: str, **options: str) -> T:
+        return decoded(self._call(method, operation, path, **options), kind, path)
+
+    def _call(self, method: str, operation: str, path: str, **options: str) -> HttpAnswer:
         """Make a request that the NameNode answers itself."""
         url = self._url(operation, path, **options)
         answer = self._send(method, url, path, dest=options.get("destination"))
-        return msgspec.json.decode(answer.body, type=_Answer) if answer.body else _Answer()
+        if answer.status in _REDIRECTED:
+            raise foreign_answer(answer, path)
+        return answer
 
     def _url(self, operation: str, path: str, **options: str) -> str:
         query = urlencode({"op": operation, **self._who, **options}, quote_via=quote)
@@ -200,16 +233,13 @@ def _who(user: str | None, delegation_token: str | None) -> dict[str, str]:
 def _error(answer: HttpAnswer, path: str, dest: str | None) -> OSError:
     """Make the error for a refused request; only the NameNode's own exception counts."""
     try:
-        told = msgspec.json.decode(answer.body, type=_Answer).remote_exception
+        told = msgspec.json.decode(answer.body, type=_Failure).remote_exception
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        told = None
-    if told is not None:
-        return remote_error(told.exception, told.message, path, dest)
-    if answer.status == 401:
-        return PermissionError(errno.EACCES, "WebHDFS requires other credentials", path)
-    return OSError(
-        errno.EIO, f"the server that answered {answer.status} is not WebHDFS; check its address", path
-    )
+        if answer.status == 401:
+            return PermissionError(errno.EACCES, "WebHDFS requires other credentials", path)
+        text = f"the server that answered {answer.status} is not WebHDFS; check its address"
+        return OSError(errno.EIO, text, path)
+    return remote_error(told.exception, told.message, path, dest)
 
 
 def _status(path: str, found: _Status) -> FileStatus:

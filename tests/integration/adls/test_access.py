@@ -15,7 +15,7 @@ from azure.storage.filedatalake import AccountSasPermissions, ResourceTypes, gen
 
 import ray_committer
 from ray_committer.errors import CommitAbortedError, StoreRefusedError, StoreUnavailableError
-from ray_committer.stores.adls.auth import connect
+from ray_committer.stores.adls.connect import connect
 from ray_committer.stores.adls.costs import cost_warnings
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.base import StoreOperations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import StoreContract
 from tests.integration.adls.conftest import opened
+from tests.servers.dfs import DfsServer
 from tests.tiers import FewerCrashes
 
 pytestmark = [pytest.mark.xdist_group("adls")]
@@ -26,3 +28,33 @@ class TestAdlsStore(FewerCrashes, StoreContract):
     def root(self, store: StoreOperations) -> str:
         store.mkdirs("/root")
         return "/root"
+
+
+@pytest.mark.parametrize(
+    ("operation", "calls"),
+    [
+        (lambda store: store.write("/d/b", b"1"), {"create file": 1, "append": 1}),
+        (lambda store: store.read("/d/a"), {"read": 1}),
+        (lambda store: store.get_status("/d/a"), {"status": 1}),
+        (lambda store: store.get_status("/d/missing"), {"status": 1}),
+        (lambda store: store.list_status("/d"), {"list": 1}),
+        (lambda store: store.list_files("/d"), {"list": 1}),
+        (lambda store: store.mkdirs("/d/e/f"), {"create directory": 1}),
+        (lambda store: store.rename("/d/a", "/d/b"), {"rename": 1}),
+        (lambda store: store.delete_file("/d/a"), {"delete": 1}),
+        (lambda store: store.delete_directory("/d"), {"delete": 1}),
+    ],
+)
+def test_only_a_file_is_written_by_two_requests(
+    dfs: DfsServer,
+    url: str,
+    options: dict[str, Any],
+    operation: Callable[[StoreOperations], object],
+    calls: dict[str, int],
+):
+    store = opened(url, options)
+    store.mkdirs("/d")
+    store.write("/d/a", b"1")
+    dfs.calls.clear()
+    operation(store)
+    assert dfs.calls == calls

@@ -176,7 +176,7 @@ def test_a_batch_without_an_answer_leaves_open_what_was_done(
 SPOILT: dict[str, Callable[[Answer], Answer]] = {
     "a part is missing": lambda answer: replace(answer, body=answer.body.partition(b"\r\n--")[2]),
     "cut off": lambda answer: replace(answer, body=answer.body[: answer.body.rindex(b"--batch")]),
-    "no parts": lambda answer: replace(answer, headers={"Content-Type": "text/html"}),
+    "no parts": lambda answer: replace(answer, headers={"Content-Type": "text/plain"}),
     "no boundary": lambda answer: replace(answer, headers={"Content-Type": "multipart/mixed"}),
     "no charset": lambda answer: replace(
         answer, headers={"Content-Type": "multipart/mixed; boundary*=undefined''b"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from ray_committer.errors import (
     StoreUnavailableError,
     ThrottledError,
 )
+from ray_committer.stores.answers import CredentialsRefusedError
 from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
 from ray_committer.stores.gcs.store import GcsStore
 from ray_committer.stores.registry import open_store
@@ -65,6 +67,32 @@ def test_a_listing_of_many_pages_is_whole(store: GcsStore):
     assert [len(page.items) for page in pages] == [3, 3, 1]
     assert {f"/{item.name}" for page in pages for item in page.items} == names
     assert {one.path for one in store.list_files("/d")} == names
+
+
+@pytest.mark.parametrize(
+    ("operation", "requests"),
+    [
+        (lambda store: store.write("/d/b", b"1"), 1),
+        (lambda store: store.read("/d/a"), 1),
+        (lambda store: store.get_status("/d/a"), 1),
+        (lambda store: store.get_status("/d/missing"), 2),
+        (lambda store: store.list_status("/d"), 1),
+        (lambda store: store.list_files("/d"), 1),
+        (lambda store: store.mkdirs("/d/e"), 1),
+        (lambda store: store.rename("/d/a", "/d/b"), 1),
+        (lambda store: store.delete_file("/d/a"), 1),
+        (lambda store: store.remove_empty_directory("/e"), 2),
+        (lambda store: store.delete_directory("/d"), 2),
+    ],
+)
+def test_these_operations_are_more_than_one_request(
+    server: GcsServer, store: GcsStore, operation: Callable[[GcsStore], object], requests: int
+):
+    store.write("/d/a", b"1")
+    store.mkdirs("/e")
+    server.proxy.requests.clear()
+    operation(store)
+    assert len(server.proxy.requests) == requests
 
 
 def test_a_page_without_objects_is_not_the_last(store: GcsStore, server: GcsServer, monkeypatch):
@@ -128,7 +156,7 @@ def test_a_mark_that_was_made_again_meanwhile_is_not_removed(
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        (401, PermissionError),
+        (401, CredentialsRefusedError),
         (403, PermissionError),
         (404, FileNotFoundError),
         (409, FileExistsError),
@@ -240,15 +268,23 @@ def test_a_url_without_a_bucket_is_refused():
         open_store(StoreSpec("gs", "", {"token": "anon"}))
 
 
-@pytest.mark.parametrize("kind", ["a file without an account", "a token that nobody answers for"])
-def test_credentials_that_are_none_are_refused_without_showing_them(tmp_path, monkeypatch, kind: str):
+@pytest.mark.parametrize(
+    ("kind", "error", "text"),
+    [
+        ("a file without an account", StoreRefusedError, "no credentials"),
+        ("a token that nobody answers for", StoreUnavailableError, "issued no token"),
+    ],
+)
+def test_credentials_that_are_none_are_refused_without_showing_them(
+    tmp_path, monkeypatch, kind: str, error: type[Exception], text: str
+):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     token = "very-secret"
     if kind == "a file without an account":
         (tmp_path / "key.json").write_text(f'{{"private_key": "{token}"}}')
         token = str(tmp_path / "key.json")
-    with pytest.raises(StoreRefusedError, match="no credentials") as caught:
-        open_store(StoreSpec("gs", "bucket", {"token": token}))
+    with pytest.raises(error, match=text) as caught:
+        open_store(StoreSpec("gs", "bucket", {"token": token}), retry_seconds=0.5)
     assert "very-secret" not in "".join(traceback.format_exception(caught.value))
 
 

@@ -116,7 +116,6 @@ def test_the_old_token_is_used_while_it_lasts_if_there_is_no_new_one(
         (412, "SourceConditionNotMet", FileExistsError),
         (412, "ConditionNotMet", FileExistsError),
         (403, "AuthorizationPermissionMismatch", PermissionError),
-        (401, "InvalidAuthenticationInfo", PermissionError),
         (409, "DestinationPathIsBeingDeleted", OSError),
         (412, "LeaseIdMissing", OSError),
         (400, "InvalidInput", OSError),

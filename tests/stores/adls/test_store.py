@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from ray_committer.stores.adls.auth import Anonymous, Connection
+from ray_committer.stores.adls.auth import Anonymous
+from ray_committer.stores.adls.connect import Connection
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.adls.store import AdlsStore
+from ray_committer.stores.answers import HttpAnswer
 from ray_committer.stores.base import FileStatus, StoreSpec
-from ray_committer.stores.http import HttpAnswer
 
 
 class Canned:
@@ -26,10 +27,13 @@ class Canned:
 
 def store(*answers: tuple[int, Mapping[str, str], bytes]) -> AdlsStore:
     connection = Connection("acct", "https://dfs", "https://blob", Anonymous())
-    client: Any = Canned(*(HttpAnswer(*answer) for answer in answers))
+    client: Any = Canned(
+        *(HttpAnswer(status, {**ID, **headers}, body) for status, headers, body in answers)
+    )
     return AdlsStore(StoreSpec("abfs"), AdlsHttp(connection, "lake", client))
 
 
+ID = {"x-ms-request-id": "1"}
 CONFLICT = (409, {"x-ms-error-code": "PathConflict"}, b"")
 EXISTS = (409, {"x-ms-error-code": "PathAlreadyExists"}, b"")
 

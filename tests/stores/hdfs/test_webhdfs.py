@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ray_committer.stores.answers import HttpAnswer
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
-from ray_committer.stores.http import HttpAnswer
 
 
 class Canned:
@@ -46,6 +46,16 @@ def test_a_redirection_is_followed_wherever_it_leads(location: str, url: str):
     client = Canned(location)
     assert store(client).read("/a") == b"content"
     assert client.urls[1] == url
+
+
+def test_a_gateway_that_says_that_it_renamed_nothing_is_believed():
+    class Gateway:
+        def request(self, *_: Any, **__: Any) -> HttpAnswer:
+            return HttpAnswer(200, {}, b'{"boolean": false}')
+
+    with pytest.raises(OSError, match="did not rename it") as caught:
+        store(Gateway()).rename("/a", "/b")
+    assert (caught.value.filename, caught.value.filename2) == ("/a", "/b")
 
 
 def test_an_answer_without_a_status_is_no_success():

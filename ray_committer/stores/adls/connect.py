@@ -1,0 +1,110 @@
+"""Connect to an account as adlfs does, which finds its endpoints and the credential.
+
+adlfs supports all ways to specify a credential (key, connection string, SAS, service principal,
+environment, managed identity). It makes no request of a commit, but writes the files of Python's tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from inspect import isawaitable
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from adlfs import AzureBlobFileSystem
+from fsspec.asyn import get_loop, sync
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.adls.auth import Anonymous, Authorization, Bearer, SharedKey
+from ray_committer.stores.adls.names import DEFAULT_SUFFIX, blob_host, dfs_host
+
+ENDPOINT = "endpoint"
+"""The storage option of this package, which adlfs does not get."""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Connection(NamedTuple):
+    """An account: its DFS and blob endpoints without a trailing slash, and how to authorize requests."""
+
+    account: str | None
+    dfs: str
+    blob: str
+    authorization: Authorization
+
+
+def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
+    """Let adlfs resolve `options` for the account that the URL names.
+
+    `StoreRefusedError` if they lead to another account, or would send a token unencrypted.
+    """
+    given = {**_for_adlfs(options, account, host), "skip_instance_cache": True}
+    try:
+        system = AzureBlobFileSystem(**given)
+    except ValueError as e:
+        raise StoreRefusedError(
+            f"abfs://{host}: adlfs cannot connect with these storage options", "see its documentation"
+        ) from e
+    client = system.service_client
+    url = urlsplit(client.url)
+    found = client.account_name
+    if found is not None and found != account:
+        raise StoreRefusedError(
+            f"abfs://{host}: the URL names the account {account}, but the storage options or the "
+            f"environment name {found}",
+            f"set them for {account}",
+        )
+    blob = f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
+    dfs = str(options.get(ENDPOINT) or blob.replace(url.netloc, dfs_host(url.netloc), 1)).rstrip("/")
+    if ENDPOINT in options:
+        blob = dfs.replace(urlsplit(dfs).netloc, blob_host(urlsplit(dfs).netloc), 1)
+    authorization = _authorization(system, url.query)
+    is_open = urlsplit(dfs).scheme != "https" and urlsplit(dfs).hostname not in _LOOPBACK
+    if is_open and not isinstance(authorization, SharedKey):
+        raise StoreRefusedError(f"{dfs}: a token or a SAS would be sent unencrypted", "use https")
+    return Connection(found or account, dfs, blob, authorization)
+
+
+def _for_adlfs(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
+    """Return the options that adlfs knows, for the account that a URL names with its DFS host."""
+    given = {name: value for name, value in options.items() if name != ENDPOINT}
+    given.setdefault("account_name", account)
+    if not host.endswith(f".dfs.{DEFAULT_SUFFIX}"):
+        given.setdefault("account_host", blob_host(host))
+    return given
+
+
+def _authorization(system: Any, query: str) -> Authorization:
+    """Return how adlfs' client authorizes; `query` is the query of its URL, a SAS or empty."""
+    credential = system.service_client.credential
+    if credential is None:
+        return Anonymous(query)
+    if hasattr(credential, "account_key"):
+        return SharedKey(credential.account_name, credential.account_key)
+    if hasattr(credential, "signature"):
+        return Anonymous(credential.signature.lstrip("?"))
+    if not hasattr(credential, "get_token"):
+        raise StoreRefusedError(
+            f"a credential of type {type(credential).__name__} is not supported",
+            "use a key, a SAS, or an object of azure.identity",
+        )
+    return Bearer(_Tokens(system, system.sync_credential or credential).get)
+
+
+class _Tokens:
+    """Tokens of a synchronous or asynchronous credential.
+
+    Keeps adlfs' object, which closes what it has made when it ends.
+    """
+
+    def __init__(self, system: Any, credential: Any) -> None:
+        self._system = system
+        self._credential = credential
+
+    def get(self, *scopes: str, **how: str) -> Any:
+        found = self._credential.get_token(*scopes, **how)
+        return sync(get_loop(), _awaited, found) if isawaitable(found) else found
+
+
+async def _awaited(found: Awaitable[Any]) -> Any:
+    return await found
