@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import fsspec_url
+from ray_committer.stores.registry import fsspec_options, fsspec_url
 
 
 def open_output(spec: StoreSpec, path: str) -> BinaryIO:
@@ -23,7 +23,7 @@ def open_output(spec: StoreSpec, path: str) -> BinaryIO:
     from fsspec.core import url_to_fs  # slow to import, and not needed for local files
 
     try:
-        fs, _ = url_to_fs(f"{spec.scheme}://{spec.authority}/", **spec.storage_options)
+        fs, _ = url_to_fs(f"{spec.scheme}://{spec.authority}/", **fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:
         raise StoreRefusedError(
             f"{spec.scheme}://{spec.authority}: fsspec cannot write there from this node: {e}",

@@ -135,6 +135,15 @@ def fsspec_url(spec: StoreSpec, path: str) -> str:
     return path if spec.scheme == "file" else f"{spec.scheme}://{spec.authority}{path}"
 
 
+def fsspec_options(spec: StoreSpec) -> Mapping[str, Any]:
+    """Return the storage options with which fsspec opens files where the commit looks for them."""
+    if spec.scheme != "abfs":
+        return spec.storage_options
+    from ray_committer.stores.adls.open import adlfs_options
+
+    return adlfs_options(spec)
+
+
 def destination_url(spec: StoreSpec, path: str) -> str:
     """Return `path` as given to `resolve_destination`: a local path as it is, else a quoted URL."""
     return path if spec.scheme == "file" else format_uri(Location(spec.scheme, spec.authority, path))

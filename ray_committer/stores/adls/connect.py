@@ -65,6 +65,30 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     return Connection(found or account, dfs, blob, authorization)
 
 
+def writer_options(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
+    """Return the options with which adlfs writes to the account that `connect` connects to.
+
+    `StoreRefusedError` if adlfs cannot: it sends a token only to an ``https`` endpoint.
+    """
+    given = _for_adlfs(options, account, host)
+    if ENDPOINT not in options:
+        return given
+    found = connect(options, account, host)
+    name, secret = f"AccountName={found.account}", found.authorization
+    if isinstance(secret, SharedKey):
+        settings = [name, f"AccountKey={secret.key}", f"BlobEndpoint={found.blob}"]
+        return {**given, "connection_string": ";".join(settings)}
+    if isinstance(secret, Bearer):
+        if not found.blob.startswith("https://"):
+            raise StoreRefusedError(
+                f"{found.dfs}: adlfs writes the files of Python's tasks and sends a token only by https",
+                "use an https endpoint or an account key",
+            )
+        return {**given, "account_host": found.blob.removeprefix("https://")}
+    sas = [f"SharedAccessSignature={secret.query}"] if secret.query else []
+    return {**given, "connection_string": ";".join([name, f"BlobEndpoint={found.blob}", *sas])}
+
+
 def _for_adlfs(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
     """Return the options that adlfs knows, for the account that a URL names with its DFS host."""
     given = {name: value for name, value in options.items() if name != ENDPOINT}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ray_committer.errors import StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS
-from ray_committer.stores.adls.connect import connect
+from ray_committer.stores.adls.connect import connect, writer_options
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.adls.names import parse_authority
 from ray_committer.stores.adls.namespace import require_hierarchical_namespace
@@ -29,3 +31,9 @@ def open_adls(spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> Store
     http = AdlsHttp(connection, container.name, client)
     require_hierarchical_namespace(http, retry_seconds)
     return AdlsStore(spec, http)
+
+
+def adlfs_options(spec: StoreSpec) -> dict[str, Any]:
+    """Return the options with which adlfs writes to a container; `StoreRefusedError` if it cannot."""
+    container = parse_authority(spec.authority)
+    return writer_options(spec.storage_options, container.account, container.host)

@@ -269,3 +269,35 @@ def test_options_of_an_identity_are_known(dfs: DfsServer, url: str, tokens: Toke
     """adlfs passes them on to the identity."""
     options = {**bearer(dfs, "adlfs' own"), "exclude_environment_credential": True}
     assert opened(url, options).list_status("/") == []
+
+
+def write_and_commit(url: str, options: dict[str, Any]) -> None:
+    ray_committer.setup_job(url, "job_1", storage_options=options)
+    with (
+        ray_committer.task_attempt(url, "job_1", 0, storage_options=options) as attempt,
+        attempt.open("p=1/a") as file,
+    ):
+        file.write(b"1")
+    assert ray_committer.commit_job(url, "job_1", storage_options=options).moved == 1
+    path = url.partition(".net")[2]
+    assert opened(url, options).read(f"{path}/p=1/a") == b"1"
+
+
+@pytest.mark.parametrize("credentials", [{"account_key": KEY}, {"sas_token": account_sas()}])
+def test_files_of_tasks_are_written_to_the_endpoint(
+    dfs: DfsServer, url: str, options: dict[str, Any], credentials: dict[str, Any]
+):
+    write_and_commit(url, {"endpoint": options["endpoint"], **credentials})
+    assert dfs.calls["blob"] > 0
+
+
+def test_a_token_for_an_endpoint_that_adlfs_does_not_send_it_to_is_refused(
+    dfs: DfsServer, url: str, tokens: TokenServer
+):
+    options = bearer(dfs, "identity")
+    ray_committer.setup_job(url, "job_1", storage_options=options)
+    with (
+        pytest.raises(StoreRefusedError, match="sends a token only by https"),
+        ray_committer.task_attempt(url, "job_1", 0, storage_options=options) as attempt,
+    ):
+        attempt.open("p=1/a")
