@@ -154,7 +154,7 @@ class CommitHandler:
         }
         files = sum(task.files for task in request.tasks)
         with (
-            self._progress(request.dest) as on_event,
+            self._progress(request) as on_event,
             self._ahead.of(request.job_id, files) as executor,
         ):
             self._record_or_commit(request, common | {"on_event": on_event, "executor": executor})
@@ -187,13 +187,17 @@ class CommitHandler:
             with self._lock:
                 self._running.discard(token)
 
-    def _progress(self, dest: str) -> AbstractContextManager[EventSink]:
+    def _progress(self, request: _Request) -> AbstractContextManager[EventSink]:
         """Print the commit's progress at intervals; ``df.write`` shows nothing else of the commit."""
         settings = self._settings
         if not settings.progress_seconds:
             return nullcontext(settings.on_event)
-        prefix = f"ray_committer: {dest}: "
-        return heartbeat(prefix, settings.on_event, _say, every=settings.progress_seconds)
+
+        def say(line: str) -> None:
+            _say(f"ray_committer: {request.dest}: {line}")
+            settings.show(request.job_id, line)
+
+        return heartbeat("", settings.on_event, say, every=settings.progress_seconds)
 
     def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
         return on_destination(job_options(conf.settings, self._settings.options), request.dest)

@@ -67,6 +67,7 @@ class HandlerSettings:
     """How the jobs of a session are committed.
 
     `configuration` returns Hadoop's settings for a job id; the settings here take precedence over them.
+    `show` gets a job id and a line of the progress of its commit.
     """
 
     executor: ExecutorName | CommitPool = "auto"
@@ -76,6 +77,7 @@ class HandlerSettings:
     progress_seconds: float = EVERY_SECONDS
     check_ready: Callable[[], None] = lambda: None
     configuration: Callable[[str], HadoopConf] = lambda _: HadoopConf()
+    show: Callable[[str, str], None] = lambda *_: None
 
 
 class _Request(msgspec.Struct, frozen=True):

@@ -7,11 +7,13 @@ through Py4J's callback server, which ``foreachBatch`` also uses. One setting do
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,7 @@ class Installation:
         self.handler.cancel()
 
 
+_log = logging.getLogger(__name__)
 _installed: dict[int, Installation] = {}
 
 
@@ -79,7 +82,7 @@ def install(
         "auto" if that is not set. "ray" needs a connected Ray or RAY_ADDRESS, because no Ray is started
         from inside a job. The workers of a `ray_committer.commit_pool` serve all writes of the session.
     progress_seconds: how often to print a line with the progress on standard error while a write waits
-        for its commit; 0 prints none.
+        for its commit, and to offer it to Spark's UI; 0 does neither.
     options: those that are given take precedence over the session's ``spark.ray_committer.*``.
     storage_options: take precedence over Hadoop's settings for the destination's store.
 
@@ -100,6 +103,7 @@ def install(
         progress_seconds=progress_seconds,
         check_ready=_readiness(executor) if commit != DEFERRED else lambda: None,
         configuration=lambda job_id: job_configuration(spark, job_id),
+        show=partial(_show, spark),
     )
     handler = CommitHandler(settings)
     _offer(spark, handler)
@@ -162,6 +166,14 @@ def _offer(spark: SparkSession, handler: CommitHandler) -> None:
     """Connect the JVM to this handler, with a new secret that only the JVM gets."""
     secret = new_secret()
     _bridge(spark).setHandler(callback(handler, secret), secret)
+
+
+def _show(spark: SparkSession, job_id: str, line: str) -> None:
+    """Show a line of a commit's progress in Spark's UI, if the JVM can do so."""
+    try:
+        _bridge(spark).say(job_id, line)
+    except Exception:  # noqa: BLE001 - the commit does not depend on what the UI shows
+        _log.debug("the progress of a commit is not shown in Spark's UI", exc_info=True)
 
 
 def _bridge(spark: SparkSession) -> Any:

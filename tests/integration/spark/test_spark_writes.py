@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -306,3 +308,50 @@ def test_a_job_that_commits_on_ray_is_refused_before_its_tasks_without_ray(spark
         uninstall(spark)
     assert list(tmp_path.glob("ran-*")) == []
     assert not ray.is_initialized()
+
+
+def jobs_in_ui(spark: SparkSession, dest: Path) -> dict[int, str]:
+    """What Spark's UI shows of the commits to a destination, by the numbers of its jobs."""
+    listed = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    jobs = [listed.apply(number) for number in range(listed.size())]
+    named = {job.jobId(): job.description().get() for job in jobs if job.description().isDefined()}
+    prefix = f"ray_committer: file:{dest}: "
+    return {
+        number: text.replace("file:///", "file:/").removeprefix(prefix)
+        for number, text in sorted(named.items())
+        if text.replace("file:///", "file:/").startswith(prefix)
+    }
+
+
+def test_a_commit_that_takes_ten_seconds_is_shown_in_sparks_ui_with_its_query(
+    spark: SparkSession, rows: DataFrame, tmp_path: Path
+):
+    quick, long = tmp_path / "quick", tmp_path / "long"
+
+    def wait(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == "job_stage_rename_files":
+            deadline = time.monotonic() + 60
+            while not jobs_in_ui(spark, long) and time.monotonic() < deadline:
+                time.sleep(0.2)
+
+    install(spark, on_event=lambda _: None, progress_seconds=0.1)
+    try:
+        rows.write.parquet(str(quick))
+        install(spark, on_event=wait, progress_seconds=0.1)
+        spark.sparkContext.setJobDescription("of the user")
+        rows.write.parquet(str(long))
+        assert spark.sparkContext.getLocalProperty("spark.job.description") == "of the user"
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)
+        uninstall(spark)
+    wait_for = time.monotonic() + 30
+    while len(jobs_in_ui(spark, long)) < 2 and time.monotonic() < wait_for:
+        time.sleep(0.1)
+    shown = jobs_in_ui(spark, long)
+    first, *_, last = shown.values()
+    assert first.startswith("rename_files, ")
+    assert re.fullmatch(r"committed after \d+ s", last)
+    queries = spark._jsparkSession.sharedState().statusStore().executionsList()
+    query = queries.apply(queries.size() - 1)
+    assert all(query.jobs().contains(number) for number in shown)
+    assert jobs_in_ui(spark, quick) == {}

@@ -27,6 +27,11 @@ public final class Bridge {
         return CommitHandlers.choose(handler, conf);
     }
 
+    /** Shows a line of the progress of a job's commit in Spark's UI, if the commit takes long. */
+    public static void say(String jobId, String line) {
+        CommitInUi.say(jobId, line);
+    }
+
     public static void clearHandler() {
         handler = null;
     }

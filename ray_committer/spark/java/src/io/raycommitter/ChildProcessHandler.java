@@ -56,7 +56,8 @@ final class ChildProcessHandler implements JobCommitHandler {
         line.addAll(Arrays.asList("spark-job", action));
         String name = "`" + String.join(" ", line) + "`";
         Process child = start(line, name);
-        ProgressLog progress = new ProgressLog(LOG, name);
+        String jobId = HandlerCall.objectOf(requestJson).get("jobId").asText();
+        ProgressLog progress = new ProgressLog(LOG, name, jobId);
         StringBuffer answer = new StringBuffer();
         Thread errors = reader(child.getErrorStream(), progress::line);
         Thread output = reader(child.getInputStream(), text -> answer.append(text).append('\n'));

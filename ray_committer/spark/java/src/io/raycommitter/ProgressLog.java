@@ -3,22 +3,28 @@ package io.raycommitter;
 import java.util.ArrayDeque;
 import org.slf4j.Logger;
 
-/** Writes the lines of a commit to the driver's log and keeps the last ones for an error. */
+/**
+ * Writes the lines of a commit to the driver's log, shows some of them in Spark's UI, and keeps the last
+ * ones for an error.
+ */
 final class ProgressLog {
     private static final int KEPT_LINES = 30;
     private static final int KEPT_COLUMNS = 2000;
 
     private final Logger log;
     private final String name;
+    private final String jobId;
     private final ArrayDeque<String> last = new ArrayDeque<>();
 
-    ProgressLog(Logger log, String name) {
+    ProgressLog(Logger log, String name, String jobId) {
         this.log = log;
         this.name = name;
+        this.jobId = jobId;
     }
 
     synchronized void line(String line) {
         log.info(name + ": " + line);
+        CommitInUi.say(jobId, line);
         last.add(line.length() > KEPT_COLUMNS ? line.substring(0, KEPT_COLUMNS) + "..." : line);
         if (last.size() > KEPT_LINES) {
             last.remove();

@@ -30,7 +30,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     private static final Logger LOG = LoggerFactory.getLogger(RayCommitProtocol.class);
 
     private static final String PASSIVE = "spark";
-    private static final List<String> MODES = Arrays.asList("ray", "deferred", PASSIVE);
+    private static final String DEFERRED = "deferred";
+    private static final List<String> MODES = Arrays.asList("ray", DEFERRED, PASSIVE);
 
     private final String jobId;
     private final String path;
@@ -281,11 +282,16 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         boolean markSuccess = context.getConfiguration()
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
         JobRequest request = request().withTasks(messages, markSuccess);
+        String outcome = "failed";
+        CommitInUi.begin(job());
         try {
             call(handler::commitJob, request, context);
+            outcome = mode.equals(DEFERRED) ? "recorded" : "committed";
         } catch (CommitStateUnknownException e) {
             commitMayGoOn = true;
             throw e;
+        } finally {
+            CommitInUi.end(jobId, outcome);
         }
     }
 

@@ -93,7 +93,7 @@ final class RayJobsHandler implements JobCommitHandler {
                 + " on " + client.address());
         try {
             client.submit(name, request.toString());
-            return follow(name);
+            return follow(name, job.jobId());
         } catch (NothingRunsException e) {
             throw e;
         } catch (IOException e) {
@@ -102,8 +102,8 @@ final class RayJobsHandler implements JobCommitHandler {
     }
 
     /** Follows a job to its end; only {@link NothingRunsException} means that it has ended. */
-    private String follow(String name) throws IOException {
-        RayJobLog log = new RayJobLog(new ProgressLog(LOG, "Ray job " + name));
+    private String follow(String name, String jobId) throws IOException {
+        RayJobLog log = new RayJobLog(new ProgressLog(LOG, "Ray job " + name, jobId));
         while (true) {
             RayJobsClient.State state = client.requireState(name);
             boolean hasEnded = state.hasEnded();

@@ -2,6 +2,8 @@
 package org.slf4j;
 
 public interface Logger {
+    void debug(String message, Throwable cause);
+
     void info(String message);
 
     void warn(String message);
