@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files import owners
 from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import new_job_attempt
@@ -21,6 +19,7 @@ from ray_committer.stages.old_success import (
     make_place_of_success,
     put_old_success_aside,
 )
+from ray_committer.stages.save_success_file import write_success_file
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
@@ -43,6 +42,7 @@ from tests.stages.support import (
     each_crash,
     record_of,
     requests,
+    resumed,
     state_of,
 )
 
@@ -123,22 +123,14 @@ def test_an_undo_puts_it_back_wherever_the_commit_has_stopped_before_it_is_commi
 
 
 @safe_stores
-def test_an_undo_that_begins_just_before_the_job_is_committed_puts_it_back(kind: str, monkeypatch):
-    """It sleeps before that, until the commit, which was taken for dead, has ended."""
-    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+def test_an_undo_that_is_faster_than_the_change_to_committed_puts_it_back(kind: str):
+    """The new one is written in parallel to that change."""
     store = with_success(kind)
-    before = store.read(PATH)
-
-    def begin_undo() -> None:
-        asleep = WrappedStore(store, before=at("rename", SimulatedCrash(), PATH))
-        with suppress(SimulatedCrash):
-            run_undo(asleep, JOB)
-
-    late = WrappedStore(store, before=do_at("advance", begin_undo, "committed"))
-    with suppress(RayCommitterError):
-        run_commit(late, JOB)
-    run_undo(store, JOB)
-    assert store.read(PATH) == before
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=at("advance", SimulatedCrash(), "committed")), JOB)
+    write_success_file(context(store), resumed(context(store))[0], [])
+    assert run_undo(store, JOB)
+    assert job_of_success(store) == "job_2"
 
 
 def test_an_undo_ends_although_hadoop_has_left_a_checksum_of_it(tmp_path: Path):
