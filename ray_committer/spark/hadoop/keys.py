@@ -1,6 +1,7 @@
 """The meaning of Hadoop's committer settings here: honoured, ignored for a reason, or refused.
 
-Source: Hadoop 3.5's manifest committer and FileOutputCommitter, as their code reads them.
+Source: Hadoop 3.5's manifest committer and FileOutputCommitter, and Parquet's ParquetOutputCommitter, as
+their code reads them.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ def _honoured(name: str, default: str, option: str, read: Callable[[str], Any], 
 def _ignored(name: str, default: str, why: str) -> HadoopKey:
     return HadoopKey(name, default, Treatment.IGNORED, why)
 
+
+_NO_SUMMARIES = (
+    "`_metadata` and `_common_metadata` are not written: Parquet's committer reads the footers of all "
+    "files for them in the driver"
+)
 
 HADOOP_KEYS = (
     _honoured(
@@ -156,8 +162,10 @@ HADOOP_KEYS = (
         "",
         "Spark's `spark.sql.sources.commitProtocolClass` chooses this committer",
     ),
+    _ignored("parquet.summary.metadata.level", "NONE", _NO_SUMMARIES),
+    _ignored("parquet.enable.summary-metadata", "false", _NO_SUMMARIES),
 )
-"""Each committer setting of Hadoop, and what happens to it."""
+"""Each setting of Hadoop's committers, and of Parquet's, and what happens to it."""
 
 _BY_NAME = {key.name: key for key in HADOOP_KEYS}
 
@@ -198,7 +206,7 @@ def _set_otherwise(settings: Mapping[str, str]) -> Iterator[tuple[HadoopKey, str
     """Yield each key whose value is not Hadoop's default, and the value."""
     for key in HADOOP_KEYS:
         text = settings.get(key.name, key.default).strip()
-        if text != key.default:
+        if text.lower() != key.default.lower():
             yield key, text
 
 

@@ -23,6 +23,7 @@ from ray_committer.spark.hadoop.keys import FILE_OUTPUT, MANIFEST, hadoop_option
 from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.handler import CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings
+from ray_committer.spark.settings import MODE_KEY
 from ray_committer.stores.registry import open_store, resolve_destination
 from tests.integration.spark.conftest import data_files
 
@@ -83,6 +84,47 @@ def test_an_option_of_one_write_counts_for_that_write_alone(
     rows.write.csv(str(tmp_path / "gone"))
     assert list((tmp_path / "kept" / "_temporary").rglob("committed.*.state"))
     assert not (tmp_path / "gone" / "_temporary").exists()
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_one_write_can_use_sparks_own_committer(
+    spark, installation, rows: DataFrame, tmp_path: Path, mode: str
+):
+    dest = tmp_path / "t"
+    rows.write.partitionBy("p").parquet(str(dest))
+    commits, times = installation.handler.commits, 2 if mode == "append" else 1
+    own = rows.write.mode(mode).option(MODE_KEY, "spark").partitionBy("p")
+    own.parquet(str(dest))
+    assert installation.handler.commits == commits
+    assert (dest / "_SUCCESS").read_bytes() == b""
+    assert not (dest / "_temporary").exists()
+    assert spark.read.parquet(str(dest)).count() == 600 * times
+    rows.write.mode("append").partitionBy("p").parquet(str(dest))
+    assert installation.handler.commits == commits + 1
+    assert (dest / "_SUCCESS").read_bytes() != b""
+
+
+def test_a_write_that_asks_for_parquets_summaries_is_told_once_that_there_are_none(
+    spark, installation, rows: DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    for number in range(2):
+        dest = tmp_path / str(number)
+        rows.write.option("parquet.summary.metadata.level", "ALL").parquet(str(dest))
+        assert not (dest / "_metadata").exists()
+    assert caplog.text.count("parquet.summary.metadata.level=ALL: is ignored: ") == 1
+
+
+@pytest.mark.one_spark
+def test_hadoops_checksums_are_not_beside_the_data_and_readers_do_without(
+    spark, installation, rows: DataFrame, tmp_path: Path
+):
+    dest = tmp_path / "t"
+    rows.write.option(MODE_KEY, "spark").parquet(str(dest))
+    assert list(dest.glob(".part-*.crc"))
+    rows.write.mode("overwrite").parquet(str(dest))
+    assert list(dest.rglob("*.crc")) == []
+    assert len(data_files(dest)) == 3
+    assert spark.read.parquet(str(dest)).count() == 600
 
 
 def test_each_session_of_a_driver_has_its_own_settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,24 @@ def test_a_refused_key_or_value_is_named(name: str, text: str, message: str):
     assert str(caught.value).startswith(f"{name}={text}: ")
 
 
-def test_hadoops_own_defaults_are_no_news():
-    defaults = {key.name: key.default for key in HADOOP_KEYS}
+@pytest.mark.parametrize("written", [str, str.lower, str.upper])
+def test_hadoops_own_defaults_are_no_news(written: Callable[[str], str]):
+    defaults = {key.name: written(key.default) for key in HADOOP_KEYS}
     assert hadoop_options(defaults) == {}
     assert ignored_keys(defaults) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("summary.metadata.level", "ALL"),
+        ("summary.metadata.level", "COMMON_ONLY"),
+        ("enable.summary-metadata", "true"),
+    ],
+)
+def test_a_write_that_asks_for_parquets_summaries_is_told_that_there_are_none(name: str, text: str):
+    (said,) = ignored_keys({f"parquet.{name}": text})
+    assert said.startswith(f"parquet.{name}={text}: is ignored: `_metadata` and `_common_metadata` are")
 
 
 def test_what_is_ignored_is_said_with_its_reason():
@@ -125,7 +140,7 @@ def test_every_treatment_has_its_reason():
     for key in HADOOP_KEYS:
         assert key.why
         assert (key.option is not None) == (key.treatment is Treatment.HONOURED)
-        assert re.fullmatch(r"mapreduce\.[a-z.\-]+", key.name)
+        assert re.fullmatch(r"(mapreduce|parquet)\.[a-z.\-]+", key.name)
 
 
 def test_given_options_come_before_sparks_and_those_before_hadoops():

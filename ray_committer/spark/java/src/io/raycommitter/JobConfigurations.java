@@ -19,7 +19,14 @@ import org.apache.hadoop.conf.Configuration;
  */
 public final class JobConfigurations {
     private static final String[] PREFIXES = {
-        "fs.", "dfs.", "google.cloud.", "hadoop.security.", "mapreduce.", "spark.ray_committer.",
+        "fs.",
+        "dfs.",
+        "google.cloud.",
+        "hadoop.security.",
+        "mapreduce.",
+        "parquet.enable.summary-metadata",
+        "parquet.summary.metadata.level",
+        "spark.ray_committer.",
     };
 
     private static final Map<String, Configuration> BY_JOB = new ConcurrentHashMap<>();
