@@ -61,7 +61,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch, at: Callable[[StoreCall], bool]) -
             raise SimulatedCrash(call)
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=crash))
+        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=crash))
         yield
 
 

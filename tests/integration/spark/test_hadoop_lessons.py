@@ -125,7 +125,7 @@ def test_mapreduce_7500_no_request_looks_for_a_file_before_it_is_moved(
     calls: list[StoreCall] = []
     opened = open_job.open_store
     monkeypatch.setattr(
-        open_job, "open_store", lambda spec: WrappedStore(opened(spec), before=calls.append)
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=calls.append)
     )
     rows.write.partitionBy("p").parquet(str(dest))
     found = Counter(call.operation for call in calls)
