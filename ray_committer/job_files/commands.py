@@ -14,13 +14,22 @@ from ray_committer.stores.registry import destination_url
 
 def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
     """The command that finishes the commit of `job`, which can also write to `allowed_roots`."""
-    urls = [destination_url(store.spec, root) for root in allowed_roots]
-    return _command("commit", store, job, [word for url in urls for word in ("--allowed-root", url)])
+    return _command("commit", store, job, _allowed(store, allowed_roots))
 
 
-def abort_command(store: StoreOperations, job: JobAttempt, *, undo: bool = False) -> str:
-    """The command that finishes the abort of `job`, or gives up its recorded commit."""
-    return _command("abort", store, job, ["--undo"] if undo else [])
+def abort_command(
+    store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = (), *, undo: bool = False
+) -> str:
+    """The command that finishes the abort of `job`, or gives up its recorded commit, which can also have
+    written to `allowed_roots`."""
+    return _command(
+        "abort", store, job, [*(["--undo"] if undo else []), *_allowed(store, allowed_roots)]
+    )
+
+
+def _allowed(store: StoreOperations, roots: Sequence[str]) -> list[str]:
+    urls = [destination_url(store.spec, root) for root in roots]
+    return [word for url in urls for word in ("--allowed-root", url)]
 
 
 def _command(verb: str, store: StoreOperations, job: JobAttempt, options: Sequence[str]) -> str:

@@ -7,13 +7,16 @@ before it is recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ray_committer.errors import CommitRecordExistsError
+from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.find_job import list_attempts
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state, require_state
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.registry import destination_url
 
 
 def refuse_other_attempts(store: StoreOperations, job: JobAttempt) -> None:
@@ -48,7 +51,7 @@ def _refuse(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
     seen = read_state(store, other)
     phase = seen.phase if seen else Phase.OPEN
     if phase is not Phase.ABORTED and (phase not in UNDECIDED or other.number > job.number):
-        raise _gives_way(job, other, phase)
+        raise _gives_way(store, job, other, phase)
 
 
 def _abort(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
@@ -58,7 +61,7 @@ def _abort(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
         return
     while seen.phase is not Phase.ABORTED:
         if seen.phase not in UNDECIDED:
-            raise _gives_way(job, other, seen.phase)
+            raise _gives_way(store, job, other, seen.phase)
         try:
             seen = advance(store, other, seen, Phase.ABORTED)
         except StateChangedError as e:
@@ -71,14 +74,20 @@ def _others(store: StoreOperations, job: JobAttempt) -> Iterator[JobAttempt]:
     return (other for other in list_attempts(store, job) if other.number != job.number)
 
 
-def _gives_way(job: JobAttempt, other: JobAttempt, phase: Phase) -> CommitRecordExistsError:
+def _gives_way(
+    store: StoreOperations, job: JobAttempt, other: JobAttempt, phase: Phase
+) -> CommitRecordExistsError:
     if phase in UNDECIDED:
         return CommitRecordExistsError(
             f"{other.directory}: attempt {other.number} of job {job.job_id} is newer than attempt "
             f"{job.number}, which can no longer be committed",
             f"commit or abort the newer attempt with --attempt {other.number}",
         )
+    dest = destination_url(store.spec, other.destination)
+    command = partial(job_command, dest=dest, job=other, name_attempt=True)
+    commit, undo = command("commit"), command("abort", options=["--undo"])
+    ends = {Phase.RECORDED: f"{commit}, or give it up with: {undo}", Phase.UNDOING: undo}
     return CommitRecordExistsError(
         f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has begun",
-        f"finish it first with --attempt {other.number}",
+        f"finish it first with: {ends.get(phase, commit)}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ray_committer.errors import (
     CommitAbortedError,
@@ -40,12 +41,13 @@ def sync_state(context: JobContext) -> None:
 
 
 def refuse_foreign_paths(
-    context: JobContext, record: CommitRecord, allowed_roots: Sequence[str]
+    context: JobContext, record: CommitRecord, allowed_roots: Sequence[str], *, undo: bool = False
 ) -> None:
     """`CommitStateUnknownError` if a record names paths that this caller does not let the job change.
 
     The record was read from a directory in which others can also write. `allowed_roots` are the caller's
-    directories besides the destination.
+    directories besides the destination. The error names the command that allows them, which finishes the
+    commit, or gives it up with `undo`.
     """
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
     files = [*record.replaced, *record.overwritten, *record.blocking]
@@ -61,7 +63,8 @@ def refuse_foreign_paths(
     outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
     outside += [above for one, above in old.items() if not _is_within(one, (*roots, *outside))][:1]
     if outside:
-        command = commit_command(context.store, context.job, (*allowed_roots, *outside))
+        to_end = partial(abort_command, undo=True) if undo else commit_command
+        command = to_end(context.store, context.job, (*allowed_roots, *outside))
         raise CommitStateUnknownError(
             f"{path}: lets the job change {', '.join(outside)}, which is not below the destination",
             f"nothing was done, and the commit is unchanged. If that directory belongs to the job, like "

@@ -93,7 +93,7 @@ def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, .
     """Load the record, and check that it and its manifests name only paths that this job can change."""
     try:
         record = load_commit_record(context.store, context.job, seen.state)
-        refuse_foreign_paths(context, record, allowed_roots)
+        refuse_foreign_paths(context, record, allowed_roots, undo=True)
         context.executor.directories.forget()
         roots = (context.job.destination, *record.allowed_roots)
         load_manifests(context, record, roots, stamp=seen.state.stamp)

@@ -142,7 +142,8 @@ def test_an_undo_takes_nothing_from_places_that_the_caller_does_not_allow(
     recorded: JobAttempt, dest: Path, archive: Path
 ):
     plant(recorded, allowed_roots=[str(archive)])
-    with pytest.raises(CommitStateUnknownError, match=f"--allowed-root {archive}"):
+    command = f"ray-committer abort {dest} --job-id job_1 --undo --allowed-root {archive}"
+    with pytest.raises(CommitStateUnknownError, match=command):
         UNDO(str(dest), "job_1")
     assert (archive / "kept").read_text() == "of others"
     assert ray_committer.list_jobs(str(dest))[0].state == "recorded"
