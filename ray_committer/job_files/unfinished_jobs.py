@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -131,6 +131,17 @@ def none_refused(
     return chosen
 
 
+def would_repeat(other: OtherJob) -> str:
+    """Why a job must not add its rows beside the other one; only a person knows whose job that is."""
+    why = "and if this job repeats it, its rows would be there twice"
+    if other.phase is Phase.RECORDED:
+        why += (
+            ". So give the other job up if it is an earlier run of this application, and finish it if "
+            "it is another application's"
+        )
+    return why
+
+
 def refusal(
     store: StoreOperations, other: OtherJob, unfinished: Unfinished | None, *, then: str, why: str
 ) -> CommitConflictError:
@@ -138,7 +149,7 @@ def refusal(
     to do `then`, and `why` the two cannot go together."""
     what, advice = finish_first(store, other)
     if other.phase is Phase.SEALED and unfinished == "supersede":
-        why += "; old files of the other job may be gone already, so it can no longer be given up"
+        why += "; files that it replaces may be gone already, so it can no longer be given up"
     return CommitConflictError(
         what,
         f"{advice}; then {then}. Nothing was changed: the other job writes to {_writes(other)}, {why}",
@@ -158,15 +169,15 @@ def end_jobs(
     chosen: Sequence[tuple[OtherJob, End]],
     end: EndJob,
     pause: Pause = time.sleep,
-) -> list[str]:
-    """End jobs; return a text for each that was ended, and the notices of that.
+) -> Iterator[str]:
+    """End jobs; yield a text for each as soon as it is ended, and the notices of that.
 
     A job that another process continues or ends is left alone; so is one that gives a sign of life while
     it is watched, which is necessary if it is not certain that its process has ended.
     `CommitStateUnknownError` if a job cannot be ended; it then is as the command would have left it.
     """
-    silent = _silent(store, chosen, pause)
-    return [text for other, how in silent for text in _end(store, other, how, end)]
+    for other, how in _silent(store, chosen, pause):
+        yield from _end(store, other, how, end)
 
 
 def _silent(

@@ -161,16 +161,15 @@ def setup_job(
     with open_here(dest, options, storage_options) as (store, destination):
         job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
         replaces = roots_on_store(options.replaced_roots, store.spec) or (destination,)
-        stamp, warnings = setup_job_stage.setup_job(
+        stamp = setup_job_stage.setup_job(
             store,
             job,
             replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
             must_be_empty=options.mode is ConflictMode.ERROR,
             unfinished=options.unfinished,
             end=ending(store.spec, options, storage_options),
+            on_warning=lambda text: on_warning(located(store.spec, text)),
         )
-        for warning in warnings:
-            on_warning(located(store.spec, warning))
         on_stamp(stamp)
         return job.job_id
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +21,15 @@ from ray_committer.job_files.find_job import not_read, skipped_link
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import OtherJob, destinations_above, other_jobs, read_other
 from ray_committer.job_files.owners import owner_of
-from ray_committer.job_files.unfinished_jobs import ROUNDS, end_jobs, end_of, none_refused, refusal
+from ray_committer.job_files.unfinished_jobs import (
+    ROUNDS,
+    Choice,
+    end_jobs,
+    end_of,
+    none_refused,
+    refusal,
+    would_repeat,
+)
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
@@ -203,17 +211,31 @@ def _end_stopped(
     roots: Sequence[str],
 ) -> None:
     """End the jobs in the way that have stopped; if others work on them after all, wait a little."""
-    unfinished, refuse = context.options.unfinished, partial(_conflict, context, claim)
-    choices = [(other, end_of(other, unfinished, roots)) for other in stopped]
-    chosen = none_refused(choices, refuse)
+    refuse = partial(_conflict, context, claim)
+    chosen = none_refused(ends_of(context, stopped, roots), refuse)
     if patience.rounds >= ROUNDS and patience.is_over:
         raise refuse(stopped[0])
     patience.rounds += 1
     texts = end_jobs(context.store, chosen, context.end_other, partial(_sleep, context))
-    for text in texts:
-        context.notice(text)
-    if not texts:
+    if not list(map(context.notice, texts)):
         patience.wait(context)
+
+
+def ends_of(context: JobContext, stopped: Iterable[OtherJob], roots: Sequence[str]) -> list[Choice]:
+    """How each of the jobs in the way that have stopped is ended before this one.
+
+    None that was set up above this job is ended: its record could name any file there, and the caller
+    has named only this job's directories.
+    """
+    own = context.job.destination
+    named = (own, real_path(context.store, own), *roots)
+
+    def is_named(other: OtherJob) -> bool:
+        there = other.job.destination
+        return any(there == root or is_inside(there, root) for root in named)
+
+    unfinished = context.options.unfinished
+    return [(one, end_of(one, unfinished, roots) if is_named(one) else None) for one in stopped]
 
 
 def _sleep(context: JobContext, seconds: float) -> None:
@@ -242,7 +264,7 @@ def _conflict(context: JobContext, claim: Claim, other: OtherJob) -> CommitConfl
     waited = "" if not other.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
     why = f"and this job must not do that at the same time{waited}"
     if not claim.hinders(other.declaration.claim):
-        why = "and if this job repeats it, its rows would be there twice"
+        why = would_repeat(other)
     return refusal(
         context.store, other, context.options.unfinished, then="run the same command", why=why
     )

@@ -5,6 +5,7 @@ Source: Hadoop SetupJobStage.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -35,12 +36,15 @@ from ray_committer.job_files.unfinished_jobs import (
     none_refused,
     refusal,
     unfinished_beside,
+    would_repeat,
 )
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.file_destination import hidden_destination
 from ray_committer.stores.base import StoreOperations
+
+_log = logging.getLogger(__name__)
 
 
 def setup_job(
@@ -51,14 +55,15 @@ def setup_job(
     must_be_empty: bool = False,
     unfinished: Unfinished | None = "refuse",
     end: EndJob = cannot_end,
+    on_warning: Callable[[str], None] = _log.warning,
     now_milliseconds: int | None = None,
-) -> tuple[str, list[str]]:
+) -> str:
     """Make the job attempt's directories and its state; `TaskCommitError` if it was set up before.
 
-    Returns the job's stamp, which its tasks put into their manifests, and a list of warnings. The
-    warnings name jobs that were ended first, other unfinished commits at the destination, since running
-    their applications again would double rows, and symbolic links, since unfinished commits may be
-    behind them.
+    Returns the job's stamp, which its tasks put into their manifests. `on_warning` gets the warnings.
+    They name jobs that were ended first (at once, since this job can still be refused), other unfinished
+    commits at the destination, since running their applications again would double rows, and symbolic
+    links, since unfinished commits may be behind them.
 
     `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
     that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that
@@ -78,13 +83,15 @@ def setup_job(
             unfinished_beside, store, job, unfinished, replaces=replaces, must_be_empty=must_be_empty
         )
         refuse = partial(_refusal, store, unfinished, replaces)
-        others, ended = _end_stopped(store, look, beside, refuse, end)
+        others = _end_stopped(store, look, beside, refuse, end, on_warning)
         if must_be_empty:
             refuse_data(store, job.destination)
         stamp = _begin(store, job, replaces=bool(replaces))
     stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
     links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
-    return stamp, [*hidden, *ended, *stopped, *links]
+    for warning in (*hidden, *stopped, *links):
+        on_warning(warning)
+    return stamp
 
 
 def _begin(store: StoreOperations, job: JobAttempt, *, replaces: bool) -> str:
@@ -119,15 +126,16 @@ def _end_stopped(
     beside: Callable[[Sequence[OtherJob]], list[Choice]],
     refuse: Callable[[OtherJob], CommitConflictError],
     end: EndJob,
-) -> tuple[Others, list[str]]:
-    """End the jobs in the way, or refuse; return the other jobs after that, and what was done."""
-    ended: list[str] = []
+    on_warning: Callable[[str], None],
+) -> Others:
+    """End the jobs in the way, or refuse; return the other jobs after that."""
     for _ in range(ROUNDS):
         others = look()
         choices = beside(others.jobs)
         if not choices:
-            return others, ended
-        ended += end_jobs(store, none_refused(choices, refuse), end)
+            return others
+        for text in end_jobs(store, none_refused(choices, refuse), end):
+            on_warning(text)
     raise refuse(choices[0][0])
 
 
@@ -136,7 +144,7 @@ def _refusal(
 ) -> CommitConflictError:
     why = "and this job must not replace data there before the other one has ended"
     if not replaces:
-        why = "and if this job repeats it, its rows would be there twice"
+        why = would_repeat(other)
     return refusal(store, other, unfinished, then="run the application again", why=why)
 
 
@@ -169,7 +177,9 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
 def refuse_data(store: StoreOperations, destination: str) -> None:
     """`CommitConflictError` if the destination contains anything that readers see."""
     if name := first_data(store, destination):
-        raise CommitConflictError(f"{destination}: holds data already ({name})", "nothing was changed")
+        raise CommitConflictError(
+            f"{destination}: holds data already ({name})", "this job has changed nothing"
+        )
 
 
 def first_data(store: StoreOperations, destination: str) -> str | None:

@@ -103,7 +103,7 @@ def write_job(
 ) -> None:
     """Set up `job` and commit its tasks, each given by its files and their contents."""
     replaces = (job.destination,) if mode is ConflictMode.OVERWRITE else ()
-    stamp, _ = setup_job(store, job, replaces=replaces)
+    stamp = setup_job(store, job, replaces=replaces)
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt_id, files)

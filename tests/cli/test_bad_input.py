@@ -406,7 +406,7 @@ def test_data_at_the_destination_is_three_clear_lines_and_nothing_visible_change
 ):
     data_in_the_way(dest, write_job)
     result = run("commit", str(dest), "--assume-complete", "--mode", "error")
-    check(result, 4, f"{dest}: holds data already (a)", "nothing was changed")
+    check(result, 4, f"{dest}: holds data already (a)", "this job has changed nothing")
     assert tree() == {"a": "another"}
     assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
 

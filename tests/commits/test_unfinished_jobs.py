@@ -63,7 +63,7 @@ def write(
 ) -> None:
     """Set a job up and run its tasks."""
     replaces = (job.destination,) if mode is OVERWRITE else ()
-    stamp, _ = setup_job(store, job, replaces=replaces, unfinished=unfinished, end=ending(store))
+    stamp = setup_job(store, job, replaces=replaces, unfinished=unfinished, end=ending(store))
     for task, (name, data) in enumerate(rows(job, mode).items()):
         attempt = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt, {name: data})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -97,6 +99,10 @@ class Slept(list[float]):
         self.append(seconds)
 
 
+def end_all(store: MemoryStore, chosen: list[tuple[OtherJob, End]], *how: Any) -> list[str]:
+    return list(end_jobs(store, chosen, *how))
+
+
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watch for an instant."""
@@ -129,7 +135,7 @@ def test_a_job_is_watched_unless_it_is_certain_that_its_process_has_ended(
         beat(store, beats)
         (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB).jobs
     slept = Slept()
-    texts = end_jobs(store, [(other, End.UNDO)], lambda *_: [], slept)
+    texts = end_all(store, [(other, End.UNDO)], lambda *_: [], slept)
     assert len(texts) == 1
     assert bool(slept) is is_watched
 
@@ -151,14 +157,14 @@ def test_a_job_that_gives_a_sign_of_life_while_it_is_watched_is_left_alone(sign:
     def end(other: OtherJob, how: End) -> list[str]:
         raise AssertionError((other, how))
 
-    assert end_jobs(store, [(other, End.UNDO)], end, Slept(happens)) == []
+    assert end_all(store, [(other, End.UNDO)], end, Slept(happens)) == []
 
 
 @pytest.mark.usefixtures("_short")
 def test_one_watch_is_for_all_jobs():
     slept = Slept()
     store, other = stopped(ALIVE)
-    assert len(end_jobs(store, [(other, End.UNDO), (other, End.UNDO)], lambda *_: [], slept)) == 2
+    assert len(end_all(store, [(other, End.UNDO), (other, End.UNDO)], lambda *_: [], slept)) == 2
     assert slept == sorted(slept, reverse=True)
 
 
@@ -170,16 +176,30 @@ def test_a_watch_can_be_cancelled():
         raise CommitCancelledError("cancelled")
 
     with pytest.raises(CommitCancelledError):
-        end_jobs(store, [(other, End.UNDO)], lambda *_: [], Slept(cancel))
+        end_all(store, [(other, End.UNDO)], lambda *_: [], Slept(cancel))
 
 
 @pytest.mark.parametrize("how", list(End))
 def test_what_was_done_is_said_with_what_the_end_had_to_say(how: End):
     store, other = stopped()
-    done, *notices = end_jobs(store, [(other, how)], lambda *_: ["one", "two"])
+    done, *notices = end_all(store, [(other, how)], lambda *_: ["one", "two"])
     assert notices == ["one", "two"]
     assert done.startswith(f"{OTHER_JOB.directory}: job job_2 was ")
     assert ("given up" in done) is (how is End.UNDO)
+
+
+def test_what_was_ended_is_told_even_if_the_next_one_cannot_be():
+    store, other = stopped()
+
+    def end(_: OtherJob, how: End) -> list[str]:
+        if how is End.FINISH:
+            raise PermissionError(13, "denied")
+        return []
+
+    texts = end_jobs(store, [(other, End.UNDO), (other, End.FINISH)], end)
+    assert "job job_2 was given up before this job" in next(texts)
+    with pytest.raises(CommitStateUnknownError):
+        next(texts)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +218,7 @@ def test_a_job_that_another_process_ends_or_continues_is_no_error(error: Excepti
     def end(other: OtherJob, how: End) -> list[str]:
         raise error
 
-    assert end_jobs(store, [(other, End.UNDO)], end) == []
+    assert end_all(store, [(other, End.UNDO)], end) == []
 
 
 @pytest.mark.parametrize("is_set_up_again", [False, True])
@@ -211,7 +231,7 @@ def test_an_error_about_a_job_that_is_not_there_any_more_is_none(is_set_up_again
             setup_job(store, OTHER_JOB)
         raise CommitStateUnknownError("was ended by another process")
 
-    assert end_jobs(store, [(other, End.UNDO)], end) == []
+    assert end_all(store, [(other, End.UNDO)], end) == []
 
 
 @pytest.mark.parametrize(
@@ -234,7 +254,7 @@ def test_a_job_that_cannot_be_ended_is_an_error_that_names_it_and_its_next_comma
         raise error
 
     with pytest.raises(CommitStateUnknownError) as caught:
-        end_jobs(store, [(other, End.UNDO)], end)
+        end_all(store, [(other, End.UNDO)], end)
     said = caught.value
     assert said.what.startswith(f"{OTHER_JOB.directory}: job job_2 was to be given up before this job")
     assert str(error.args[0] if not isinstance(error, OSError) else error) in said.what
@@ -252,4 +272,4 @@ def test_a_cancelled_end_cancels_the_job():
         raise CommitCancelledError("cancelled")
 
     with pytest.raises(CommitCancelledError):
-        end_jobs(store, [(other, End.FINISH)], end)
+        end_all(store, [(other, End.FINISH)], end)

@@ -96,6 +96,17 @@ def test_an_overwrite_that_is_run_again_heals_at_its_set_up_and_warns(
     assert not directory.exists()
 
 
+def test_what_was_ended_is_told_even_if_the_set_up_is_refused_after_that(die: Die, dest: Path, tree):
+    die()
+    options = CommitOptions(mode=ConflictMode.ERROR, unfinished="finish")
+    warnings: list[str] = []
+    with pytest.raises(CommitConflictError, match="holds data already") as caught:
+        ray_committer.setup_job(str(dest), SECOND, options=options, on_warning=warnings.append)
+    assert caught.value.advice == "this job has changed nothing"
+    assert tree() == {"a": "1", "b": "2"}
+    assert [f"job {FIRST} was finished before this job" in text for text in warnings] == [True]
+
+
 def test_a_job_that_died_after_the_set_up_is_ended_by_the_commit_whose_report_says_so(
     die: Die, dest: Path, tree, write_job
 ):
@@ -183,7 +194,7 @@ def test_a_job_whose_id_was_set_up_again_is_left_alone(die: Die, dest: Path, tre
     ray_committer.abort_job(str(dest), FIRST, undo=True)
     write(dest, FIRST, {"z": "9"}, CommitOptions())
     end = ending(StoreSpec("file"), CommitOptions(), None, executor="inline")
-    assert end_jobs(store, [(other, how)], end) == []
+    assert list(end_jobs(store, [(other, how)], end)) == []
     assert phase_of(store, dest, FIRST) is Phase.OPEN
     assert tree() == {}
 
@@ -243,3 +254,26 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
         assert text.startswith(f"{dest}/_temporary/first/00: the commit has begun but not ended")
         assert said in text
     assert (tree(), phase_of(store, dest, FIRST)) == ({"a": "1"}, Phase.RECORDED)
+
+
+@pytest.mark.parametrize("unfinished", [None, "supersede", "finish"])
+def test_a_job_that_was_set_up_above_is_not_ended(
+    dest: Path, tree, monkeypatch, unfinished: Unfinished | None
+):
+    """Whoever can write there could let its record name any file of the directories beside this job."""
+    options = OVERWRITE.changed(replaced_roots=(str(dest / "p=1"),))
+    for name in ("p=1/old", "p=2/old"):
+        (dest / name).parent.mkdir(parents=True)
+        (dest / name).write_text("old")
+    write(dest, FIRST, {"p=1/a": "1"}, options)
+    stopping = crashing(monkeypatch, lambda call: call.paths[-1].endswith("/a"))
+    with stopping, pytest.raises(SimulatedCrash):
+        ray_committer.commit_job(str(dest), FIRST, executor="inline", options=options)
+    below, again = dest / "p=1", OVERWRITE.changed(unfinished=unfinished, mark_success=False)
+    write(below, SECOND, {"c": "3"}, again)
+    with pytest.raises(CommitConflictError, match=f"ray-committer commit {dest} --job-id first"):
+        ray_committer.commit_job(str(below), SECOND, executor="inline", options=again)
+    assert tree() == {"p=1/old": "old", "p=2/old": "old"}
+    ray_committer.abort_job(str(dest), FIRST, undo=True)
+    ray_committer.commit_job(str(below), SECOND, executor="inline", options=again)
+    assert tree() == {"p=1/c": "3", "p=2/old": "old"}

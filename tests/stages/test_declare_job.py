@@ -615,7 +615,7 @@ def test_a_commit_that_stopped_and_writes_elsewhere_is_in_nobodys_way():
 def test_an_append_is_refused_beside_a_commit_of_its_destination_that_stopped():
     store = stopped("rename", "/b")
     with pytest.raises(
-        CommitConflictError, match="if this job repeats it, its rows would be there twice"
+        CommitConflictError, match="give the other job up if it is an earlier run of this application"
     ):
         run_commit(store, SECOND)
     assert state_of(store, SECOND).phase is Phase.OPEN

@@ -37,7 +37,9 @@ def with_file(kind: str) -> MemoryStore:
 
 
 def set_up(store) -> list[str]:
-    return setup_job(store, JOB, replaces=(PATH,), now_milliseconds=NOW)[1]
+    warnings: list[str] = []
+    setup_job(store, JOB, replaces=(PATH,), on_warning=warnings.append, now_milliseconds=NOW)
+    return warnings
 
 
 def test_an_overwrite_replaces_it(store: MemoryStore):

@@ -97,7 +97,9 @@ def beside(phase: Phase = Phase.RECORDED, owner: Owner = DEAD, claim: Claim = CL
 
 def set_up(store, job: JobAttempt = JOB, **options: Any) -> list[str]:
     """Set a job up at `NOW`; the warnings."""
-    return setup_job(store, job, now_milliseconds=NOW, **options)[1]
+    warnings: list[str] = []
+    setup_job(store, job, now_milliseconds=NOW, on_warning=warnings.append, **options)
+    return warnings
 
 
 def test_the_first_job_of_a_destination_is_set_up_without_a_warning():
@@ -110,7 +112,7 @@ def test_the_first_job_of_a_destination_is_set_up_without_a_warning():
 
 def test_each_job_has_a_stamp_of_its_own():
     stores = [MemoryStore() for _ in range(3)]
-    stamps = [setup_job(store, JOB)[0] for store in stores]
+    stamps = [setup_job(store, JOB) for store in stores]
     assert stamps == [state_of(store).stamp for store in stores]
     assert len(set(stamps)) == 3
 
@@ -335,8 +337,12 @@ def test_the_next_attempt_of_a_job_whose_commit_has_begun_is_refused(phase: Phas
     store = MemoryStore()
     setup_job(store, JOB)
     bring_to(store, phase)
-    with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
+    with pytest.raises(CommitRecordExistsError) as caught:
         set_up(store, SECOND)
+    named = "memory://test/table --job-id job_1 --attempt 0"
+    assert (f"ray-committer commit {named}" in str(caught.value)) is (phase is not Phase.UNDOING)
+    is_undone = f"ray-committer abort {named} --undo" in str(caught.value)
+    assert is_undone is (phase in (Phase.RECORDED, Phase.UNDOING))
     assert store.get_status(SECOND.directory) is None
 
 

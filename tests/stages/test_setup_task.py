@@ -53,7 +53,7 @@ def test_each_attempt_gets_an_empty_directory_of_its_own(attempts: int):
 
 def test_a_task_is_told_the_stamp_of_the_job_that_it_is_of():
     store = MemoryStore()
-    stamp, _ = setup_job(store, JOB)
+    stamp = setup_job(store, JOB)
     assert setup_task(store, JOB, ATTEMPT)[1] == stamp
 
 
