@@ -10,14 +10,14 @@ from ray_committer.errors import RayCommitterError, RecordGoneError
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
-from ray_committer.job_files.other_jobs import other_jobs
-from ray_committer.job_files.unfinished_jobs import plan_text, unfinished_beside
+from ray_committer.job_files.unfinished_jobs import plan_text
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.record import CommitRecord, ConflictMode, ManifestRef
-from ray_committer.protocol.state import UNSTAMPED, Phase
+from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator
+from ray_committer.stages.declare_job import ends_of, look_around
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -27,7 +27,9 @@ from ray_committer.stages.load_manifests import (
     load_unchanged,
 )
 from ray_committer.stages.preflight import look_at_data, preflight
+from ray_committer.stages.record_job import claim_of, replaced_by
 from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stores.base import real_path
 from ray_committer.stores.registry import shown_url
 from ray_committer.work.entries import entries
 from ray_committer.work.sidecars import freezes_copies
@@ -58,8 +60,8 @@ class JobPlan:
     directories: leaf directories of the output; `first_directories` are the first by name.
     replaced: old files that are removed.
     first_renames: the first in the order of the manifests.
-    unfinished: a sentence for each job at the destination that has stopped and is in the way: how it
-        would be ended first, or why the commit would be refused.
+    unfinished: a sentence for each job in the way that has stopped: how it would be ended first, or why
+        the commit would be refused.
     requests: the approximate number of requests to the store, without work that is known to be done.
     """
 
@@ -170,26 +172,20 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
             shown_url(context.store.spec, path) for path in context.executor.directories.claim(first)
         ),
         first_renames=_first_renames(context, loaded, first),
-        unfinished=_unfinished(job) if record is None else (),
+        unfinished=_unfinished(job, loaded) if record is None else (),
         requests=_requests(context, loaded, directories, removed),
     )
 
 
-def _unfinished(job: OpenJob) -> tuple[str, ...]:
-    """What the commit would do about jobs that have stopped; it looks above and below as well."""
-    context, options = job.context, job.context.options
-    store, own = context.store, context.job
-    mode = options.mode
-    replaces = job.replaced_roots or (own.destination,)
-    choices = unfinished_beside(
-        store,
-        own,
-        options.unfinished,
-        other_jobs(store, own.destination, context.now_milliseconds(), own=own).jobs,
-        replaces=replaces if mode is ConflictMode.OVERWRITE else (),
-        must_be_empty=mode is ConflictMode.ERROR,
-    )
-    return tuple(context.located(plan_text(store, other, how)) for other, how in choices)
+def _unfinished(job: OpenJob, loaded: LoadedManifests) -> tuple[str, ...]:
+    """What the commit would do about jobs in its way that have stopped; it looks below as well."""
+    context = job.context
+    replaced = replaced_by(context, job.replaced_roots)
+    claim = claim_of(context, loaded, replaced, job.allowed_roots)
+    others = look_around(context, claim)
+    stopped = [one for one in others if one.phase in UNFINISHED and not one.is_alive]
+    choices = ends_of(context, stopped, [real_path(context.store, root) for root in replaced])
+    return tuple(context.located(plan_text(context.store, other, how)) for other, how in choices)
 
 
 def _requests(context: JobContext, loaded: LoadedManifests, directories: int, replaced: int) -> int:

@@ -6,7 +6,7 @@ is open as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -90,7 +90,8 @@ class _Decision:
 
 def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
     context, loaded = decision.context, decision.loaded
-    claim = with_coordinator(context, lambda: _claim(decision), decision.load)
+    claims = partial(claim_of, context, loaded, _replaced(decision), decision.allowed_roots)
+    claim = with_coordinator(context, claims, decision.load)
     _warn_of_network(context, claim)
     roots = [real_path(context.store, root) for root in _replaced(decision)]
     record = _record(decision, seen, claim, OldFiles())
@@ -144,20 +145,23 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
         )
 
 
-def _claim(decision: _Decision) -> Claim:
-    """The directories that the job writes, and those of them that exclude other writers."""
-    context, destination = decision.context, decision.context.job.destination
-    excludes = _replaced(decision)
+def claim_of(
+    context: JobContext, loaded: LoadedManifests, replaced: Sequence[str], allowed_roots: Sequence[str]
+) -> Claim:
+    """The directories that a job writes, and those of them that exclude other writers: the `replaced`
+    ones, and others by the job's options."""
+    destination = context.job.destination
+    excludes = tuple(replaced)
     if context.options.mode is ConflictMode.ERROR:
         excludes = (destination,)
     if context.options.delete_blocking_files:  # another job may have just written such a file
-        excludes = (*excludes, destination, *decision.allowed_roots)
+        excludes = (*excludes, destination, *allowed_roots)
     writes = set(excludes)
     if context.executor.directories.plan() > MOST_WRITES:
-        writes.update((destination, *decision.allowed_roots))
+        writes.update((destination, *allowed_roots))
     else:
         writes.update(context.executor.directories.share(0, 1))
-        writes.update((destination,) if decision.loaded.fills_destination else ())
+        writes.update((destination,) if loaded.fills_destination else ())
     real = partial(real_path, context.store)  # other jobs can reach a directory by another name
     writes, excludes = set(map(real, writes)), tuple(set(map(real, excludes)))
     outermost = [path for path in writes if not any(is_inside(path, other) for other in writes)]
@@ -165,10 +169,14 @@ def _claim(decision: _Decision) -> Claim:
 
 
 def _replaced(decision: _Decision) -> tuple[str, ...]:
+    return replaced_by(decision.context, decision.replaced_roots)
+
+
+def replaced_by(context: JobContext, replaced_roots: tuple[str, ...]) -> tuple[str, ...]:
     """The directories whose files the job replaces."""
-    if decision.context.options.mode is not ConflictMode.OVERWRITE:
+    if context.options.mode is not ConflictMode.OVERWRITE:
         return ()
-    return decision.replaced_roots or (decision.context.job.destination,)
+    return replaced_roots or (context.job.destination,)
 
 
 def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: CommitRecord) -> Seen:

@@ -256,6 +256,29 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert (tree(), phase_of(store, dest, FIRST)) == ({"a": "1"}, Phase.RECORDED)
 
 
+def test_a_dry_run_names_only_jobs_that_are_in_the_way_of_the_commit(dest: Path, write_job, monkeypatch):
+    """As the commit of an append, which goes on beside a job that stopped in other partitions."""
+    write_job({0: {"p=2/c": "3"}}, job_id=SECOND)
+    write(dest, FIRST, {"p=1/a": "1", "p=1/b": "2"}, CommitOptions())
+    stopping = crashing(monkeypatch, lambda call: call.paths[-1].endswith("/b"))
+    with stopping, pytest.raises(SimulatedCrash):
+        ray_committer.commit_job(str(dest), FIRST, executor="inline")
+    assert ray_committer.plan_job(str(dest), SECOND).unfinished == ()
+    assert ray_committer.commit_job(str(dest), SECOND, executor="inline").outcome is Outcome.COMMITTED
+
+
+def test_a_dry_run_names_a_job_above(dest: Path, write_job, monkeypatch):
+    write(dest, FIRST, {"p=1/a": "1", "p=1/b": "2"}, CommitOptions())
+    stopping = crashing(monkeypatch, lambda call: call.paths[-1].endswith("/b"))
+    with stopping, pytest.raises(SimulatedCrash):
+        ray_committer.commit_job(str(dest), FIRST, executor="inline")
+    below = dest / "p=1"
+    write(below, SECOND, {"c": "3"}, OVERWRITE)
+    (text,) = ray_committer.plan_job(str(below), SECOND, options=OVERWRITE).unfinished
+    assert text.startswith(f"{dest}/_temporary/first/00: ")
+    assert "this job would be refused" in text
+
+
 @pytest.mark.parametrize("unfinished", [None, "supersede", "finish"])
 def test_a_job_that_was_set_up_above_is_not_ended(
     dest: Path, tree, monkeypatch, unfinished: Unfinished | None
