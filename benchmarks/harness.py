@@ -79,7 +79,7 @@ def write_job(root: Path, *, tasks: int, files: int, directories: int) -> JobAtt
     shutil.rmtree(root, ignore_errors=True)
     job = new_job_attempt(str(root), "job_1", 0)
     os.makedirs(root)
-    stamp, _ = setup_job(LocalStore(StoreSpec("file")), job)
+    stamp = setup_job(LocalStore(StoreSpec("file")), job)
     for task in range(tasks):
         attempt = job.task_attempt(f"attempt_1_m_{task:06d}_0")
         entries = []

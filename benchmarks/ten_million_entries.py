@@ -73,7 +73,7 @@ class OpenNothing:
 def write_manifests(root: Path, tasks: int, files: int) -> None:
     """The manifests of a job of so many `tasks` with so many `files` each, without the files."""
     job = new_job_attempt(str(root), "job_1", 0)
-    stamp, _ = setup_job(LocalStore(StoreSpec("file")), job)
+    stamp = setup_job(LocalStore(StoreSpec("file")), job)
     for task in range(tasks):
         entries = list(entries_of(job, task, files))
         harness.write_manifest(job, task, entries, directories=0, stamp=stamp)
