@@ -1,4 +1,4 @@
-"""Column functions that fail, wait and wake up late, and two jobs that overlap."""
+"""Column functions that wait and fail, and two jobs that overlap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
@@ -118,19 +117,3 @@ def waiting(seconds: float) -> Any:
         return value
 
     return wait
-
-
-def zombie(marker: str, seconds: float) -> Any:
-    """The task of partition 0 fails for good, another wakes up when that is long past."""
-
-    @udf("long")
-    def wake(value):
-        context = TaskContext.get()
-        if context.partitionId() == 0:
-            raise RuntimeError("simulated failure of a task")
-        if context.partitionId() == 1 and not Path(marker).exists():
-            time.sleep(seconds)
-            Path(marker).touch()
-        return value
-
-    return wake

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 import ray_committer
@@ -18,8 +19,8 @@ from ray_committer.events import Event, StageStarted
 from ray_committer.jar import PROTOCOL_CLASS
 from ray_committer.spark import Installation, install, uninstall
 from tests.integration.spark.conftest import data_files
-from tests.integration.spark.lessons import MANY, installed, overlap, waiting, zombie
-from tests.integration.spark.tasks import JOB_ID, SPARKS_OWN, set_up
+from tests.integration.spark.lessons import MANY, installed, overlap, waiting
+from tests.integration.spark.tasks import JOB_ID, SPARKS_OWN, Task, set_up
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -61,17 +62,35 @@ def test_spark_29037_the_next_job_publishes_nothing_of_one_that_was_killed(
 
     def kill_one_and_append(dest: Path, protocol: str) -> int:
         killed = set_up(spark, dest, protocol=protocol).task()
-        file = killed.begin_file("p=1")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("of the killed job\n")
+        write_text(killed)
         killed.save()
-        new = spark.range(2).selectExpr("CAST(id AS STRING) AS value", "1 AS p")
-        new.write.mode("append").partitionBy("p").text(str(dest))
-        return spark.read.text(str(dest)).count()
+        return rows_after_an_append(spark, dest)
 
     assert kill_one_and_append(tmp_path / "theirs", SPARKS_OWN) == 3
     with installed(spark):
         assert kill_one_and_append(tmp_path / "ours", PROTOCOL_CLASS) == 2
+
+
+@pytest.mark.one_spark
+def test_spark_31438_a_task_that_outlives_its_job_leaves_nothing(spark: SparkSession, tmp_path: Path):
+    """It wrote on below `_temporary`, which nobody removed then, and the next job committed that."""
+
+    def outlive(dest: Path, protocol: str) -> Task:
+        job = set_up(spark, dest, protocol=protocol)
+        late = job.task()
+        job.abort()
+        write_text(late)
+        return late
+
+    outlive(tmp_path / "theirs", SPARKS_OWN).save()
+    assert rows_after_an_append(spark, tmp_path / "theirs") == 3
+    with installed(spark):
+        late = outlive(tmp_path / "ours", PROTOCOL_CLASS)
+        with pytest.raises(Py4JJavaError, match="never set up, or it is already cleaned up"):
+            late.save()
+        late.protocol.abortTask(late.context)  # as Spark does
+        assert not (tmp_path / "ours" / "_temporary").exists()
+        assert rows_after_an_append(spark, tmp_path / "ours") == 2
 
 
 def test_spark_27194_a_file_that_an_attempt_left_is_not_in_the_way_of_the_next(
@@ -91,24 +110,6 @@ def test_spark_27194_a_file_that_an_attempt_left_is_not_in_the_way_of_the_next(
     ray_committer.commit_job(str(dest), JOB_ID, options=options)
     (name,) = data_files(dest)
     assert (dest / name).read_text() == "of attempt 1"
-
-
-def test_spark_31438_a_task_that_wakes_when_its_job_has_failed_leaves_nothing(
-    installation, rows: DataFrame, tmp_path: Path
-):
-    """Tasks that outlived their job wrote on, below a `_temporary` that nobody removed."""
-    dest, late = tmp_path / "t", zombie(str(tmp_path / "late"), 3.0)
-    with pytest.raises(Exception, match="simulated failure of a task"):
-        rows.select(late("id").alias("id")).write.parquet(str(dest))
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "late").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert (tmp_path / "late").exists()
-    time.sleep(1.0)  # it goes on to write and to commit
-    assert data_files(dest) == set()
-    assert not dest.exists() or list(dest.rglob("*-manifest.json")) == []
-    rows.write.mode("append").parquet(str(dest))
-    assert rows.sparkSession.read.parquet(str(dest)).count() == 600
 
 
 def test_spark_35279_and_44884_an_overwrite_of_partitions_leaves_a_success_file(
@@ -181,3 +182,17 @@ def test_sessions_of_one_driver_are_each_committed(spark: SparkSession, rows: Da
     finally:
         uninstall(spark)
         uninstall(other)
+
+
+def write_text(task: Task) -> None:
+    """Write a line to a partition, and make the directories above it, as Hadoop does."""
+    file = task.begin_file("p=1")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("of a task whose job was not committed\n")
+
+
+def rows_after_an_append(spark: SparkSession, dest: Path) -> int:
+    """Append two rows; how many are there then."""
+    new = spark.range(2).selectExpr("CAST(id AS STRING) AS value", "1 AS p")
+    new.write.mode("append").partitionBy("p").text(str(dest))
+    return spark.read.text(str(dest)).count()
