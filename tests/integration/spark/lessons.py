@@ -64,7 +64,7 @@ def overlap(
         many, one = spark.range(0, last, 1, 2), spark.range(last, last + 1, 1, 1)
         first = threads.submit(append, many.select(hold("id").alias("id")), "first")
         try:
-            wait_for_a_task(spark, f"{dest} first")
+            wait_for_both_tasks(spark, f"{dest} first", dest)
             second = threads.submit(append, one.select(pad("id").alias("id")), "second")
             errors = second.result(120)
             between = rows_by_task(spark, dest)
@@ -80,16 +80,18 @@ def rows_by_task(spark: SparkSession, dest: Path) -> Counter[int]:
     return Counter({row["task"]: row["count"] for row in found.collect()})
 
 
-def wait_for_a_task(spark: SparkSession, group: str) -> None:
-    """Wait until a task of a job group has ended."""
+def wait_for_both_tasks(spark: SparkSession, group: str, dest: Path) -> None:
+    """Wait until the task of partition 0 has ended, and that of partition 1 writes."""
     tracker = spark.sparkContext.statusTracker()
     deadline = time.monotonic() + 120
     while True:
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        if any(stage.numCompletedTasks for stage in stages if stage):
+        ended = sum(stage.numCompletedTasks for stage in stages if stage)
+        begun = sorted(path.name for path in dest.rglob("part-0000*"))
+        if ended and any(name.startswith("part-00001") for name in begun):
             return
-        assert time.monotonic() < deadline, stages
+        assert time.monotonic() < deadline, (ended, begun)
         time.sleep(0.05)
 
 
