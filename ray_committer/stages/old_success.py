@@ -39,9 +39,10 @@ def success_aside(context: JobContext, record: CommitRecord) -> list[Old]:
 
 
 def make_place_of_success(context: JobContext, record: CommitRecord) -> None:
-    """Make the place aside, before the job is recorded."""
+    """Make the place aside, before the job is recorded; a store without directories needs none."""
     for _, place in success_aside(context, record):
-        context.store.mkdirs(parent(place))
+        if context.store.capabilities.has_directories:
+            context.store.mkdirs(parent(place))
 
 
 def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
