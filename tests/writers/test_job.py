@@ -252,17 +252,19 @@ def test_mode_ignore_gives_way_to_data_that_came_while_the_tasks_ran(start, dest
 
 def test_mode_ignore_hides_no_other_conflict(start, dest: Path):
     commit(job := start("ignore"), arrow_job.write_attempt(job, 0, [table(1)]))
-    job = start("overwrite")
+    other = start("overwrite")
     options = CommitOptions(
         mode=ConflictMode.OVERWRITE,
-        committed_tasks=(arrow_job.write_attempt(job, 0, [table(2)]).committed,),
+        committed_tasks=(arrow_job.write_attempt(other, 0, [table(2)]).committed,),
     )
-    ray_committer.record_job(str(dest), job.job_id, executor="inline", options=options)
     for path in dest.glob("p=*/*"):
         path.unlink()
         path.parent.rmdir()
+    job = start("ignore")
+    result = arrow_job.write_attempt(job, 0, [table(3)])
+    ray_committer.record_job(str(dest), other.job_id, executor="inline", options=options)
     with pytest.raises(CommitConflictError, match="ray-committer commit"):
-        commit(job := start("ignore"), arrow_job.write_attempt(job, 0, [table(3)]))
+        commit(job, result)
     assert not list(dest.glob("p=*"))
 
 
