@@ -12,6 +12,7 @@ import pytest
 
 from ray_committer.version import __version__
 from tests.docs.blocks import ROOT
+from tests.integration.spark.matrix.differences import DIFFERENCES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 GAP = "\0"
@@ -93,3 +94,11 @@ def test_every_page_is_in_the_sites_navigation(page: Path):
     assert f": {page.relative_to(ROOT / 'docs')}" in (ROOT / "mkdocs.yml").read_text() or (
         f"- {page.relative_to(ROOT / 'docs')}" in (ROOT / "mkdocs.yml").read_text()
     )
+
+
+def test_each_difference_from_sparks_own_committer_is_on_the_page():
+    page = (ROOT / "docs/spark.md").read_text()
+    table = page.split("## Differences from Spark's own committer")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (?!with|-)(.*?) \|", table, flags=re.MULTILINE)
+    named = [next((row for row in rows if row.startswith(one.says)), one) for one in DIFFERENCES]
+    assert sorted(map(str, named)) == sorted(rows)

@@ -1,83 +1,106 @@
-"""Every way in which Spark writes files gives with us what it gives with Spark's own committer."""
+"""Every kind of write leaves what it leaves with Spark's own committer, but for named differences."""
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
-import pyspark
 import pytest
 
-from tests.integration.spark.matrix import CASES
+from tests.integration.spark.matrix.differences import MARKED, judge
+from tests.integration.spark.matrix.products import AXES, covering, is_valid
+from tests.integration.spark.matrix.selection import SPARK
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 
-SCRIPT = Path(__file__).with_name("matrix.py")
-IS_SPARK_3 = pyspark.__version__.startswith("3.")
-CLUSTER = "raydp" if IS_SPARK_3 else "local-cluster[2,1,600]"
+ROOT = Path(__file__).parents[3]
+LOCAL = "local[2,3]"
+CLUSTER = "raydp" if SPARK == 3 else "local-cluster[2,1,600]"
 """Executors in other processes: RayDP where it exists, else a cluster that Spark starts itself."""
 
-TABLES = ("dynamic_overwrite", "partitions_elsewhere", "a_table_of_hive", "buckets")
-ON_A_CLUSTER = ["parquet_partitioned", "csv_partitioned", *TABLES]
+ON_A_CLUSTER = [
+    "partitions of percents",
+    "an empty task among others",
+    "dynamic overwrite over rows by the same column",
+    "INSERT OVERWRITE, dynamic, of partitions elsewhere",
+    "CLUSTERED BY, with partitions",
+    "a table of Hive, text",
+    "a table of Hive, parquet",
+    "a task that fails once, an overwrite",
+]
 """What executors elsewhere could do otherwise."""
 
-
-# Each case runs with one version of Spark in `make test`, those for a cluster on Spark 4's.
-if IS_SPARK_3:
-    HERE = list(CASES)[::2]
-else:
-    HERE = [name for name in list(CASES)[1::2] if name not in ON_A_CLUSTER]
-LEFT = [name for name in CASES if name not in HERE]
+MINUTES = 30
 
 
-def run(master: str, directory: Path, cases: list[str]) -> dict[str, dict[str, Any]]:
-    command = [sys.executable, str(SCRIPT), master, str(directory), *cases]
+def run(master: str, directory: Path, names: list[str]) -> str:
+    """How many writes were compared; an error shows those that are different."""
+    command = [sys.executable, "-m", "tests.integration.spark.matrix", master, str(directory), *names]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=850, cwd=directory
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60 * MINUTES - 60,
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": path},
     )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return json.loads(result.stdout.splitlines()[-1])
+    assert result.returncode == 0, f"{result.stdout[-20_000:]}\n{result.stderr[-3000:]}"
+    return result.stdout.splitlines()[-1]
 
 
-def compare(found: dict[str, dict[str, Any]]) -> None:
-    wrong = {
-        (name, what): (case["theirs"][what], case["ours"][what])
-        for name, case in found.items()
-        for what in case["theirs"]
-        if case["theirs"][what] != case["ours"][what]
-    }
-    assert wrong == {}
-    assert [name for name, case in found.items() if not case["commits"]] == []
-    assert [name for name, case in found.items() if case["ours"]["left over"]] == []
-
-
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(60 * MINUTES)
 @pytest.mark.parametrize(
-    ("master", "cases"),
+    ("master", "names"),
     [
-        pytest.param("local[2]", HERE, id="one process"),
-        pytest.param("local[2]", LEFT, id="one process, the others", marks=pytest.mark.wide),
+        pytest.param(LOCAL, ["everyday"], id="one process"),
+        pytest.param(LOCAL, ["all"], id="one process, all", marks=pytest.mark.wide),
+        pytest.param(LOCAL, ["triples"], id="one process, each three values", marks=pytest.mark.wide),
         pytest.param(
             CLUSTER,
             ON_A_CLUSTER,
             id="executors elsewhere",
             marks=[
                 pytest.mark.xdist_group("spark-cluster"),
-                *([pytest.mark.wide] if IS_SPARK_3 else []),
+                *([pytest.mark.wide] if SPARK == 3 else []),
             ],
         ),
-        pytest.param(
-            CLUSTER,
-            [name for name in CASES if name not in ON_A_CLUSTER],
-            id="executors elsewhere, the others",
-            marks=pytest.mark.wide,
-        ),
+        pytest.param(CLUSTER, ["all"], id="executors elsewhere, all", marks=pytest.mark.wide),
     ],
 )
 def test_every_writer_leaves_what_sparks_own_committer_leaves(
-    tmp_path: Path, master: str, cases: list[str]
+    tmp_path: Path, record_property: Callable[[str, str], None], master: str, names: list[str]
 ):
-    compare(run(master, tmp_path, cases))
+    told = run(master, tmp_path, names)
+    record_property("compared", told)
+    print(told)
+
+
+def test_each_pair_of_values_that_go_together_is_in_a_combination():
+    def pairs_of(combination: dict[str, str]) -> set[object]:
+        return set(combinations(combination.items(), 2))
+
+    every = [dict(zip(AXES, values, strict=True)) for values in product(*AXES.values())]
+    pairs = {pair for one in every if is_valid(one) for pair in pairs_of(one)}
+    chosen = covering(AXES, is_valid, 2)
+    assert {pair for one in chosen for pair in pairs_of(one)} == pairs
+    assert len(chosen) < len(every) / 100
+
+
+def test_a_difference_that_the_case_does_not_name_is_wrong():
+    theirs, ours = {"files": ["dest/a 0644"]}, {"files": ["dest/a 0600", "dest/_SUCCESS 0644"]}
+    assert list(judge((MARKED,), theirs, ours)) == [
+        "files, only theirs: dest/a 0644",
+        "files, only ours: dest/a 0600",
+    ]
+
+
+def test_a_difference_that_the_case_names_and_does_not_show_is_wrong():
+    same = {"files": ["dest/a 0644"]}
+    assert list(judge((), same, same)) == []
+    assert list(judge((MARKED,), same, same)) == [f"is not different: {MARKED.reason}"]

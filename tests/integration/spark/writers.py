@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 from ray_committer.spark import install
-from tests.integration.spark.matrix import session, stop
+from tests.integration.spark.driver_session import session, stop
 
 ROWS_A_PARTITION = 4
 PARTITIONS = 3

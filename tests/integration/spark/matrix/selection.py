@@ -1,0 +1,45 @@
+"""Which cases a run has."""
+
+from __future__ import annotations
+
+import pyspark
+
+from tests.integration.spark.matrix import (  # noqa: F401 - they register their cases
+    failures,
+    frames,
+    hive,
+    inserts,
+    obstacles,
+    partitions,
+    paths,
+    streams,
+    tables,
+)
+from tests.integration.spark.matrix.place import CASES, Case
+from tests.integration.spark.matrix.products import pairs, triples
+
+SPARK = int(pyspark.__version__.split(".", maxsplit=1)[0])
+ALL = [case for case in CASES.values() if case.least_spark <= SPARK]
+
+
+def everyday() -> list[Case]:
+    """Half of what `make test` tries, in turn with the other version of Spark."""
+    cases = [case for case in ALL if not case.wide and not case.hive]
+    return [*pairs(), *cases][SPARK % 2 :: 2]
+
+
+GROUPS = {
+    "everyday": everyday,
+    "all": lambda: [*ALL, *pairs()],
+    "pairs": pairs,
+    "triples": triples,
+}
+
+
+def named(names: list[str]) -> list[Case]:
+    """The cases of these names and groups."""
+    return [
+        case
+        for name in names or ["all"]
+        for case in (GROUPS[name]() if name in GROUPS else [CASES[name]])
+    ]
