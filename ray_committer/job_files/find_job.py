@@ -383,10 +383,10 @@ def read_success(store: StoreOperations, destination: str) -> SuccessData | None
 
 
 def success_if_told(store: StoreOperations, destination: str) -> SuccessData | None:
-    """`read_success`, but None for a file that cannot be read, since it is then another program's."""
+    """`read_success`, but None for one that cannot be read, since it is then another program's."""
     try:
         return read_success(store, destination)
-    except (ManifestError, PermissionError):
+    except (ManifestError, PermissionError, IsADirectoryError):
         return None
 
 

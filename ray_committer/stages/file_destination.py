@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import JobAttempt, join, parent
+from ray_committer.stages.check_places import blocking_file
 from ray_committer.stores.base import StoreOperations, move_directory
 
 
@@ -19,6 +20,15 @@ def hidden_name(job: JobAttempt) -> str:
     """The path of the file while the job is neither committed nor aborted."""
     name = job.destination.rpartition("/")[2]
     return join(parent(job.destination), f".{name}.replaced-by-{job.job_id}")
+
+
+@contextmanager
+def blocking_file_named(store: StoreOperations, job: JobAttempt) -> Iterator[None]:
+    """Raise `CommitConflictError` if the block meets a file in the place of a directory of the job."""
+    try:
+        yield
+    except NotADirectoryError as e:
+        raise _no_directory(blocking_file(store, job.directory) or job.directory, "a file") from e
 
 
 @contextmanager
@@ -49,11 +59,7 @@ def _hide(store: StoreOperations, job: JobAttempt, *, replaces_it: bool) -> bool
     if status is None or status.is_directory:
         return False
     if status.is_link or not replaces_it:
-        kind = "a link" if status.is_link else "a file"
-        raise CommitConflictError(
-            f"{path}: is {kind} where the job needs a directory",
-            "nothing was changed: move it away, or write to another destination",
-        )
+        raise _no_directory(path, "a link" if status.is_link else "a file")
     hidden = hidden_name(job)
     try:
         settle(
@@ -66,6 +72,13 @@ def _hide(store: StoreOperations, job: JobAttempt, *, replaces_it: bool) -> bool
         move_directory(store, hidden, path)
         return False
     return True
+
+
+def _no_directory(path: str, kind: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"{path}: is {kind} where the job needs a directory",
+        "nothing was changed: move it away, or write to another destination",
+    )
 
 
 def delete_hidden_file(store: StoreOperations, job: JobAttempt) -> None:

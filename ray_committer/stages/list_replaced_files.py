@@ -37,7 +37,7 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
     """List the files below `roots`, one level at a time; a root that does not exist has none.
 
     The files of running jobs (``_temporary``, Spark's staging) are left out, and so is the destination's
-    ``_SUCCESS`` if the job will write its own.
+    ``_SUCCESS`` if the job will write its own in the place of that file.
     """
     destination = context.job.destination
     list_level = partial(_list_directories, keeps_success=context.options.mark_success)
@@ -98,7 +98,8 @@ def _list_directories(
     no_directories: list[str] = []  # appending one element is thread-safe
     listed = worker.map(partial(_list_directory, worker.store, no_directories), directories)
     kept = worker.job.success if keeps_success else None
-    return [status for found in listed for status in found if status.path != kept], no_directories
+    statuses = (status for found in listed for status in found)
+    return [one for one in statuses if one.path != kept or one.is_directory], no_directories
 
 
 def _list_directory(

@@ -8,10 +8,12 @@ no such directory, and so it cannot take the new one away.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 
 from ray_committer.protocol.paths import SUCCESS, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.stages.check_places import is_taken
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import (
     Old,
@@ -23,12 +25,19 @@ from ray_committer.stages.old_files import (
 )
 
 
-def find_old_success(context: JobContext) -> ReplacedFile | None:
-    """Return the ``_SUCCESS`` that this job will replace by its own, if there is one."""
+def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> ReplacedFile | None:
+    """Return the ``_SUCCESS`` that this job will replace by its own, if there is one.
+
+    `CommitConflictError` for a directory in its place that is not among the data that the job replaces.
+    """
     if not context.options.mark_success:
         return None
     status = context.store.get_status(context.job.success)
-    return replaced_file(status) if status is not None and not status.is_directory else None
+    if status is None or not status.is_directory:
+        return replaced_file(status) if status is not None else None
+    if context.store.capabilities.has_directories and context.job.destination not in replaced_roots:
+        raise is_taken({status.path: "is a directory where the job needs a file"})
+    return None
 
 
 def success_aside(context: JobContext, record: CommitRecord) -> list[Old]:

@@ -244,7 +244,7 @@ def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
         partial(abort_older_attempts, context.store, context.job),
         partial(copies_are_current, context, decision.loaded),
         partial(with_coordinator, context, partial(_look, decision, claim), decision.load),
-        partial(find_old_success, context),
+        partial(find_old_success, context, _replaced(decision)),
     ]
     try:
         _, are_current, old, success = context.at_once(lambda step: step(), steps)

@@ -41,7 +41,7 @@ from ray_committer.job_files.unfinished_jobs import (
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase, new_state
-from ray_committer.stages.file_destination import hidden_destination
+from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
 from ray_committer.stores.base import StoreOperations
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,10 @@ def setup_job(
     `must_be_empty`, the job is refused before its tasks run if the destination contains data. Its commit
     checks all this again.
     """
-    with hidden_destination(store, job, replaces_it=job.destination in replaces) as hidden:
+    with (
+        blocking_file_named(store, job),
+        hidden_destination(store, job, replaces_it=job.destination in replaces) as hidden,
+    ):
         if read_attempt_state(store, job).exists:
             raise TaskCommitError(
                 f"{job.directory}: exists already", "give every job and every job attempt its own id"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ray_committer import CommitOptions, ConflictMode
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import CommitConflictError, RayCommitterError
 from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import read_state
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.old_success import (
     delete_old_success,
@@ -20,7 +20,7 @@ from ray_committer.stages.old_success import (
     put_old_success_aside,
 )
 from ray_committer.stages.save_success_file import write_success_file
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     MemoryStore,
@@ -70,8 +70,8 @@ def with_success(kind: str) -> MemoryStore:
     return store
 
 
-def job_of_success(store: MemoryStore) -> str | None:
-    success = read_success(store, JOB.destination)
+def job_of_success(store: StoreOperations, destination: str = JOB.destination) -> str | None:
+    success = read_success(store, destination)
     return success.job_id if success is not None else None
 
 
@@ -133,6 +133,31 @@ def test_an_undo_that_is_faster_than_the_change_to_committed_puts_it_back(kind: 
     assert job_of_success(store) == "job_2"
 
 
+def test_a_directory_in_its_place_is_refused_before_the_record(tmp_path: Path):
+    store, job = with_directory_in_its_place(tmp_path)
+    with pytest.raises(
+        CommitConflictError, match=r"/_SUCCESS: is a directory where the job needs a file"
+    ):
+        run_commit(store, job)
+    assert state_of(store, job).phase is not Phase.RECORDED
+    assert (tmp_path / "_SUCCESS/x").read_text() == "old"
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_directory_in_its_place_is_replaced_with_the_destination(tmp_path: Path):
+    store, job = with_directory_in_its_place(tmp_path)
+    run_commit(store, job, OVERWRITE)
+    assert job_of_success(store, str(tmp_path)) == "job_1"
+    assert (tmp_path / "a").read_text() == "1"
+
+
+def with_directory_in_its_place(tmp_path: Path) -> tuple[LocalStore, JobAttempt]:
+    store, job = LocalStore(StoreSpec("file")), new_job_attempt(str(tmp_path), "job_1", 0)
+    put_file(store, f"{tmp_path}/_SUCCESS/x", b"old")
+    write_job(store, job, {0: {"a": b"1"}})
+    return store, job
+
+
 def test_an_undo_ends_although_hadoop_has_left_a_checksum_of_it(tmp_path: Path):
     store, job = LocalStore(StoreSpec("file")), new_job_attempt(str(tmp_path), "job_1", 0)
     for name in ("_SUCCESS", "._SUCCESS.crc"):
@@ -167,7 +192,7 @@ def test_a_commit_that_stops_anywhere_is_finished_with_its_own(kind: str):
 def test_a_process_that_sleeps_until_the_job_is_committed_leaves_the_new_one(kind: str, cleanup: bool):
     """It wakes up just before it puts the old one aside."""
     store = with_success(kind)
-    record = record_of(success=find_old_success(context(store)))
+    record = record_of(success=find_old_success(context(store), ()))
     make_place_of_success(context(store), record)
     bring_to(store, Phase.RECORDED, record=record)
     finish = do_at(MOVES_IT[kind], lambda: run_commit(store, JOB, CommitOptions(cleanup=cleanup)))
@@ -180,7 +205,7 @@ def test_a_process_that_sleeps_until_the_job_is_committed_leaves_the_new_one(kin
 
 def test_one_that_another_job_wrote_meanwhile_stays(store: MemoryStore):
     found = context(store)
-    record = record_of(success=find_old_success(found))
+    record = record_of(success=find_old_success(found, ()))
     make_place_of_success(found, record)
     put_file(store, PATH, b"of another job")
     put_old_success_aside(found, record)
@@ -190,7 +215,7 @@ def test_one_that_another_job_wrote_meanwhile_stays(store: MemoryStore):
 @safe_stores
 def test_one_that_is_written_between_the_look_and_the_rename_stays_or_is_moved_back(kind: str):
     store = with_success(kind)
-    record = record_of(success=find_old_success(context(store)))
+    record = record_of(success=find_old_success(context(store), ()))
     make_place_of_success(context(store), record)
     write = do_at(MOVES_IT[kind], lambda: put_file(store, PATH, b"of another job"))
     put_old_success_aside(context(WrappedStore(store, before=write)), record)
@@ -210,7 +235,7 @@ def test_a_record_without_one_costs_nothing():
         assert not requests(store, lambda one, stage=stage: stage(context(one), record_of()))
 
 
-def test_a_directory_of_that_name_is_none():
-    store = MemoryStore()
-    store.mkdirs(PATH)
-    assert find_old_success(context(store)) is None
+def test_objects_below_that_name_are_none_where_there_are_no_directories():
+    store = KINDS["generations"]()
+    put_file(store, f"{PATH}/x", b"old")
+    assert find_old_success(context(store), ()) is None

@@ -23,6 +23,8 @@ from ray_committer.protocol.record import Claim, Owner
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     MemoryStore,
     StoreCall,
@@ -378,12 +380,13 @@ def test_a_replacement_waits_with_its_commit_for_one_that_is_at_work(owner: Owne
             set_up(store, replaces=("/table",))
 
 
-def test_a_file_in_the_place_of_the_jobs_directory_is_an_error():
-    store = MemoryStore()
-    put_file(store, JOB.temporary, b"in the way")
-    with pytest.raises(NotADirectoryError):
-        setup_job(store, JOB)
-    assert store.files() == {JOB.temporary: b"in the way"}
+@pytest.mark.parametrize("where", ["a/table/_temporary", "a"])
+def test_a_file_in_the_place_of_a_directory_that_the_job_needs_is_named(tmp_path: Path, where: str):
+    store, blocking = LocalStore(StoreSpec("file")), tmp_path / where
+    put_file(store, str(blocking), b"in the way")
+    with pytest.raises(CommitConflictError, match=f"^{blocking}: is a file where the job needs a dir"):
+        setup_job(store, new_job_attempt(f"{tmp_path}/a/table", "job_1", 0))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [blocking]
 
 
 def set_up_everything(store) -> None:
