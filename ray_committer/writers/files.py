@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -22,6 +23,8 @@ BUFFER_BYTES = 128 * 1024 * 1024
 """How much is kept for all directories together before it is written."""
 FILE_BYTES = 32 * 1024 * 1024
 """How much is kept for one directory; a Parquet row group is about as large."""
+THREADS = 4
+"""How many files a task encodes and writes at the same time."""
 OPEN_FILES = 64
 """At this number of open files all are closed; later rows of their directories go to new files."""
 
@@ -109,6 +112,7 @@ class _Directories:
 
     def __init__(self, layout: FileLayout, open_file: Callable[[str], BinaryIO], stem: str) -> None:
         self._layout, self._open_file, self._stem = layout, open_file, stem
+        self._pool = ThreadPoolExecutor(THREADS)
         self._waiting: dict[str, list[pa.Table]] = {}
         self._schemas: dict[str, pa.Schema] = {}
         self._bytes: dict[str, int] = {}
@@ -120,11 +124,14 @@ class _Directories:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._write_all()
-            self._close_files()
-        for file in self._files.values():
-            file.discard()
+        with self._pool:
+            try:
+                if kind is None:
+                    self._write_all()
+                    self._close_files()
+            finally:
+                for file in self._files.values():
+                    file.discard()
 
     def add(self, directory: str, table: pa.Table) -> None:
         schema = _common(self._schemas.get(directory, table.schema), table.schema)
@@ -136,12 +143,15 @@ class _Directories:
         self._all_bytes += table.nbytes
         if self._bytes[directory] > FILE_BYTES:
             self._write(directory)
+            self._files[directory].wait()
         elif self._all_bytes > BUFFER_BYTES:
             self._write_all()
 
     def _write_all(self) -> None:
         for directory in list(self._waiting):
             self._write(directory)
+        for file in self._files.values():
+            file.wait()
 
     def _write(self, directory: str) -> None:
         table = pa.concat_tables(self._waiting.pop(directory), promote_options="default")
@@ -171,7 +181,7 @@ class _Directories:
         path = f"{directory}/{name}" if directory else name
         sink = self._open_file(path)
         self.files.append(path)
-        self._files[directory] = _OpenFile(sink, schema, self._layout)
+        self._files[directory] = _OpenFile(sink, schema, self._layout, self._pool)
         return self._files[directory]
 
     def _close_files(self) -> None:
@@ -196,28 +206,41 @@ def _common(schema: pa.Schema, other: pa.Schema) -> pa.Schema | None:
 
 
 class _OpenFile:
-    """One file, with one schema, and `room` for so many rows."""
+    """One file, with one schema, and `room` for so many rows; threads of a `pool` write it."""
 
-    def __init__(self, sink: BinaryIO, schema: pa.Schema, layout: FileLayout) -> None:
+    def __init__(
+        self, sink: BinaryIO, schema: pa.Schema, layout: FileLayout, pool: ThreadPoolExecutor
+    ) -> None:
         self.schema = schema
         self.room = layout.max_rows_per_file or sys.maxsize
-        self._sink = sink
+        self._sink, self._pool = sink, pool
         self._writer = _WRITERS[layout.format](sink, schema, layout.options)
+        self._last: Future[None] | None = None
 
     def write(self, table: pa.Table) -> None:
-        if table.schema != self.schema:
-            table = table.select(self.schema.names).cast(self.schema)
-        self._writer.write_table(table)
+        """Begin to write rows once those before are written; `wait` raises the error if it fails."""
+        self.wait()
         self.room -= table.num_rows
+        self._last = self._pool.submit(self._write, table)
+
+    def wait(self) -> None:
+        if self._last is not None:
+            self._last.result()
 
     def close(self) -> None:
         with self._sink:
+            self.wait()
             self._writer.close()
 
     def discard(self) -> None:
         """Close a file whose task attempt has failed; nobody will read it."""
         with suppress(Exception):
             self.close()
+
+    def _write(self, table: pa.Table) -> None:
+        if table.schema != self.schema:
+            table = table.select(self.schema.names).cast(self.schema)
+        self._writer.write_table(table)
 
 
 class _TableWriter(Protocol):

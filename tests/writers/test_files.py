@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import threading
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -88,6 +89,18 @@ def test_a_large_directory_is_written_as_it_comes(output: Output, monkeypatch: p
     monkeypatch.setattr(arrow_files, "FILE_BYTES", 100)
     assert output.write(*(pa.table({"id": range(n, n + 20)}) for n in (0, 20, 40))).rows == 60
     assert pyarrow.parquet.ParquetFile(output.root / "part-s-c000.parquet").num_row_groups == 3
+
+
+def test_files_of_several_directories_are_written_at_the_same_time():
+    both = threading.Barrier(2, timeout=30)
+
+    class Sink(BytesIO):
+        def write(self, data: Any) -> int:
+            both.wait()
+            return super().write(data)
+
+    rows = pa.table({"id": [1, 2], "p": [1, 2]})
+    assert write_tables([rows], FileLayout("json", ("p",)), lambda _: Sink(), stem="s").rows == 2
 
 
 def test_tables_of_another_schema_get_files_of_their_own(
@@ -218,6 +231,18 @@ def test_a_failed_write_leaves_no_file_open(output: Output, monkeypatch: pytest.
     with pytest.raises(ValueError, match="binary"):
         output.write(pa.table({"id": [1], "p": ["a"]}), bad, partition_by=("p",))
     assert [file.closed for file in output.opened] == [True]
+
+
+def test_a_file_that_cannot_be_written_fails_the_write():
+    class Full(BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError("no space left")
+
+    sinks = {"p=1": Full(), "p=2": BytesIO()}
+    rows = pa.table({"id": [1, 2], "p": [1, 2]})
+    with pytest.raises(OSError, match="no space left"):
+        write_tables([rows], FileLayout("json", ("p",)), lambda path: sinks[path[:3]], stem="s")
+    assert all(sink.closed for sink in sinks.values())
 
 
 def test_a_file_that_cannot_be_closed_fails_the_write():
