@@ -119,7 +119,7 @@ def main() -> None:
     try:
         generate(root / "source", given.scale)
         sessions = {
-            master: measure(master, root / "source", root / master, given.rounds)
+            master: measure(master, root / "source", Path(tempfile.mkdtemp(dir=root)), given.rounds)
             for master in given.session or SESSIONS
         }
     finally:
