@@ -70,7 +70,6 @@ def run(master: str, directory: Path, names: list[str]) -> str:
                 *([pytest.mark.wide] if SPARK == 3 else []),
             ],
         ),
-        pytest.param(CLUSTER, ["all"], id="executors elsewhere, all", marks=pytest.mark.wide),
     ],
 )
 def test_every_writer_leaves_what_sparks_own_committer_leaves(
