@@ -40,11 +40,11 @@ NAMES = {
 
 
 def measure(master: str, source: Path, directory: Path, rounds: int) -> dict[str, Any]:
-    """The rounds of each write in one session and their medians; each committer warms up on orders."""
+    """The rounds of each write in one session and their medians; each committer warms up on lineitem."""
     committers = SESSIONS[master]
     expected = answers(source)
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
-    writes = [TpchWrite(one, "orders", "dynamic") for one in committers]
+    writes = [TpchWrite(one, "lineitem", "dynamic") for one in committers]
     writes += list(turns(committers, rounds))
     for number, (write, one) in enumerate(
         zip(writes, in_one_driver(master, source, directory, writes), strict=True)
