@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -63,6 +64,7 @@ def figures() -> list[tuple[str, str]]:
         *beside_ray_data(),
         *costs_of_a_rename(),
         *whole_jobs(),
+        *(("docs/comparison.md", row) for row in tables_of_tpch()),
     ]
 
 
@@ -158,6 +160,17 @@ def whole_jobs() -> list[tuple[str, str]]:
     for name, fast, slow in zip(names, local, remote, strict=True):
         found.append(("README.md", f"| {name} | {fast} s | {slow} s |"))
     return found
+
+
+def tables_of_tpch() -> Iterator[str]:
+    """Seconds of each write, and of what comes after its last task."""
+    modes = {"append": "append", "overwrite": "overwrite", "dynamic": "dynamic overwrite"}
+    sessions = result("tpch")["sessions"]
+    for master, committers in (("local[2]", ("v1", "threads", "deferred")), ("raydp", ("v1", "ray"))):
+        for table, (mode, words) in itertools.product(("lineitem", "orders"), modes.items()):
+            taken = [sessions[master][f"{mode} of {table}"][one]["median"] for one in committers]
+            cells = [f"{one['seconds']:.1f} ({one['commit_seconds']:.1f})" for one in taken]
+            yield f"| {table}, {words} | {' | '.join(cells)} |"
 
 
 def costs_of_a_rename() -> list[tuple[str, str]]:
