@@ -6,6 +6,8 @@ import datetime
 import decimal
 import json
 import threading
+import time
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -101,6 +103,26 @@ def test_files_of_several_directories_are_written_at_the_same_time():
 
     rows = pa.table({"id": [1, 2], "p": [1, 2]})
     assert write_tables([rows], FileLayout("json", ("p",)), lambda _: Sink(), stem="s").rows == 2
+
+
+@pytest.mark.parametrize("limit", ["FILE_BYTES", "BUFFER_BYTES"])
+def test_no_more_rows_are_taken_while_a_full_buffer_is_written(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+):
+    class SlowSink(BytesIO):
+        def write(self, data: Any) -> int:
+            time.sleep(0.2)
+            return super().write(data)
+
+    sink = SlowSink()
+
+    def tables() -> Iterator[pa.Table]:
+        yield pa.table({"id": [1]})
+        assert sink.getvalue() == b'{"id":1}\n'
+        yield pa.table({"id": [2]})
+
+    monkeypatch.setattr(arrow_files, limit, 0)
+    assert write_tables(tables(), FileLayout("json"), lambda _: sink, stem="s").rows == 2
 
 
 def test_tables_of_another_schema_get_files_of_their_own(
