@@ -272,6 +272,49 @@ class CommitterBusyError(CommitConflictError):
     advice = "wait for it, then run the same command"
 
 
+class TableLogError(RayCommitterError):
+    """A file of a table's log is damaged, or is not what another file of the log says. Restore it."""
+
+    id = "table-log"
+    advice = (
+        "nothing was changed: restore the file from soft delete or a snapshot, then look at the log "
+        "with `ray-committer table log DEST`"
+    )
+
+
+class TableFormatError(TableLogError):
+    """A newer release wrote a file of a table's log. Use that release."""
+
+    id = "table-format"
+    advice = (
+        "nothing was changed: install the release of ray-committer that wrote it, and look at the log "
+        "with `ray-committer table log DEST`"
+    )
+
+
+class TableLogGapError(TableLogError):
+    """An entry is missing in a table's log, although later ones are there. Restore it."""
+
+    id = "table-log-gap"
+
+
+class TableLogGoneError(TableLogError):
+    """A table's log, or its end, was deleted. Restore it; nothing was written in its place."""
+
+    id = "table-log-gone"
+    advice = (
+        "nothing was changed: restore the directory of the log from soft delete or a snapshot, then "
+        "look at it with `ray-committer table log DEST`"
+    )
+
+
+class TableVersionGoneError(TableLogError):
+    """A table does not have this version. Choose one that its log shows."""
+
+    id = "table-version-gone"
+    advice = "nothing was changed: choose a version that `ray-committer table log DEST` shows"
+
+
 class ValidationError(RayCommitterError):
     """The files at the destination differ from the manifests."""
 

@@ -1,0 +1,126 @@
+"""File lists: what is inline, where lists are cut, and that a list that was changed is refused."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_committer.errors import TableLogError
+from ray_committer.protocol.file_list import (
+    MOST_FILES,
+    MOST_INLINE,
+    ListedFile,
+    cut,
+    decode_file_list,
+    file_set,
+    inline_set,
+    listed_set,
+    partition_of,
+)
+from ray_committer.protocol.paths import is_name
+
+text = st.text(st.characters(exclude_categories=["Cs"]))
+listed = st.builds(
+    ListedFile,
+    p=text,
+    z=st.integers(0, 2**60),
+    m=st.none() | st.integers(0, 2**53),
+    e=st.none() | text,
+)
+
+
+def some(count: int) -> list[ListedFile]:
+    return [ListedFile(f"day={number % 7}/{number}", number, m=number) for number in range(count)]
+
+
+@given(st.lists(listed, min_size=1, max_size=5))
+def test_file_lists_round_trip(files: list[ListedFile]):
+    ((found, data),) = cut(files, 3)
+    assert decode_file_list(data, found.digest, "/p") == files
+    assert (found.files, found.bytes) == (len(files), sum(file.z for file in files))
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_INLINE])
+def test_a_few_files_are_inline(count: int):
+    found, lists = file_set(some(count))
+    assert (found.inline, found.lists, lists) == (some(count), [], {})
+    assert (found.files, found.bytes) == (count, sum(range(count)))
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"),
+    [
+        (MOST_INLINE + 1, [MOST_INLINE + 1]),
+        (MOST_FILES, [MOST_FILES]),
+        (2 * MOST_FILES + 1, [MOST_FILES, MOST_FILES, 1]),
+    ],
+)
+def test_more_files_are_cut_into_lists_that_hold_each_once_and_in_order(count: int, sizes: list[int]):
+    found, lists = file_set(some(count), batch=4)
+    assert found.inline == []
+    assert [one.files for one in found.lists] == sizes
+    assert (found.files, found.bytes) == (count, sum(range(count)))
+    read = [
+        file for one in found.lists for file in decode_file_list(lists[one.name], one.digest, one.name)
+    ]
+    assert read == some(count)
+
+
+def test_a_list_is_named_by_its_batch_and_its_content_and_never_as_data_is():
+    ((first, _),) = cut(some(2), 7)
+    ((again, _),) = cut(some(2), 7)
+    ((other, _),) = cut(some(3), 7)
+    assert first == again
+    assert first.name != other.name
+    assert first.name.startswith("7-")
+    assert is_name(first.name)
+    assert first.name.endswith(".z")
+
+
+def test_a_list_takes_few_bytes_per_file():
+    run = "5014639f-3f2c-436a-b488-babe56eed15c"
+    places = [f"day=2024-01-{day:02d}/part-{task:05d}" for day in range(1, 11) for task in range(1_000)]
+    files = [
+        ListedFile(f"{place}-{run}.parquet", 1_000_000 + 7919 * task, 1_700_000_000_000 + 37 * task)
+        for task, place in enumerate(places)
+    ]
+    ((_, data),) = cut(files, 0)
+    assert len(data) < 24 * len(files)
+
+
+def test_sets_of_lists_are_summed():
+    parts = [one for batch in range(3) for one, _ in cut(some(10), batch)]
+    assert (listed_set(parts).files, listed_set(parts).bytes) == (30, 135)
+    assert inline_set(some(10)).bytes == 45
+
+
+def _lists() -> tuple[str, dict[str, bytes]]:
+    ((found, data),) = cut(some(3), 0)
+    ((_, other),) = cut(some(4), 0)
+    return found.digest, {
+        "empty": b"",
+        "truncated": data[:-1],
+        "cut to nothing": data[:5],
+        "not compressed": zlib.decompress(data),
+        "a bit flipped": data[:-1] + bytes([data[-1] ^ 1]),
+        "another list": other,
+        "no lines": zlib.compress(b"{"),
+    }
+
+
+@pytest.mark.parametrize("what", _lists()[1])
+def test_a_list_that_is_not_the_one_named_is_refused_by_name(what: str):
+    digest, bad = _lists()
+    with pytest.raises(TableLogError, match=r"^/p: is not the file list") as caught:
+        decode_file_list(bad[what], digest, "/p")
+    assert "ray-committer table log" in caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("path", "partition"), [("a", ""), ("day=1/a", "day=1"), ("day=1/hour=2/a", "day=1/hour=2")]
+)
+def test_the_partition_of_a_file_is_its_directory(path: str, partition: str):
+    assert partition_of(path) == partition
