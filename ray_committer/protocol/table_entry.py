@@ -1,0 +1,182 @@
+"""The entries of a table's log: what each says of a job, and how it is stored.
+
+A job claims the partitions that it writes, commits its claim when all of its new files are in place,
+and says when the old files are gone; or it is aborted. The version of an entry is its place in the log,
+so it is not stored. The version of a claim is also the write id of its job.
+
+An entry is one JSON object: the version of the format, which every release can read, the SHA-256 of the
+content, and the content. This module makes no request to a store.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import sha256
+from typing import TypeVar
+
+import msgspec
+
+from ray_committer.errors import TableFormatError, TableLogError
+from ray_committer.protocol.file_list import FileSet
+
+FORMAT = 1
+
+_Content = TypeVar("_Content")
+
+
+class Isolation(StrEnum):
+    """When a claim is refused because of a job that was committed since its base."""
+
+    SERIALIZABLE = "serializable"
+    """If that job wrote what this one has read or replaces: as if the jobs had run one by one."""
+    SNAPSHOT = "snapshot"
+    """If both write the same partitions, and this job's rows come from those that it replaces."""
+    NONE = "none"
+    """Never: the later of two jobs stays."""
+
+
+class WriteMode(StrEnum):
+    """What a job does to the partitions that it claims."""
+
+    APPEND = "append"
+    CREATE = "create"
+    """It adds files where no data is."""
+    OVERWRITE = "overwrite"
+    """It replaces data without having read it."""
+    REPLACE = "replace"
+    """It replaces data by rows that come from this data."""
+    REWRITE = "rewrite"
+    """It replaces files by others with the same rows."""
+
+
+BLIND = frozenset({WriteMode.APPEND, WriteMode.CREATE, WriteMode.OVERWRITE})
+"""The modes in which what a job writes does not depend on what is there."""
+
+
+class PartitionColumn(msgspec.Struct, frozen=True):
+    """A column that is in the names of directories, and its type in Spark's words."""
+
+    name: str
+    type: str
+
+
+class TableDefinition(msgspec.Struct, frozen=True, kw_only=True, tag="table"):
+    """What makes a destination a table with a log; written once."""
+
+    table_id: str
+    isolation: Isolation = Isolation.SERIALIZABLE
+    partition_columns: list[PartitionColumn] = []
+    created_milliseconds: int
+
+
+class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
+    """What a job attempt writes and has read, before its first visible change.
+
+    nonce: distinguishes this job attempt from an earlier one of the same id.
+    base: the version of the table that the job has read; None if it does not know.
+    partitions: the directories that it writes to, relative to the destination; an empty one is all of
+        the table.
+    reads: the directories that its rows come from, besides those that it replaces.
+    """
+
+    job_id: str
+    job_attempt: int
+    nonce: str
+    mode: WriteMode
+    base: int | None = None
+    partitions: list[str]
+    reads: list[str] = []
+    files: FileSet = FileSet()
+    at_milliseconds: int
+
+    def __post_init__(self) -> None:
+        if self.base is None and (self.reads or self.mode not in BLIND):
+            raise ValueError("a job without a base can only append, create or overwrite")
+
+    def repeats(self, other: LogEntry) -> bool:
+        """Whether `other` is the claim of the same job attempt, made by another run of its commit."""
+        return isinstance(other, TableClaim) and _attempt(other) == _attempt(self)
+
+
+class _Step(msgspec.Struct, frozen=True, kw_only=True):
+    job_id: str
+    job_attempt: int
+    claim: int
+    at_milliseconds: int
+
+    def repeats(self, other: LogEntry) -> bool:
+        """Whether `other` says the same of the same claim."""
+        return type(other) is type(self) and other.claim == self.claim
+
+
+class TableCommit(_Step, frozen=True, kw_only=True, tag="commit"):
+    """The new files of the claim with version `claim` are in place, and the old files in `removed` are
+    no longer part of the table: the table's commit point."""
+
+    removed: FileSet = FileSet()
+
+
+class TableDone(_Step, frozen=True, kw_only=True, tag="done"):
+    """The old files of a committed claim are gone."""
+
+
+class TableAbort(_Step, frozen=True, kw_only=True, tag="abort"):
+    """The job of a claim was aborted, and `why`."""
+
+    why: str = ""
+
+
+LogEntry = TableClaim | TableCommit | TableDone | TableAbort
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    format: int
+    sha256: str
+    content: msgspec.Raw
+
+
+class _Format(msgspec.Struct, frozen=True):
+    format: int
+
+
+def encode_content(content: msgspec.Struct) -> bytes:
+    """Return a file of a table's log as JSON on one line."""
+    data = msgspec.json.encode(content)
+    return msgspec.json.encode(_Envelope(FORMAT, sha256(data).hexdigest(), msgspec.Raw(data)))
+
+
+def decode_entry(data: bytes, path: str) -> LogEntry:
+    """Parse an entry of the log; `TableLogError` if it is damaged, `TableFormatError` if a newer release
+    wrote it."""
+    return decode_content(data, _ENTRY, path)
+
+
+def decode_definition(data: bytes, path: str) -> TableDefinition:
+    """Parse the definition of a table; errors as `decode_entry`."""
+    return decode_content(data, _DEFINITION, path)
+
+
+def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: str) -> _Content:
+    """Parse a file of a table's log; errors as `decode_entry`."""
+    try:
+        written = msgspec.json.decode(data, type=_Format).format
+        if written > FORMAT:
+            raise TableFormatError(
+                f"{path}: has format {written}, but this release reads only up to format {FORMAT}"
+            )
+        envelope = msgspec.json.decode(data, type=_Envelope)
+        if written < 1 or sha256(envelope.content).hexdigest() != envelope.sha256:
+            raise ValueError("it has another digest")
+        return decoder.decode(envelope.content)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as e:
+        raise TableLogError(
+            f"{path}: is not a file of a table log that this release can read: {e}"
+        ) from e
+
+
+def _attempt(claim: TableClaim) -> tuple[str, int, str]:
+    return claim.job_id, claim.job_attempt, claim.nonce
+
+
+_ENTRY: msgspec.json.Decoder[LogEntry] = msgspec.json.Decoder(LogEntry)
+_DEFINITION = msgspec.json.Decoder(TableDefinition)

@@ -1,0 +1,81 @@
+"""The places of a table's log, below ``$dest/_ray_committer``.
+
+No name there ends as the name of a data file does: a reader of ``**/*.parquet`` would read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ray_committer.protocol.paths import check_name, join
+
+DIRECTORY = "_ray_committer"
+ENTRY_SUFFIX = ".entry"
+BLOCK = 1_000
+"""The number of entries in one directory of the log; the first one has one less."""
+
+_PLACE_DIGITS = 3
+_BLOCK_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlaces:
+    """The places of the log of the table at `destination`."""
+
+    destination: str
+
+    @property
+    def directory(self) -> str:
+        return join(self.destination, DIRECTORY)
+
+    @property
+    def definition(self) -> str:
+        """The file that makes the destination a table with a log."""
+        return join(self.directory, f"table{ENTRY_SUFFIX}")
+
+    @property
+    def log(self) -> str:
+        """The directory of the directories of entries."""
+        return join(self.directory, "log")
+
+    def block(self, number: int) -> str:
+        """The directory of the entries whose version divided by `BLOCK` is `number`."""
+        return join(self.log, f"{number:0{_BLOCK_DIGITS}d}")
+
+    def entry(self, version: int) -> str:
+        """The file of the entry with this version."""
+        block, place = divmod(version, BLOCK)
+        return join(self.block(block), f"{place:0{_PLACE_DIGITS}d}{ENTRY_SUFFIX}")
+
+    def file_list(self, job_id: str, job_attempt: int, name: str) -> str:
+        """A file list of a job attempt."""
+        check_name(job_id, "job id")
+        check_name(name, "file list")
+        return join(self.directory, "files", f"{job_id}-{job_attempt}", name)
+
+    @property
+    def checkpoints(self) -> str:
+        return join(self.directory, "checkpoint")
+
+    def checkpoint(self, version: int) -> str:
+        """The state of the table at a version."""
+        return join(self.checkpoints, f"{version}{ENTRY_SUFFIX}")
+
+    @property
+    def parts(self) -> str:
+        """The directory of the files that checkpoints share."""
+        return join(self.checkpoints, "parts")
+
+    @property
+    def temporaries(self) -> str:
+        return join(self.directory, "tmp")
+
+    def temporary(self, nonce: str) -> str:
+        """The place where a file of the log is written before it gets its name."""
+        return join(self.temporaries, nonce)
+
+
+def number_of(name: str) -> int | None:
+    """The number in the name of an entry, a checkpoint or a block; None for any other name."""
+    digits = name.removesuffix(ENTRY_SUFFIX)
+    return int(digits) if digits.isascii() and digits.isdigit() else None
