@@ -1,0 +1,108 @@
+"""The state of a table at a version: what its log up to there says.
+
+The claims in flight are few, so the state that a commit needs is small. The files of the table, by
+partition, are only for those who read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import structs
+
+from ray_committer.errors import TableLogError
+from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
+from ray_committer.protocol.table_entry import (
+    LogEntry,
+    TableClaim,
+    TableCommit,
+    TableDone,
+)
+from ray_committer.protocol.write_ids import WriteIds
+
+Files = dict[str, dict[str, ListedFile]]
+"""The files of a table by path, of each partition."""
+
+
+class ClaimInFlight(msgspec.Struct, frozen=True):
+    """A claim whose job may still write, or remove old files; `committed` is the version of its commit,
+    if it has one."""
+
+    version: int
+    claim: TableClaim
+    committed: int | None = None
+
+
+class ClaimCommitted(msgspec.Struct, frozen=True):
+    """A job that was committed at `version`: its claim, the version of that, and the old files that it
+    removed."""
+
+    version: int
+    claim_version: int
+    claim: TableClaim
+    removed: FileSet
+
+
+class TableState(msgspec.Struct, frozen=True):
+    """The claims in flight at a version, and the last version that is a claim."""
+
+    version: int = 0
+    last_claim: int = 0
+    in_flight: list[ClaimInFlight] = []
+
+    @property
+    def write_ids(self) -> WriteIds:
+        """The claims whose files are part of the table."""
+        return WriteIds(
+            self.last_claim, tuple(one.version for one in self.in_flight if one.committed is None)
+        )
+
+    def own(self, claim: TableClaim) -> ClaimInFlight | None:
+        """The claim in flight of the same job attempt, made by another run of its commit."""
+        return next((one for one in self.in_flight if claim.repeats(one.claim)), None)
+
+
+def follow(
+    state: TableState, entries: Iterable[tuple[int, LogEntry]]
+) -> tuple[TableState, list[ClaimCommitted]]:
+    """The state after some entries, in the order of their versions, and the jobs that they commit.
+
+    An entry about a claim that has ended changes nothing. `TableLogError` if an entry cannot follow.
+    """
+    in_flight = {one.version: one for one in state.in_flight}
+    version, last_claim, committed = state.version, state.last_claim, list[ClaimCommitted]()
+    for version, entry in entries:
+        if isinstance(entry, TableClaim):
+            last_claim, in_flight[version] = version, ClaimInFlight(version, entry)
+        elif (seen := in_flight.pop(entry.claim, None)) is not None:
+            if isinstance(entry, TableCommit) and seen.committed is None:
+                committed.append(ClaimCommitted(version, seen.version, seen.claim, entry.removed))
+            if (after := _after(seen, version, entry)) is not None:
+                in_flight[seen.version] = after
+    claims = sorted(in_flight.values(), key=lambda one: one.version)
+    return TableState(version, last_claim, claims), committed
+
+
+def _after(seen: ClaimInFlight, version: int, entry: LogEntry) -> ClaimInFlight | None:
+    """The claim after an entry about it; None if it has ended."""
+    is_committed = seen.committed is not None
+    if isinstance(entry, TableCommit):
+        after = seen if is_committed else structs.replace(seen, committed=version)
+        return after if is_committed or entry.removed.files else None
+    if isinstance(entry, TableDone) is not is_committed:
+        what = "is" if is_committed else "is not"
+        raise TableLogError(f"entry {version} of the log: claim {seen.version} {what} committed")
+    return None
+
+
+def apply_files(
+    files: Files, *, removed: Iterable[ListedFile] = (), added: Iterable[ListedFile] = ()
+) -> None:
+    """Remove files from those of a table, then add others, in place."""
+    for file in removed:
+        of_partition = files.get(partition_of(file.p), {})
+        if of_partition.pop(file.p, None) is not None and not of_partition:
+            del files[partition_of(file.p)]
+    for file in added:
+        files.setdefault(partition_of(file.p), {})[file.p] = file

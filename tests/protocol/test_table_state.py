@@ -1,0 +1,164 @@
+"""The state of a table: which claims are in flight after which entries, and its files by partition."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ray_committer.errors import TableLogError
+from ray_committer.protocol.file_list import ListedFile, inline_set
+from ray_committer.protocol.table_entry import (
+    LogEntry,
+    TableAbort,
+    TableClaim,
+    TableCommit,
+    TableDone,
+    WriteMode,
+)
+from ray_committer.protocol.table_state import (
+    ClaimCommitted,
+    ClaimInFlight,
+    Files,
+    TableState,
+    apply_files,
+    follow,
+)
+from ray_committer.protocol.write_ids import WriteIds
+
+OLD = inline_set([ListedFile("day=1/old", 3)])
+
+
+def claim(job_id: str = "job_1") -> TableClaim:
+    return TableClaim(
+        job_id=job_id,
+        job_attempt=0,
+        nonce="n",
+        mode=WriteMode.OVERWRITE,
+        partitions=["day=1"],
+        at_milliseconds=1,
+    )
+
+
+def commit(of: int, *, replaces: bool = False) -> TableCommit:
+    removed = {"removed": OLD} if replaces else {}
+    return TableCommit(job_id="j", job_attempt=0, claim=of, at_milliseconds=2, **removed)
+
+
+def done(of: int) -> TableDone:
+    return TableDone(job_id="j", job_attempt=0, claim=of, at_milliseconds=3)
+
+
+def abort(of: int) -> TableAbort:
+    return TableAbort(job_id="j", job_attempt=0, claim=of, at_milliseconds=4)
+
+
+def after(*entries: LogEntry) -> TableState:
+    return follow(TableState(), enumerate(entries, 1))[0]
+
+
+@pytest.mark.parametrize(
+    ("entries", "in_flight", "write_ids"),
+    [
+        ((), [], WriteIds(0)),
+        ((claim(),), [ClaimInFlight(1, claim())], WriteIds(1, (1,))),
+        ((claim(), commit(1)), [], WriteIds(1)),
+        ((claim(), commit(1, replaces=True)), [ClaimInFlight(1, claim(), 2)], WriteIds(1)),
+        ((claim(), commit(1, replaces=True), done(1)), [], WriteIds(1)),
+        ((claim(), abort(1)), [], WriteIds(1)),
+        (
+            (claim(), claim("job_2"), claim("job_3"), commit(2)),
+            [ClaimInFlight(1, claim()), ClaimInFlight(3, claim("job_3"))],
+            WriteIds(3, (1, 3)),
+        ),
+    ],
+)
+def test_a_claim_is_in_flight_until_it_is_aborted_or_its_old_files_are_gone(
+    entries: tuple[LogEntry, ...], in_flight: list[ClaimInFlight], write_ids: WriteIds
+):
+    state = after(*entries)
+    assert state.in_flight == in_flight
+    assert state.write_ids == write_ids
+    assert state.version == len(entries)
+
+
+@pytest.mark.parametrize("again", [commit(1), commit(1, replaces=True), done(1), abort(1)])
+@pytest.mark.parametrize(
+    "entries", [(claim(), commit(1)), (claim(), abort(1)), (claim(), commit(1, replaces=True), done(1))]
+)
+def test_what_is_said_of_a_claim_that_has_ended_changes_nothing(
+    entries: tuple[LogEntry, ...], again: LogEntry
+):
+    state, committed = follow(after(*entries), [(len(entries) + 1, again)])
+    assert (state.in_flight, committed) == ([], [])
+    assert state.version == len(entries) + 1
+
+
+def test_a_commit_that_is_said_twice_is_one():
+    state, committed = follow(
+        TableState(), enumerate((claim(), commit(1, replaces=True), commit(1, replaces=True)), 1)
+    )
+    assert committed == [ClaimCommitted(2, 1, claim(), OLD)]
+    assert state.in_flight == [ClaimInFlight(1, claim(), 2)]
+
+
+@pytest.mark.parametrize(
+    ("entries", "what"),
+    [
+        ((claim(), done(1)), "entry 2 of the log: claim 1 is not committed"),
+        ((claim(), commit(1, replaces=True), abort(1)), "entry 3 of the log: claim 1 is committed"),
+    ],
+)
+def test_an_entry_that_cannot_follow_is_an_error(entries: tuple[LogEntry, ...], what: str):
+    with pytest.raises(TableLogError, match=what):
+        after(*entries)
+
+
+def test_the_claim_of_the_same_job_attempt_is_found():
+    state = after(claim("job_1"), claim("job_2"))
+    assert state.own(claim("job_2")) == ClaimInFlight(2, claim("job_2"))
+    assert state.own(claim("job_3")) is None
+
+
+def test_a_state_is_the_same_wherever_the_log_is_cut():
+    entries = list(
+        enumerate(
+            (claim(), claim("job_2"), commit(1, replaces=True), claim("job_3"), done(1), abort(2)), 1
+        )
+    )
+    whole = follow(TableState(), entries)
+    for cut in range(len(entries) + 1):
+        half, first = follow(TableState(), entries[:cut])
+        state, second = follow(half, entries[cut:])
+        assert (state, first + second) == whole
+
+
+def test_files_are_removed_and_added_by_partition():
+    files: Files = {}
+    apply_files(files, added=[ListedFile("day=1/a", 1), ListedFile("day=2/b", 2), ListedFile("c", 3)])
+    assert {name: sorted(found) for name, found in files.items()} == {
+        "day=1": ["day=1/a"],
+        "day=2": ["day=2/b"],
+        "": ["c"],
+    }
+    apply_files(files, removed=[ListedFile("day=1/a", 1), ListedFile("day=3/unknown", 1)])
+    assert sorted(files) == ["", "day=2"]
+
+
+def test_a_file_that_is_replaced_by_its_namesake_is_there_once():
+    files: Files = {}
+    old, new = ListedFile("day=1/a", 1), ListedFile("day=1/a", 2)
+    apply_files(files, added=[old])
+    apply_files(files, removed=[old], added=[new])
+    assert files == {"day=1": {"day=1/a": new}}
+
+
+def test_jobs_that_are_committed_in_any_order_give_the_same_files_if_they_only_add():
+    jobs = [[ListedFile(f"day={day}/{job}", job) for day in range(2)] for job in range(3)]
+    found = []
+    for order in itertools.permutations(jobs):
+        files: Files = {}
+        for added in order:
+            apply_files(files, added=added)
+        found.append(files)
+    assert all(one == found[0] for one in found)
