@@ -1,0 +1,122 @@
+"""Judge a job's claim against the claims of other jobs: it goes on, waits, or is refused.
+
+A claim that waits holds nothing, and one that is refused has changed nothing. A job that does not say
+what it has read is never refused: it appends, or overwrites when it is its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
+from ray_committer.protocol.table_state import ClaimCommitted, ClaimInFlight
+
+MOST_PARTITIONS = 10_000
+"""A claim with more partitions names directories above them."""
+WHOLE_TABLE = ""
+
+_ADDS = frozenset({WriteMode.APPEND, WriteMode.CREATE})
+_ARE_TOGETHER = frozenset(
+    {frozenset({WriteMode.APPEND}), frozenset({WriteMode.APPEND, WriteMode.REWRITE})}
+)
+"""The modes of jobs that can be in flight in the same partitions at once."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a claim."""
+
+    GOES = "goes"
+    WAITS = "waits"
+    """Another job that is in flight must end first."""
+    REFUSED = "refused"
+    """Another job has changed what this one has read or replaces; the job must be run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict, and the claim that it is about: its version, and the partitions that both name."""
+
+    verdict: Verdict
+    version: int = 0
+    claim: TableClaim | None = None
+    partitions: tuple[str, ...] = ()
+
+
+def judge(
+    claim: TableClaim,
+    committed: Iterable[ClaimCommitted],
+    in_flight: Iterable[ClaimInFlight],
+    isolation: Isolation,
+) -> Judgement:
+    """Judge a claim against those `committed` since its base and those `in_flight`, without its own."""
+    for one in committed:
+        if contested := tuple(_changed(claim, one.claim, isolation)):
+            return Judgement(Verdict.REFUSED, one.claim_version, one.claim, contested)
+    for other in in_flight:
+        if contested := tuple(_crossed(claim, other.claim, isolation)):
+            return Judgement(Verdict.WAITS, other.version, other.claim, contested)
+    return Judgement(Verdict.GOES)
+
+
+def common_partitions(some: Iterable[str], others: Iterable[str]) -> set[str]:
+    """The directories that are in both of two sets of directories, each with all that is below it."""
+    one, other = set(some), set(others)
+    return {path for path in one if _is_in(path, other)} | {path for path in other if _is_in(path, one)}
+
+
+def fold_partitions(partitions: Iterable[str], most: int = MOST_PARTITIONS) -> list[str]:
+    """The same partitions, sorted, each once; if there are more than `most`, directories above them."""
+    folded = _outermost(set(partitions))
+    depth = max((path.count("/") for path in folded), default=0)
+    while len(folded) > most:
+        folded = _outermost({"/".join(path.split("/")[:depth]) for path in folded})
+        depth -= 1
+    return sorted(folded)
+
+
+def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
+    """The partitions in which a job that was committed since a claim's base has changed what the claim
+    is based on."""
+    if isolation is Isolation.NONE:
+        return
+    is_refused = claim.mode is WriteMode.REPLACE or (
+        claim.mode is WriteMode.REWRITE and other.mode not in _ADDS
+    )
+    if is_refused:
+        yield from sorted(common_partitions(claim.partitions, other.partitions))
+    if isolation is Isolation.SERIALIZABLE:
+        yield from sorted(_read(claim, other))
+
+
+def _crossed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
+    """The partitions in which two jobs must not be in flight at once, whichever would conflict."""
+    if frozenset({claim.mode, other.mode}) not in _ARE_TOGETHER:
+        yield from sorted(common_partitions(claim.partitions, other.partitions))
+    if isolation is Isolation.SERIALIZABLE:
+        yield from sorted(_read(claim, other) | _read(other, claim))
+
+
+def _read(reader: TableClaim, writer: TableClaim) -> set[str]:
+    """The partitions that one job has read and the other changes; to rewrite rows changes none."""
+    if writer.mode is WriteMode.REWRITE:
+        return set()
+    return common_partitions(reader.reads, writer.partitions)
+
+
+def _is_in(path: str, directories: set[str]) -> bool:
+    return path in directories or any(above in directories for above in _above(path))
+
+
+def _above(path: str) -> Sequence[str]:
+    """The directories above `path`, up to the whole table."""
+    found = []
+    while path:
+        path = path.rpartition("/")[0]
+        found.append(path)
+    return found
+
+
+def _outermost(paths: set[str]) -> set[str]:
+    return {path for path in paths if not any(above in paths for above in _above(path))}
