@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
-from ray_committer.protocol.table_state import ClaimCommitted, ClaimInFlight
+from ray_committer.protocol.table_state import ClaimInFlight
 
 MOST_PARTITIONS = 10_000
 """A claim with more partitions names directories above them."""
@@ -46,14 +46,14 @@ class Judgement:
 
 def judge(
     claim: TableClaim,
-    committed: Iterable[ClaimCommitted],
+    ended: Iterable[ClaimInFlight],
     in_flight: Iterable[ClaimInFlight],
     isolation: Isolation,
 ) -> Judgement:
-    """Judge a claim against those `committed` since its base and those `in_flight`, without its own."""
-    for one in committed:
-        if contested := tuple(_changed(claim, one.claim, isolation)):
-            return Judgement(Verdict.REFUSED, one.claim_version, one.claim, contested)
+    """Judge a claim against the claims that have `ended` since its base and the others `in_flight`."""
+    for other in ended:
+        if contested := tuple(_changed(claim, other.claim, isolation)):
+            return Judgement(Verdict.REFUSED, other.version, other.claim, contested)
     for other in in_flight:
         if contested := tuple(_crossed(claim, other.claim, isolation)):
             return Judgement(Verdict.WAITS, other.version, other.claim, contested)
@@ -77,8 +77,8 @@ def fold_partitions(partitions: Iterable[str], most: int = MOST_PARTITIONS) -> l
 
 
 def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
-    """The partitions in which a job that was committed since a claim's base has changed what the claim
-    is based on."""
+    """The partitions in which a job that has ended since a claim's base has changed what the claim is
+    based on."""
     if isolation is Isolation.NONE:
         return
     is_refused = claim.mode is WriteMode.REPLACE or (

@@ -17,9 +17,8 @@ from ray_committer.protocol.claims import (
     fold_partitions,
     judge,
 )
-from ray_committer.protocol.file_list import FileSet
 from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
-from ray_committer.protocol.table_state import ClaimCommitted, ClaimInFlight
+from ray_committer.protocol.table_state import ClaimInFlight
 
 SERIALIZABLE, SNAPSHOT, NONE = Isolation.SERIALIZABLE, Isolation.SNAPSHOT, Isolation.NONE
 APPEND, CREATE, OVERWRITE, REPLACE, REWRITE = (
@@ -63,7 +62,7 @@ def claim(
 
 def after_commit(one: TableClaim, other: TableClaim, isolation: Isolation = SERIALIZABLE) -> Judgement:
     """The judgement of a claim if another job was committed since its base."""
-    return judge(one, [ClaimCommitted(9, 5, other, FileSet())], [], isolation)
+    return judge(one, [ClaimInFlight(5, other, 9)], [], isolation)
 
 
 def in_flight(one: TableClaim, other: TableClaim, isolation: Isolation = SERIALIZABLE) -> Judgement:
@@ -131,9 +130,9 @@ def test_a_judgement_names_the_claim_in_the_way_and_the_partitions_of_both():
 
 def test_what_waiting_cannot_change_is_found_first():
     other = claim(OVERWRITE)
-    committed, waiting = ClaimCommitted(9, 5, other, FileSet()), ClaimInFlight(5, other, 9)
-    assert judge(claim(REPLACE), [committed], [waiting], SERIALIZABLE).verdict is Verdict.REFUSED
-    assert judge(claim(OVERWRITE), [committed], [waiting], SERIALIZABLE).verdict is Verdict.WAITS
+    committed = [ClaimInFlight(5, other, 9)]
+    assert judge(claim(REPLACE), committed, committed, SERIALIZABLE).verdict is Verdict.REFUSED
+    assert judge(claim(OVERWRITE), committed, committed, SERIALIZABLE).verdict is Verdict.WAITS
 
 
 def test_the_first_claim_in_the_way_is_named():

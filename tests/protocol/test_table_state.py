@@ -22,6 +22,7 @@ from ray_committer.protocol.table_state import (
     Files,
     TableState,
     apply_files,
+    ended_since,
     follow,
 )
 from ray_committer.protocol.write_ids import WriteIds
@@ -131,6 +132,29 @@ def test_a_state_is_the_same_wherever_the_log_is_cut():
         half, first = follow(TableState(), entries[:cut])
         state, second = follow(half, entries[cut:])
         assert (state, first + second) == whole
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "ended"),
+    [
+        ((), (), []),
+        ((claim(), commit(1)), (), []),
+        ((), (claim(),), []),
+        ((), (claim(), commit(1)), [1]),
+        ((claim(),), (commit(1),), [1]),
+        ((claim(),), (abort(1),), [1]),
+        ((claim(), commit(1, replaces=True)), (), [1]),
+        ((claim(), commit(1, replaces=True)), (done(1),), [1]),
+        ((claim(), commit(1, replaces=True), done(1)), (claim("job_2"),), []),
+    ],
+)
+def test_what_a_reader_may_have_seen_in_part_has_ended_since(
+    before: tuple[LogEntry, ...], since: tuple[LogEntry, ...], ended: list[int]
+):
+    entries = list(enumerate((*before, *since), 1))
+    found, state = ended_since(after(*before), entries[len(before) :])
+    assert [one.version for one in found] == ended
+    assert state == after(*before, *since)
 
 
 def test_files_are_removed_and_added_by_partition():
