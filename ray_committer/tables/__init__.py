@@ -1,0 +1,1 @@
+"""Tables to which many jobs commit: the log that orders the jobs, and what is derived from it."""

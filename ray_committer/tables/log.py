@@ -1,0 +1,166 @@
+"""A table's log: entries with consecutive versions, each put in place by a rename that never replaces.
+
+Of several processes that put an entry at one version, one succeeds; the others read its entry. A process
+puts an entry only after it has seen the one before, so the versions have no gaps. If the answer to the
+rename is lost, the entry that is there shows who put it. Nothing is ever replaced or deleted.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from uuid import uuid4
+
+from ray_committer.errors import TableLogGapError, TableLogGoneError, TableVersionGoneError
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.paths import parent
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.table_entry import (
+    LogEntry,
+    TableDefinition,
+    decode_definition,
+    decode_entry,
+    encode_content,
+)
+from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
+from ray_committer.stores.base import StoreOperations, list_anew, sync
+
+
+def new_table_id() -> str:
+    """An id that no other table has, also if it is made at the same place."""
+    return str(uuid4())
+
+
+def init_table(
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition
+) -> TableDefinition:
+    """Make the destination a table with a log, unless it is one; the definition that is there then."""
+    store.mkdirs(table.block(0))
+    store.mkdirs(table.temporaries)
+    return decode_definition(
+        _put(store, table, table.definition, encode_content(definition)), table.definition
+    )
+
+
+def read_definition(store: StoreOperations, table: TablePlaces) -> TableDefinition | None:
+    """Read the definition of a table in one request; None if the destination has no log."""
+    try:
+        return decode_definition(store.read(table.definition), table.definition)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def require_definition(store: StoreOperations, table: TablePlaces, table_id: str) -> TableDefinition:
+    """Read the definition of the table `table_id`; `TableLogGoneError` if it is not there any more."""
+    definition = read_definition(store, table)
+    if definition is None or definition.table_id != table_id:
+        what = "is gone" if definition is None else "is that of another table"
+        raise TableLogGoneError(f"{table.definition}: {what}; it was the definition of table {table_id}")
+    return definition
+
+
+def find_head(store: StoreOperations, table: TablePlaces, known: int = 0) -> int:
+    """The last version of the log, 0 if it has no entry; one request, or three if it is 1,000 later.
+
+    `known` is a version that was seen before. `TableLogGoneError` if it is not there any more.
+    """
+    block = known // BLOCK
+    last = _last_in(store, table.block(block))
+    if last == BLOCK - 1:
+        block = max(block, _last_in(store, table.log) or 0)
+        last = _last_in(store, table.block(block))
+    head = block * BLOCK + last if last is not None else max(block * BLOCK - 1, 0)
+    if head < known or head == 0:  # perhaps a listing was incomplete, perhaps the log is gone
+        _check_there(store, table, known)
+    return max(head, known)
+
+
+def read_entry(store: StoreOperations, table: TablePlaces, version: int) -> LogEntry:
+    """Read an entry up to the head; `TableLogGapError` if it is missing."""
+    path = table.entry(version)
+    try:
+        return decode_entry(store.read(path), path)
+    except FileNotFoundError as e:
+        raise TableLogGapError(f"{path}: is missing, although later entries of the log are there") from e
+
+
+def read_entries(
+    store: StoreOperations, table: TablePlaces, since: int = 0, until: int | None = None
+) -> list[tuple[int, LogEntry]]:
+    """Read the entries after version `since`, up to `until` or the head, with their versions.
+
+    `TableVersionGoneError` if the log has no version `until`.
+    """
+    head = find_head(store, table, since)
+    if until is not None and until > head:
+        raise TableVersionGoneError(f"{table.log}: has no version {until}, the last one is {head}")
+    last = head if until is None else until
+    return [(version, read_entry(store, table, version)) for version in range(since + 1, last + 1)]
+
+
+def put_entry(store: StoreOperations, table: TablePlaces, version: int, entry: LogEntry) -> LogEntry:
+    """Put an entry at a version, unless one is there; the entry that is there then.
+
+    The caller has seen the version before.
+    """
+    path = table.entry(version)
+    if version % BLOCK == 0:
+        store.mkdirs(table.block(version // BLOCK))
+    return decode_entry(_put(store, table, path, encode_content(entry)), path)
+
+
+def append(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int) -> int:
+    """Append an entry, unless one since version `after` repeats it; the version of that entry.
+
+    So runs of the same commit can append the same: it is there once.
+    """
+    entries = read_entries(store, table, after)
+    for version, other in entries:
+        if entry.repeats(other):
+            return version
+    version = after + len(entries) + 1
+    while not entry.repeats(put_entry(store, table, version, entry)):
+        version += 1  # another process was faster
+    return version
+
+
+def _put(store: StoreOperations, table: TablePlaces, path: str, data: bytes) -> bytes:
+    """Put a file with the content `data` at `path`, unless one is there; the content that is there."""
+    temporary = table.temporary(new_nonce())
+    try:
+        store.write(temporary, data)
+        sync(store, temporary)
+        settle(lambda: store.rename(temporary, path))
+    except OSError as e:
+        there = _read_if_there(store, path)
+        if there is None and isinstance(e, FileNotFoundError):
+            raise TableLogGoneError(f"{parent(path)}: is gone, or {parent(temporary)} is") from e
+        if there is None:
+            raise
+        with suppress(OSError):
+            store.delete_file(temporary)
+        data = there
+    sync(store, parent(path))
+    return data
+
+
+def _read_if_there(store: StoreOperations, path: str) -> bytes | None:
+    try:
+        return store.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _last_in(store: StoreOperations, directory: str) -> int | None:
+    """The highest number that is a name in a directory; None if there is none, or no directory."""
+    try:
+        names = [status.name for status in list_anew(store, directory)]
+    except FileNotFoundError:
+        return None
+    return max((number for name in names if (number := number_of(name)) is not None), default=None)
+
+
+def _check_there(store: StoreOperations, table: TablePlaces, version: int) -> None:
+    """Check that a version that a listing does not show is there, or the log, if that has no version."""
+    path = table.entry(version) if version else table.block(0)
+    if store.get_status(path) is None:
+        raise TableLogGoneError(f"{path}: is gone; later versions of this log may be gone, too")

@@ -1,0 +1,455 @@
+"""A table's log: one winner for each version, no gap, and errors that name what is wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import ray_committer.job_files.settle as settle_module
+from ray_committer.errors import (
+    StoreUnavailableError,
+    TableFormatError,
+    TableLogError,
+    TableLogGapError,
+    TableLogGoneError,
+    TableVersionGoneError,
+)
+from ray_committer.job_files.settle import ATTEMPTS
+from ray_committer.protocol.table_entry import (
+    TableClaim,
+    TableCommit,
+    TableDefinition,
+    WriteMode,
+    encode_content,
+)
+from ray_committer.protocol.table_paths import BLOCK, TablePlaces
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.tables.log import (
+    append,
+    find_head,
+    init_table,
+    new_table_id,
+    put_entry,
+    read_definition,
+    read_entries,
+    read_entry,
+    require_definition,
+)
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
+from tests.stages.support import KINDS, MakesParentsOfWrites, SyncedStore, at, do_at, requests
+
+TABLE = TablePlaces("/table")
+DEFINITION = TableDefinition(table_id="id", created_milliseconds=1)
+THREADS, ENTRIES = 8, 200
+
+
+def claim(number: int = 0, writer: int = 0) -> TableClaim:
+    return TableClaim(
+        job_id=f"job_{writer}_{number}",
+        job_attempt=0,
+        nonce="n",
+        mode=WriteMode.APPEND,
+        partitions=[f"day={number}"],
+        at_milliseconds=number,
+    )
+
+
+def commit(of: int) -> TableCommit:
+    return TableCommit(job_id="job", job_attempt=0, claim=of, at_milliseconds=2)
+
+
+def with_table(store: StoreOperations, entries: int = 0, table: TablePlaces = TABLE) -> StoreOperations:
+    init_table(store, table, DEFINITION)
+    for number in range(entries):
+        put_entry(store, table, number + 1, claim(number))
+    return store
+
+
+def with_entries(store: MemoryStore, versions: Iterator[int] | range) -> MemoryStore:
+    """A table whose log was written by others."""
+    with_table(store)
+    for version in versions:
+        store.mkdirs(TABLE.entry(version).rpartition("/")[0])
+        store.write(TABLE.entry(version), encode_content(claim(version - 1)))
+    return store
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
+    return KINDS[request.param]
+
+
+@pytest.fixture(params=[*KINDS, "local"])
+def store(request: pytest.FixtureRequest) -> StoreOperations:
+    return LocalStore(StoreSpec("file")) if request.param == "local" else KINDS[request.param]()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TablePlaces:
+    return TablePlaces(str(tmp_path / "table"))
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
+
+
+def lost(operation: str, times: int) -> Callable[[StoreCall], None]:
+    """A hook: the first calls of an operation get no answer."""
+    left = [times]
+
+    def hook(call: StoreCall) -> None:
+        if call.operation == operation and left[0]:
+            left[0] -= 1
+            raise StoreUnavailableError(call.paths[0], "lost")
+
+    return hook
+
+
+# The definition of a table
+
+
+def test_a_table_is_defined_once(store, table: TablePlaces):
+    assert read_definition(store, table) is None
+    assert init_table(store, table, DEFINITION) == DEFINITION
+    other = TableDefinition(table_id="other", created_milliseconds=2)
+    assert init_table(store, table, other) == DEFINITION
+    assert read_definition(store, table) == DEFINITION
+    assert require_definition(store, table, "id") == DEFINITION
+    assert store.list_files(table.temporaries) == []
+    assert (find_head(store, table), read_entries(store, table)) == (0, [])
+
+
+def test_a_destination_without_a_log_costs_one_request(kind):
+    assert requests(kind(), lambda one: read_definition(one, TABLE)) == Counter(read=1)
+
+
+def test_a_table_that_was_made_again_is_another(store, table: TablePlaces):
+    with_table(store, table=table)
+    with pytest.raises(TableLogGoneError, match="is that of another table"):
+        require_definition(store, table, new_table_id())
+    store.delete_directory(table.directory)
+    with pytest.raises(TableLogGoneError, match=r"table\.entry: is gone"):
+        require_definition(store, table, "id")
+
+
+def test_a_crash_while_a_table_is_made_leaves_it_made_or_not(kind):
+    calls: list[StoreCall] = []
+    with_table(WrappedStore(kind(), before=calls.append))
+    for call in calls:
+        for when in ("before", "after"):
+            memory = kind()
+            with pytest.raises(SimulatedCrash):
+                with_table(WrappedStore(memory, **{when: crash_at(call.number)}))
+            assert read_definition(memory, TABLE) in (None, DEFINITION)
+            assert init_table(memory, TABLE, DEFINITION) == DEFINITION
+            assert append(memory, TABLE, claim(), 0) == 1
+
+
+# Appending and reading
+
+
+def test_entries_have_consecutive_versions_and_are_read_from_any_of_them(store, table: TablePlaces):
+    with_table(store, table=table)
+    for number in range(5):
+        assert append(store, table, claim(number), number // 2) == number + 1
+    entries = [(number + 1, claim(number)) for number in range(5)]
+    assert read_entries(store, table) == entries
+    assert read_entries(store, table, 3) == entries[3:]
+    assert read_entries(store, table, 1, 3) == entries[1:3]
+    assert read_entries(store, table, 5) == []
+    assert read_entry(store, table, 2) == claim(1)
+    assert find_head(store, table) == find_head(store, table, 4) == 5
+    assert store.list_files(table.temporaries) == []
+
+
+def test_an_entry_that_another_run_has_appended_is_not_appended_again(store, table: TablePlaces):
+    with_table(store, table=table)
+    append(store, table, claim(), 0)
+    assert append(store, table, commit(1), 1) == 2
+    append(store, table, claim(1), 2)
+    assert append(store, table, commit(1), 1) == 2
+    assert append(store, table, claim(), 0) == 1
+    assert find_head(store, table) == 3
+
+
+def test_the_entry_that_is_there_stays(store, table: TablePlaces):
+    with_table(store, table=table)
+    assert put_entry(store, table, 1, claim(1)) == claim(1)
+    assert put_entry(store, table, 1, claim(2)) == claim(1)
+    assert read_entries(store, table) == [(1, claim(1))]
+    assert store.list_files(table.temporaries) == []
+
+
+def test_the_next_directory_is_begun_after_the_last_place_of_one(kind):
+    memory = with_entries(kind(), range(1, BLOCK - 1))
+    for number in range(4):
+        assert append(memory, TABLE, claim(number, 1), 0) == BLOCK - 1 + number
+        for known in (0, 1, BLOCK - 2, BLOCK - 1 + number):
+            assert find_head(memory, TABLE, known) == BLOCK - 1 + number
+    assert [version for version, _ in read_entries(memory, TABLE, BLOCK - 2)] == [999, 1000, 1001, 1002]
+
+
+@pytest.mark.parametrize(
+    ("head", "known", "lists"),
+    [(3, 0, 1), (3, 3, 1), (3 * BLOCK + 7, 3 * BLOCK, 1), (3 * BLOCK + 7, 0, 3), (3 * BLOCK - 1, 5, 3)],
+)
+def test_the_last_version_is_found_in_few_requests(kind, head: int, known: int, lists: int):
+    places = {BLOCK - 1, 2 * BLOCK - 1, 3 * BLOCK - 1, head}
+    memory = with_entries(kind(), range(1, 4))
+    with_entries(memory, iter(sorted(place for place in places if place <= head)))
+    memory.mkdirs(TABLE.block(head // BLOCK + (head % BLOCK == BLOCK - 1)))
+    assert find_head(memory, TABLE, known) == head
+    assert requests(memory, lambda one: find_head(one, TABLE, known)) == Counter(list_status=lists)
+
+
+def test_an_uncontended_append_makes_three_requests(kind):
+    memory = with_table(kind(), 3)
+    wanted = Counter(list_status=1, write=1, rename=1)
+    calls = requests(memory, lambda one: append(one, TABLE, claim(9), 3))
+    assert calls - Counter(sync=2) == wanted
+
+
+def test_an_entry_is_on_disk_before_it_is_in_place_and_its_name_before_it_is_answered():
+    store, order = SyncedStore(), list[tuple[str, str]]()
+    with_table(store)
+    append(
+        WrappedStore(store, before=lambda call: order.append((call.operation, call.paths[-1]))),
+        TABLE,
+        claim(),
+        0,
+    )
+    names = [name for name, _ in order]
+    assert names[names.index("write") :] == ["write", "sync", "rename", "sync"]
+    assert order[-1] == ("sync", TABLE.block(0))
+
+
+# Many at once
+
+
+def at_once(work: Callable[[int], None]) -> None:
+    errors: list[BaseException] = []
+
+    def run(writer: int) -> None:
+        try:
+            work(writer)
+        except BaseException as e:  # noqa: BLE001 - shown by the assertion
+            errors.append(e)
+
+    threads = [threading.Thread(target=run, args=(writer,)) for writer in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.slow
+def test_eight_threads_leave_no_gap_and_no_duplicate(store, table: TablePlaces):
+    with_table(store, table=table)
+    found: list[list[int]] = [[] for _ in range(THREADS)]
+
+    def work(writer: int) -> None:
+        version = 0
+        for number in range(ENTRIES):
+            version = append(store, table, claim(number, writer), version)
+            found[writer].append(version)
+
+    at_once(work)
+    assert sorted(chain(*found)) == list(range(1, THREADS * ENTRIES + 1))
+    assert all(versions == sorted(versions) for versions in found)
+    entries = dict(read_entries(store, table))
+    for writer, versions in enumerate(found):
+        assert [entries[version] for version in versions] == [
+            claim(number, writer) for number in range(ENTRIES)
+        ]
+    assert store.list_files(table.temporaries) == []
+
+
+def test_threads_that_append_the_same_append_it_once(store, table: TablePlaces):
+    with_table(store, table=table)
+    for number in range(20):
+        after = find_head(store, table)
+        at_once(
+            lambda _, number=number, after=after: append(store, table, claim(number), after) and None
+        )
+    assert read_entries(store, table) == [(number + 1, claim(number)) for number in range(20)]
+
+
+def test_who_is_beaten_goes_on_after_the_entry_that_is_there(kind):
+    memory = with_table(kind(), 2)
+    hook = do_at("rename", lambda: append(memory, TABLE, claim(7), 2))
+    assert append(WrappedStore(memory, before=hook), TABLE, claim(8), 2) == 4
+    assert dict(read_entries(memory, TABLE, 2)) == {3: claim(7), 4: claim(8)}
+
+
+# Crashes and answers that are lost
+
+
+def test_a_crash_at_any_request_leaves_the_entry_once_or_not_at_all(kind):
+    calls: list[StoreCall] = []
+    append(WrappedStore(with_table(kind(), 2), before=calls.append), TABLE, claim(9), 2)
+    for call in calls:
+        for when in ("before", "after"):
+            memory = with_table(kind(), 2)
+            with pytest.raises(SimulatedCrash):
+                append(WrappedStore(memory, **{when: crash_at(call.number)}), TABLE, claim(9), 2)
+            assert len(read_entries(memory, TABLE)) in (2, 3)
+            assert append(memory, TABLE, claim(9), 2) == 3
+            assert [version for version, _ in read_entries(memory, TABLE)] == [1, 2, 3]
+
+
+def test_an_entry_is_never_seen_in_part(kind):
+    memory = with_table(kind())
+
+    def tear(call: StoreCall, data: bytes) -> bytes:
+        return data[: len(data) // 2]
+
+    torn = WrappedStore(memory, write_data=tear, before=at("rename", SimulatedCrash()))
+    with pytest.raises(SimulatedCrash):
+        append(torn, TABLE, claim(), 0)
+    assert read_entries(memory, TABLE) == []
+    assert append(memory, TABLE, claim(), 0) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("times", [1, ATTEMPTS - 1])
+def test_a_lost_answer_is_settled_by_looking(kind, when: str, times: int):
+    memory = with_table(kind(), 1)
+    assert append(WrappedStore(memory, **{when: lost("rename", times)}), TABLE, claim(9), 1) == 2
+    assert read_entries(memory, TABLE, 1) == [(2, claim(9))]
+    assert memory.list_files(TABLE.temporaries) == []
+
+
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError, FileExistsError, FileNotFoundError])
+def test_an_entry_that_is_there_stands_whatever_the_answer_says(kind, error: type[OSError]):
+    memory = with_table(kind())
+    assert append(WrappedStore(memory, after=at("rename", error())), TABLE, claim(), 0) == 1
+
+
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_an_entry_that_is_not_there_is_a_failure_of_the_store(kind, error: type[OSError]):
+    memory = with_table(kind())
+    with pytest.raises(error):
+        append(WrappedStore(memory, before=at("rename", error())), TABLE, claim(), 0)
+    assert read_entries(memory, TABLE) == []
+
+
+def test_a_store_that_stays_silent_is_given_up_and_asked_again_later(kind):
+    memory = with_table(kind())
+    with pytest.raises(StoreUnavailableError):
+        append(WrappedStore(memory, before=lost("rename", 99)), TABLE, claim(), 0)
+    assert append(memory, TABLE, claim(), 0) == 1
+
+
+def test_a_failure_of_any_request_never_leaves_two(kind):
+    calls: list[StoreCall] = []
+    append(WrappedStore(with_table(kind(), 2), before=calls.append), TABLE, claim(9), 2)
+    for call in calls:
+        for when in ("before", "after"):
+            memory = with_table(kind(), 2)
+            with_fault = WrappedStore(memory, **{when: fail_at(call.number)})
+            try:
+                append(with_fault, TABLE, claim(9), 2)
+            except OSError:
+                append(memory, TABLE, claim(9), 2)
+            assert [version for version, _ in read_entries(memory, TABLE)] == [1, 2, 3]
+
+
+# What is wrong with a log
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_gap_is_named_and_nothing_is_put_in_it(kind, version: int):
+    memory = with_table(kind(), 3)
+    memory.delete_file(TABLE.entry(version))
+    before = memory.files()
+    for run in (lambda: read_entries(memory, TABLE), lambda: append(memory, TABLE, claim(9), 0)):
+        with pytest.raises(TableLogGapError, match=f"{TABLE.entry(version)}: is missing"):
+            run()
+    assert memory.files() == before
+
+
+def test_a_damaged_entry_is_named_and_nothing_is_changed(kind):
+    memory = with_table(kind(), 3)
+    memory.write(TABLE.entry(2), memory.read(TABLE.entry(2))[:-1])
+    before = memory.files()
+    for run in (lambda: read_entries(memory, TABLE), lambda: append(memory, TABLE, claim(9), 0)):
+        with pytest.raises(TableLogError, match=f"^{TABLE.entry(2)}: is not a file of a table log"):
+            run()
+    assert memory.files() == before
+
+
+def test_a_newer_entry_is_named_and_nothing_is_changed(kind):
+    memory = with_table(kind(), 3)
+    memory.write(TABLE.entry(3), b'{"format":2}')
+    before = memory.files()
+    with pytest.raises(TableFormatError, match=f"^{TABLE.entry(3)}: has format 2"):
+        append(memory, TABLE, claim(9), 2)
+    assert memory.files() == before
+
+
+def test_a_newer_entry_that_was_put_during_an_append_is_named(kind):
+    memory = with_table(kind(), 2)
+    hook = do_at("rename", lambda: memory.write(TABLE.entry(3), b'{"format":2}'))
+    with pytest.raises(TableFormatError, match=f"^{TABLE.entry(3)}: has format 2"):
+        append(WrappedStore(memory, before=hook), TABLE, claim(9), 2)
+
+
+@pytest.mark.parametrize("known", [0, 2])
+def test_a_log_that_was_deleted_is_not_begun_again(store, table: TablePlaces, known: int):
+    with_table(store, 2, table)
+    store.delete_directory(table.log)
+    with pytest.raises(TableLogGoneError, match=f"^{table.log}/.*: is gone"):
+        append(store, table, claim(9), known)
+    assert store.list_files(table.log) == []
+
+
+@pytest.mark.parametrize("new", [MemoryStore, MakesParentsOfWrites])
+@pytest.mark.parametrize("place", ["log", "directory"])
+def test_a_log_that_is_deleted_during_an_append_is_not_begun_again(
+    new: Callable[[], MemoryStore], place: str
+):
+    memory = new()
+    with_table(memory, 2)
+    hook = do_at("write", lambda: memory.delete_directory(getattr(TABLE, place)))
+    with pytest.raises(TableLogGoneError, match=f"^{TABLE.log}/.*: is gone"):
+        append(WrappedStore(memory, before=hook), TABLE, claim(9), 2)
+    assert memory.list_files(TABLE.log) == []
+
+
+def test_an_end_that_was_deleted_is_missed_by_who_has_seen_it(kind):
+    memory = with_table(kind(), 3)
+    memory.delete_file(TABLE.entry(3))
+    with pytest.raises(TableLogGoneError, match=f"^{TABLE.entry(3)}: is gone"):
+        append(memory, TABLE, claim(9), 3)
+
+
+def test_an_entry_that_a_listing_does_not_show_is_not_gone(kind):
+    memory = with_table(kind(), 3)
+
+    class Blind(WrappedStore):
+        def list_status(self, path: str):
+            return [one for one in super().list_status(path) if not one.path.endswith("003.entry")]
+
+    assert find_head(Blind(memory), TABLE, 3) == 3
+    assert append(Blind(memory), TABLE, claim(9), 2) == 4
+
+
+def test_a_version_that_is_not_there_yet_is_named(kind):
+    memory = with_table(kind(), 3)
+    with pytest.raises(TableVersionGoneError, match="has no version 4, the last one is 3"):
+        read_entries(memory, TABLE, 0, 4)
+
+
+def test_other_names_in_the_log_are_no_entries(kind):
+    memory = with_table(kind(), 2)
+    for name in ("copy of 009.entry", "009.entry.bak", "x"):
+        memory.write(f"{TABLE.block(0)}/{name}", b"")
+    assert find_head(memory, TABLE) == 2
