@@ -20,13 +20,7 @@ from ray_committer.errors import (
     TableVersionGoneError,
 )
 from ray_committer.job_files.settle import ATTEMPTS
-from ray_committer.protocol.table_entry import (
-    TableClaim,
-    TableCommit,
-    TableDefinition,
-    WriteMode,
-    encode_content,
-)
+from ray_committer.protocol.table_entry import TableClaim, TableDefinition, encode_content
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -43,29 +37,17 @@ from ray_committer.tables.log import (
 )
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import KINDS, MakesParentsOfWrites, SyncedStore, at, do_at, requests
+from tests.tables.support import DEFINITION, TABLE, claim_of, commit_of, table_on
 
-TABLE = TablePlaces("/table")
-DEFINITION = TableDefinition(table_id="id", created_milliseconds=1)
 THREADS, ENTRIES = 8, 200
 
 
 def claim(number: int = 0, writer: int = 0) -> TableClaim:
-    return TableClaim(
-        job_id=f"job_{writer}_{number}",
-        job_attempt=0,
-        nonce="n",
-        mode=WriteMode.APPEND,
-        partitions=[f"day={number}"],
-        at_milliseconds=number,
-    )
-
-
-def commit(of: int) -> TableCommit:
-    return TableCommit(job_id="job", job_attempt=0, claim=of, at_milliseconds=2)
+    return claim_of(f"job_{writer}_{number}", partitions=[f"day={number}"])
 
 
 def with_table(store: StoreOperations, entries: int = 0, table: TablePlaces = TABLE) -> StoreOperations:
-    init_table(store, table, DEFINITION)
+    table_on(store, table)
     for number in range(entries):
         put_entry(store, table, number + 1, claim(number))
     return store
@@ -172,9 +154,9 @@ def test_entries_have_consecutive_versions_and_are_read_from_any_of_them(store, 
 def test_an_entry_that_another_run_has_appended_is_not_appended_again(store, table: TablePlaces):
     with_table(store, table=table)
     append(store, table, claim(), 0)
-    assert append(store, table, commit(1), 1) == 2
+    assert append(store, table, commit_of(1), 1) == 2
     append(store, table, claim(1), 2)
-    assert append(store, table, commit(1), 1) == 2
+    assert append(store, table, commit_of(1), 1) == 2
     assert append(store, table, claim(), 0) == 1
     assert find_head(store, table) == 3
 

@@ -1,0 +1,292 @@
+"""Checkpoints of a table: the state from one is that from the log, and none is ever needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ray_committer.job_files.settle as settle_module
+from ray_committer.errors import TableLogError, TableLogGoneError, TableVersionGoneError
+from ray_committer.protocol.file_list import MOST_INLINE, ListedFile
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import Files, TableState
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.tables.checkpoint import (
+    ENTRIES,
+    FILES,
+    is_due,
+    read_files,
+    read_state,
+    save_checkpoint,
+)
+from ray_committer.tables.file_sets import read_file_set, save_file_set
+from ray_committer.tables.log import append, find_head
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
+from tests.stages.support import KINDS, requests
+from tests.tables.support import TABLE, abort_of, append_commit, claim_of, table_on
+
+JOB = {"job_id": "many", "job_attempt": 0}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
+    return KINDS[request.param]
+
+
+@pytest.fixture(params=[*KINDS, "local"])
+def store(request: pytest.FixtureRequest) -> StoreOperations:
+    return LocalStore(StoreSpec("file")) if request.param == "local" else KINDS[request.param]()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TablePlaces:
+    return TablePlaces(str(tmp_path / "table"))
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
+
+
+def a_file(job: int, day: int = 1) -> ListedFile:
+    return ListedFile(f"day={day}/{job}", job, m=job)
+
+
+def with_jobs(store: MemoryStore) -> MemoryStore:
+    """A table with 8 versions: two appends, an overwrite, an aborted claim, and one in flight."""
+    table_on(store)
+    append_commit(store, "a", [a_file(1), a_file(2, day=2)])
+    append_commit(store, "b", [a_file(3)], [a_file(1)])
+    version = append(store, TABLE, claim_of("c", [a_file(4)]), 0)
+    append(store, TABLE, abort_of(version), 0)
+    append(store, TABLE, claim_of("d", [a_file(5)]), 0)
+    return store
+
+
+FILES_OF_JOBS: Files = {
+    "day=1": {"day=1/3": a_file(3)},
+    "day=2": {"day=2/2": a_file(2, day=2)},
+}
+
+
+def save(store: StoreOperations, until: int | None = None, table: TablePlaces = TABLE) -> str | None:
+    """Save a checkpoint at a version."""
+    return save_checkpoint(store, table, "id", *read_files(store, table, "id", until))
+
+
+# States
+
+
+def test_the_state_is_that_of_the_log(kind):
+    memory = with_jobs(kind())
+    state, files = read_files(memory, TABLE, "id")
+    assert files == FILES_OF_JOBS
+    assert (state.version, str(state.write_ids)) == (8, "8:8")
+    assert [one.claim.job_id for one in state.in_flight] == ["d"]
+    assert read_state(memory, TABLE, "id") == state
+
+
+@pytest.mark.parametrize("at", range(9))
+def test_a_state_from_a_checkpoint_is_the_same(kind, at: int):
+    memory = with_jobs(kind())
+    wanted = [read_files(memory, TABLE, "id", until) for until in range(9)]
+    assert save(memory, at) is None
+    for until in range(9):
+        assert read_files(memory, TABLE, "id", until) == wanted[until]
+        assert read_state(memory, TABLE, "id", until) == wanted[until][0]
+
+
+def test_a_checkpoint_is_read_in_place_of_the_entries_before_it(kind):
+    memory = with_jobs(kind())
+    save(memory, 7)
+    found = requests(memory, lambda one: read_state(one, TABLE, "id"))
+    assert found == Counter(list_status=2, read=2)
+
+
+def test_the_state_of_a_local_table_is_read_back(store, table: TablePlaces):
+    table_on(store, table)
+    append_commit(store, "a", [a_file(1)], table=table)
+    assert save(store, table=table) is None
+    append_commit(store, "b", [a_file(2)], [a_file(1)], table=table)
+    state, files = read_files(store, table, "id")
+    assert (state.version, files) == (5, {"day=1": {"day=1/2": a_file(2)}})
+    assert store.list_files(table.temporaries) == []
+
+
+def test_an_empty_table_has_no_files(kind):
+    assert read_files(table_on(kind()), TABLE, "id") == (TableState(), {})
+
+
+@pytest.mark.parametrize(
+    ("entries", "files", "due"),
+    [(ENTRIES - 1, FILES - 1, False), (ENTRIES, 0, True), (1, FILES, True), (0, 0, False)],
+)
+def test_a_checkpoint_is_due_after_many_entries_or_files(entries: int, files: int, due: bool):
+    assert is_due(entries, files) is due
+
+
+# Parts
+
+
+def test_parts_that_have_not_changed_are_shared(kind):
+    memory = table_on(kind())
+    append_commit(memory, "a", [ListedFile(f"day={day}/a", 1) for day in range(MOST_INLINE)])
+    save(memory)
+    append_commit(memory, "b", [a_file(2)])
+    calls = requests(memory, save)
+    assert calls["replace"] == 2  # the part that was changed, and the checkpoint
+    assert len(memory.files(TABLE.parts)) == 2
+    before = memory.files(TABLE.checkpoints)
+    assert requests(memory, save)["replace"] == 1
+    assert memory.files(TABLE.checkpoints) == before
+
+
+def test_a_part_that_was_cut_is_saved_again(kind):
+    memory = with_jobs(kind())
+    save(memory)
+    (part,) = memory.files(TABLE.parts)
+    memory.write(part, memory.read(part)[:-1])
+    assert read_files(memory, TABLE, "id")[1] == FILES_OF_JOBS
+    append(memory, TABLE, abort_of(8), 0)
+    save(memory)
+    memory.delete_file(TABLE.entry(1))  # so that only a checkpoint can be read
+    assert read_files(memory, TABLE, "id")[1] == FILES_OF_JOBS
+
+
+@pytest.mark.parametrize("bad", [b"", b"{}", b'{"format":2}'])
+def test_a_checkpoint_that_cannot_be_read_is_passed_over(kind, bad: bytes):
+    memory = with_jobs(kind())
+    save(memory, 3)
+    save(memory, 8)
+    memory.write(TABLE.checkpoint(8), bad)
+    assert read_files(memory, TABLE, "id")[1] == FILES_OF_JOBS
+    assert requests(memory, lambda one: read_state(one, TABLE, "id"))["read"] == 2 + 5
+
+
+def test_a_checkpoint_whose_part_is_gone_is_passed_over(kind):
+    memory = with_jobs(kind())
+    save(memory, 2)
+    kept = memory.files(TABLE.parts)
+    save(memory, 8)
+    for part in memory.files(TABLE.parts).keys() - kept.keys():
+        memory.delete_file(part)
+    assert read_files(memory, TABLE, "id")[1] == FILES_OF_JOBS
+
+
+def test_a_checkpoint_of_another_table_or_version_is_passed_over(kind):
+    memory = with_jobs(kind())
+    state, files = read_files(memory, TABLE, "id", 2)
+    save_checkpoint(memory, TABLE, "another table", state, {})
+    save(memory, 3)
+    memory.write(TABLE.checkpoint(7), memory.read(TABLE.checkpoint(3)))
+    assert read_files(memory, TABLE, "id", 2) == (state, files)
+    assert read_files(memory, TABLE, "id")[1] == FILES_OF_JOBS
+
+
+def test_a_log_that_ends_before_its_checkpoint_is_an_error(kind):
+    memory = with_jobs(kind())
+    save(memory)
+    memory.delete_file(TABLE.entry(8))
+    with pytest.raises(TableLogGoneError, match=r"008\.entry: is gone"):
+        read_state(memory, TABLE, "id")
+
+
+def test_a_version_that_is_not_there_is_an_error(kind):
+    memory = with_jobs(kind())
+    for read in (read_state, read_files):
+        with pytest.raises(TableVersionGoneError, match="has no version 9, the last one is 8"):
+            read(memory, TABLE, "id", 9)
+
+
+# Crashes and failures
+
+
+def calls_of_a_checkpoint(new: Callable[[], MemoryStore]) -> list[StoreCall]:
+    calls: list[StoreCall] = []
+    memory = with_jobs(new())
+    save(memory, 2)
+    state, files = read_files(memory, TABLE, "id")
+    save_checkpoint(WrappedStore(memory, before=calls.append), TABLE, "id", state, files)
+    assert len(calls) > 4
+    return calls
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_while_a_checkpoint_is_saved_changes_no_state(kind, when: str):
+    for call in calls_of_a_checkpoint(kind):
+        memory = with_jobs(kind())
+        save(memory, 2)
+        wanted = read_files(memory, TABLE, "id")
+        with pytest.raises(SimulatedCrash):
+            save_checkpoint(WrappedStore(memory, **{when: crash_at(call.number)}), TABLE, "id", *wanted)
+        assert read_files(memory, TABLE, "id") == wanted
+        assert save_checkpoint(memory, TABLE, "id", *wanted) is None
+        assert read_files(memory, TABLE, "id") == wanted
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_checkpoint_that_fails_is_a_notice(kind, when: str):
+    for call in calls_of_a_checkpoint(kind):
+        memory = with_jobs(kind())
+        save(memory, 2)
+        wanted = read_files(memory, TABLE, "id")
+        faulty = WrappedStore(memory, **{when: fail_at(call.number, PermissionError)})
+        notice = save_checkpoint(faulty, TABLE, "id", *wanted)
+        assert notice is None or "checkpoint was not saved" in notice
+        assert read_files(memory, TABLE, "id") == wanted
+
+
+def test_a_checkpoint_torn_by_a_crash_is_passed_over(kind):
+    memory = with_jobs(kind())
+    torn = WrappedStore(memory, write_data=lambda _, data: data[: len(data) // 2])
+    save(torn)
+    assert read_files(memory, TABLE, "id")[1] == FILES_OF_JOBS
+
+
+# File lists
+
+
+def many(count: int) -> list[ListedFile]:
+    return [ListedFile(f"day={number % 3}/{number:05d}", number) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "lists"), [(0, 0), (MOST_INLINE, 0), (MOST_INLINE + 1, 1), (25_000, 3)]
+)
+def test_many_files_are_saved_in_lists_and_read_back(store, table: TablePlaces, count: int, lists: int):
+    table_on(store, table)
+    for _ in range(2):  # another run of the commit saves the same
+        found = save_file_set(store, table, many(count), **JOB, batch=3)
+        assert read_file_set(store, table, found, **JOB) == many(count)
+    assert len(store.list_files(f"{table.directory}/files")) == lists
+    assert store.list_files(table.temporaries) == []
+
+
+def test_an_overwrite_of_many_files_is_read_back(kind):
+    memory = table_on(kind())
+    old = save_file_set(memory, TABLE, many(2_000), **JOB, batch=0)
+    append_commit(memory, "many", old)
+    removed = save_file_set(memory, TABLE, many(1_500), job_id="other", job_attempt=0, batch=0)
+    append_commit(memory, "other", [a_file(1)], removed)
+    _, files = read_files(memory, TABLE, "id")
+    assert sum(map(len, files.values())) == 501
+    assert save(memory) is None
+    assert read_files(memory, TABLE, "id")[1] == files
+
+
+def test_a_file_list_that_is_missing_or_another_is_named(kind):
+    memory = table_on(kind())
+    found = save_file_set(memory, TABLE, many(2_000), **JOB, batch=0)
+    append_commit(memory, "many", found)
+    path = TABLE.file_list(**JOB, name=found.lists[0].name)
+    memory.write(path, memory.read(path)[:-1])
+    with pytest.raises(TableLogError, match=f"^{path}: is not the file list"):
+        read_files(memory, TABLE, "id")
+    memory.delete_file(path)
+    with pytest.raises(TableLogError, match=f"^{path}: is missing"):
+        read_files(memory, TABLE, "id")
+    assert read_state(memory, TABLE, "id").version == find_head(memory, TABLE)
