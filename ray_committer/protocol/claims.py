@@ -25,9 +25,8 @@ _ARE_TOGETHER = frozenset(
 
 
 class Verdict(StrEnum):
-    """What becomes of a claim."""
+    """What becomes of a claim that another one is in the way of."""
 
-    GOES = "goes"
     WAITS = "waits"
     """Another job that is in flight must end first."""
     REFUSED = "refused"
@@ -35,13 +34,12 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """The verdict, and the claim that it is about: its version, and the partitions that both name."""
+class Obstacle:
+    """The `other` claim that is in the way of a claim, and the partitions in which it is."""
 
     verdict: Verdict
-    version: int = 0
-    claim: TableClaim | None = None
-    partitions: tuple[str, ...] = ()
+    other: ClaimInFlight
+    partitions: tuple[str, ...]
 
 
 def judge(
@@ -49,15 +47,16 @@ def judge(
     ended: Iterable[ClaimInFlight],
     in_flight: Iterable[ClaimInFlight],
     isolation: Isolation,
-) -> Judgement:
-    """Judge a claim against the claims that have `ended` since its base and the others `in_flight`."""
+) -> Obstacle | None:
+    """Judge a claim against the claims that have `ended` since its base and the others `in_flight`; None
+    if it goes on."""
     for other in ended:
         if contested := tuple(_changed(claim, other.claim, isolation)):
-            return Judgement(Verdict.REFUSED, other.version, other.claim, contested)
+            return Obstacle(Verdict.REFUSED, other, contested)
     for other in in_flight:
         if contested := tuple(_crossed(claim, other.claim, isolation)):
-            return Judgement(Verdict.WAITS, other.version, other.claim, contested)
-    return Judgement(Verdict.GOES)
+            return Obstacle(Verdict.WAITS, other, contested)
+    return None
 
 
 def common_partitions(some: Iterable[str], others: Iterable[str]) -> set[str]:

@@ -88,16 +88,21 @@ def ended_since(
     base: TableState, entries: Iterable[tuple[int, LogEntry]]
 ) -> tuple[list[ClaimInFlight], TableState]:
     """The claims that were committed or aborted since the state `base`, and the state after `entries`.
+    A claim that was aborted has no version of a commit.
 
     A job that reads directories can see new files of a job that is aborted later, and old files of a job
     that is committed and still removes them. So aborted claims count, and those that were committed but
     still in flight at `base`.
     """
     entries = list(entries)
-    after, _ = follow(base, entries)
+    after, committed = follow(base, entries)
+    commits = {one.claim_version: one.version for one in committed}
     claims = [ClaimInFlight(version, one) for version, one in entries if isinstance(one, TableClaim)]
     open_ones = {one.version for one in after.in_flight if one.committed is None}
-    return [one for one in (*base.in_flight, *claims) if one.version not in open_ones], after
+    ended = [one for one in (*base.in_flight, *claims) if one.version not in open_ones]
+    return [
+        structs.replace(one, committed=commits.get(one.version, one.committed)) for one in ended
+    ], after
 
 
 def _after(seen: ClaimInFlight, version: int, entry: LogEntry) -> ClaimInFlight | None:

@@ -34,8 +34,9 @@ def init_table(
     store: StoreOperations, table: TablePlaces, definition: TableDefinition
 ) -> TableDefinition:
     """Make the destination a table with a log, unless it is one; the definition that is there then."""
-    store.mkdirs(table.block(0))
-    store.mkdirs(table.temporaries)
+    store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
+    if store.capabilities.has_directories:
+        store.mkdirs(table.temporaries)
     return decode_definition(
         _put(store, table, table.definition, encode_content(definition)), table.definition
     )
@@ -103,7 +104,7 @@ def put_entry(store: StoreOperations, table: TablePlaces, version: int, entry: L
     The caller has seen the version before.
     """
     path = table.entry(version)
-    if version % BLOCK == 0:
+    if version % BLOCK == 0 and store.capabilities.has_directories:
         store.mkdirs(table.block(version // BLOCK))
     return decode_entry(_put(store, table, path, encode_content(entry)), path)
 

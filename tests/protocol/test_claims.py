@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ray_committer.protocol.claims import (
     MOST_PARTITIONS,
-    Judgement,
+    Obstacle,
     Verdict,
     common_partitions,
     fold_partitions,
@@ -60,14 +60,22 @@ def claim(
     )
 
 
-def after_commit(one: TableClaim, other: TableClaim, isolation: Isolation = SERIALIZABLE) -> Judgement:
-    """The judgement of a claim if another job was committed since its base."""
+def after_commit(
+    one: TableClaim, other: TableClaim, isolation: Isolation = SERIALIZABLE
+) -> Obstacle | None:
+    """What is in the way of a claim if another job was committed since its base."""
     return judge(one, [ClaimInFlight(5, other, 9)], [], isolation)
 
 
-def in_flight(one: TableClaim, other: TableClaim, isolation: Isolation = SERIALIZABLE) -> Judgement:
-    """The judgement of a claim if the other job is in flight."""
+def in_flight(
+    one: TableClaim, other: TableClaim, isolation: Isolation = SERIALIZABLE
+) -> Obstacle | None:
+    """What is in the way of a claim if the other job is in flight."""
     return judge(one, [], [ClaimInFlight(5, other)], isolation)
+
+
+def verdict_of(found: Obstacle | None) -> Verdict | None:
+    return None if found is None else found.verdict
 
 
 @isolations
@@ -77,8 +85,8 @@ def test_a_job_is_refused_if_what_it_depends_on_was_changed(
 ):
     found = after_commit(claim(mode), claim(other), isolation)
     is_refused = other in REFUSED[mode] and isolation is not NONE
-    assert found.verdict is (Verdict.REFUSED if is_refused else Verdict.GOES)
-    assert after_commit(claim(mode), claim(other, ["day=2"]), isolation).verdict is Verdict.GOES
+    assert verdict_of(found) is (Verdict.REFUSED if is_refused else None)
+    assert verdict_of(after_commit(claim(mode), claim(other, ["day=2"]), isolation)) is None
 
 
 @isolations
@@ -88,7 +96,7 @@ def test_a_job_is_refused_if_what_it_has_read_elsewhere_was_changed(
 ):
     found = after_commit(claim(mode, ["day=1"], ["day=2"]), claim(other, ["day=2"]), isolation)
     is_refused = other in READS_REFUSED and isolation is SERIALIZABLE
-    assert found.verdict is (Verdict.REFUSED if is_refused else Verdict.GOES)
+    assert verdict_of(found) is (Verdict.REFUSED if is_refused else None)
 
 
 @isolations
@@ -97,8 +105,8 @@ def test_a_job_waits_for_one_in_flight_in_the_same_partitions(
     mode: WriteMode, other: WriteMode, isolation: Isolation
 ):
     found = in_flight(claim(mode), claim(other), isolation)
-    assert found.verdict is (Verdict.GOES if {mode, other} in TOGETHER else Verdict.WAITS)
-    assert in_flight(claim(mode), claim(other, ["day=2"]), isolation).verdict is Verdict.GOES
+    assert verdict_of(found) is (None if {mode, other} in TOGETHER else Verdict.WAITS)
+    assert verdict_of(in_flight(claim(mode), claim(other, ["day=2"]), isolation)) is None
 
 
 @isolations
@@ -108,36 +116,36 @@ def test_a_job_waits_for_one_in_flight_that_changes_what_it_has_read_or_has_read
 ):
     reader, writer = claim(mode, ["day=1"], ["day=2"]), claim(other, ["day=2"])
     waits = other is not REWRITE and isolation is SERIALIZABLE
-    wanted = Verdict.WAITS if waits else Verdict.GOES
-    assert in_flight(reader, writer, isolation).verdict is wanted
-    assert in_flight(writer, reader, isolation).verdict is wanted
+    wanted = Verdict.WAITS if waits else None
+    assert verdict_of(in_flight(reader, writer, isolation)) is wanted
+    assert verdict_of(in_flight(writer, reader, isolation)) is wanted
 
 
 @modes
 def test_of_two_jobs_in_flight_either_waits_for_the_other(mode: WriteMode, other: WriteMode):
     for paths in itertools.product((["day=1"], ["day=2"], [""]), repeat=3):
         one, two = claim(mode, paths[0], paths[1]), claim(other, paths[2])
-        assert in_flight(one, two).verdict is in_flight(two, one).verdict
+        assert verdict_of(in_flight(one, two)) is verdict_of(in_flight(two, one))
 
 
 def test_a_judgement_names_the_claim_in_the_way_and_the_partitions_of_both():
     other = claim(OVERWRITE, ["day=1", "day=3"])
     found = after_commit(claim(REPLACE, ["day=1/hour=2", "day=2", "day=3"]), other)
-    assert found == Judgement(Verdict.REFUSED, 5, other, ("day=1/hour=2", "day=3"))
+    assert found == Obstacle(Verdict.REFUSED, ClaimInFlight(5, other, 9), ("day=1/hour=2", "day=3"))
     found = in_flight(claim(APPEND, [""]), other)
-    assert found == Judgement(Verdict.WAITS, 5, other, ("day=1", "day=3"))
+    assert found == Obstacle(Verdict.WAITS, ClaimInFlight(5, other), ("day=1", "day=3"))
 
 
 def test_what_waiting_cannot_change_is_found_first():
     other = claim(OVERWRITE)
     committed = [ClaimInFlight(5, other, 9)]
-    assert judge(claim(REPLACE), committed, committed, SERIALIZABLE).verdict is Verdict.REFUSED
-    assert judge(claim(OVERWRITE), committed, committed, SERIALIZABLE).verdict is Verdict.WAITS
+    assert verdict_of(judge(claim(REPLACE), committed, committed, SERIALIZABLE)) is Verdict.REFUSED
+    assert verdict_of(judge(claim(OVERWRITE), committed, committed, SERIALIZABLE)) is Verdict.WAITS
 
 
 def test_the_first_claim_in_the_way_is_named():
     flights = [ClaimInFlight(version, claim(OVERWRITE, [path])) for version, path in enumerate("xyy", 3)]
-    assert judge(claim(APPEND, ["y"]), [], flights, SERIALIZABLE).version == 4
+    assert judge(claim(APPEND, ["y"]), [], flights, SERIALIZABLE).other.version == 4
 
 
 @pytest.mark.parametrize(
@@ -227,8 +235,8 @@ CREATED = (
 @pytest.mark.parametrize("pair", list(itertools.permutations(CREATED, 2)))
 def test_mutations_of_different_names_never_conflict(pair: tuple[str, str]):
     one, other = (claim(REPLACE, [path]) for path in pair)
-    assert in_flight(one, other).verdict is Verdict.GOES
-    assert after_commit(one, other).verdict is Verdict.GOES
+    assert verdict_of(in_flight(one, other)) is None
+    assert verdict_of(after_commit(one, other)) is None
 
 
 def test_a_snapshot_of_a_directory_conflicts_with_a_file_made_in_it():
@@ -236,7 +244,7 @@ def test_a_snapshot_of_a_directory_conflicts_with_a_file_made_in_it():
     create = claim(REPLACE, ["d1/d8/Qi.txt"])
     for one, other in ((snapshot, create), (create, snapshot)):
         for found in (in_flight(one, other), after_commit(one, other)):
-            assert found.verdict is not Verdict.GOES
+            assert verdict_of(found) is not None
             assert found.partitions == ("d1/d8/Qi.txt",)
     elsewhere = claim(REPLACE, ["d3/d8", "d1/d9"])
-    assert in_flight(elsewhere, create).verdict is Verdict.GOES
+    assert verdict_of(in_flight(elsewhere, create)) is None

@@ -130,11 +130,11 @@ def step_of(world: World, number: int, job: Job, run: Run, isolation: Isolation)
         )
         state, _ = follow(TableState(), enumerate(world.log[:base], 1))
         ended, state = ended_since(state, enumerate(world.log[base:], base + 1))
-        match judge(claim, ended, state.in_flight, isolation).verdict:
-            case Verdict.WAITS:
-                return None
-            case Verdict.REFUSED:
-                return to(replace(run, step="refused"))
+        obstacle = judge(claim, ended, state.in_flight, isolation)
+        if obstacle is not None and obstacle.verdict is Verdict.WAITS:
+            return None
+        if obstacle is not None:
+            return to(replace(run, step="refused"))
         return to(replace(run, step="claimed", claim=head + 1), log=(*world.log, claim))
     if run.step == "claimed":
         writes = writes_of(job, run.seen, world.table)
