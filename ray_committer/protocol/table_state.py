@@ -99,10 +99,12 @@ def ended_since(
     commits = {one.claim_version: one.version for one in committed}
     claims = [ClaimInFlight(version, one) for version, one in entries if isinstance(one, TableClaim)]
     open_ones = {one.version for one in after.in_flight if one.committed is None}
-    ended = [one for one in (*base.in_flight, *claims) if one.version not in open_ones]
-    return [
-        structs.replace(one, committed=commits.get(one.version, one.committed)) for one in ended
-    ], after
+    ended = [
+        structs.replace(one, committed=commits.get(one.version, one.committed))
+        for one in (*base.in_flight, *claims)
+        if one.version not in open_ones
+    ]
+    return ended, after
 
 
 def _after(seen: ClaimInFlight, version: int, entry: LogEntry) -> ClaimInFlight | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from ray_committer.errors import RayCommitterError, TableLogError
 from ray_committer.job_files.settle import put
@@ -54,9 +55,9 @@ def read_files(
     state, files = _last_files(store, table, table_id, until)
     after, committed = follow(state, read_entries(store, table, state.version, until))
     for one in committed:
-        job = {"job_id": one.claim.job_id, "job_attempt": one.claim.job_attempt}
-        removed = read_file_set(store, table, one.removed, **job)
-        apply_files(files, removed=removed, added=read_file_set(store, table, one.claim.files, **job))
+        job_id, job_attempt = one.claim.job_id, one.claim.job_attempt
+        read = partial(read_file_set, store, table, job_id=job_id, job_attempt=job_attempt)
+        apply_files(files, removed=read(one.removed), added=read(one.claim.files))
     return after, files
 
 

@@ -228,6 +228,22 @@ def test_a_crash_while_a_checkpoint_is_saved_changes_no_state(kind, when: str):
         assert read_files(memory, TABLE, "id") == wanted
 
 
+def test_a_crash_on_local_files_while_a_checkpoint_is_saved_changes_no_state(tmp_path: Path):
+    store, calls = LocalStore(StoreSpec("file")), list[StoreCall]()
+    for number in range(20):
+        table = TablePlaces(str(tmp_path / f"table_{number}"))
+        table_on(store, table)
+        append_commit(store, "a", [a_file(1), a_file(2, day=2)], table=table)
+        state, files = read_files(store, table, "id")
+        crash = crash_at(number) if number else calls.append
+        try:
+            save_checkpoint(WrappedStore(store, after=crash), table, "id", state, files)
+        except SimulatedCrash:
+            assert 0 < number <= len(calls)
+        assert read_files(store, table, "id") == (state, files)
+    assert 4 < len(calls) < 20
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_checkpoint_that_fails_is_a_notice(kind, when: str):
     for call in calls_of_a_checkpoint(kind):

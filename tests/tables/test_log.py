@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from ray_committer.job_files.settle import ATTEMPTS
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition, encode_content
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.tables.log import (
     append,
     find_head,
@@ -40,6 +41,11 @@ from tests.stages.support import KINDS, MakesParentsOfWrites, SyncedStore, at, d
 from tests.tables.support import DEFINITION, TABLE, claim_of, commit_of, table_on
 
 THREADS, ENTRIES = 8, 200
+LOCAL: dict[str, Callable[[], StoreOperations]] = {
+    "local": lambda: LocalStore(StoreSpec("file")),
+    "links": lambda: LocalStore(StoreSpec("file"), rename=link_and_unlink),
+}
+"""Local files, also on a file system that can only link and unlink them."""
 
 
 def claim(number: int = 0, writer: int = 0) -> TableClaim:
@@ -67,9 +73,9 @@ def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
 
 
-@pytest.fixture(params=[*KINDS, "local"])
+@pytest.fixture(params=[*KINDS, *LOCAL])
 def store(request: pytest.FixtureRequest) -> StoreOperations:
-    return LocalStore(StoreSpec("file")) if request.param == "local" else KINDS[request.param]()
+    return {**KINDS, **LOCAL}[request.param]()
 
 
 @pytest.fixture
@@ -232,28 +238,6 @@ def at_once(work: Callable[[int], None]) -> None:
     assert errors == []
 
 
-@pytest.mark.slow
-def test_eight_threads_leave_no_gap_and_no_duplicate(store, table: TablePlaces):
-    with_table(store, table=table)
-    found: list[list[int]] = [[] for _ in range(THREADS)]
-
-    def work(writer: int) -> None:
-        version = 0
-        for number in range(ENTRIES):
-            version = append(store, table, claim(number, writer), version)
-            found[writer].append(version)
-
-    at_once(work)
-    assert sorted(chain(*found)) == list(range(1, THREADS * ENTRIES + 1))
-    assert all(versions == sorted(versions) for versions in found)
-    entries = dict(read_entries(store, table))
-    for writer, versions in enumerate(found):
-        assert [entries[version] for version in versions] == [
-            claim(number, writer) for number in range(ENTRIES)
-        ]
-    assert store.list_files(table.temporaries) == []
-
-
 def test_threads_that_append_the_same_append_it_once(store, table: TablePlaces):
     with_table(store, table=table)
     for number in range(20):
@@ -285,6 +269,34 @@ def test_a_crash_at_any_request_leaves_the_entry_once_or_not_at_all(kind):
             assert len(read_entries(memory, TABLE)) in (2, 3)
             assert append(memory, TABLE, claim(9), 2) == 3
             assert [version for version, _ in read_entries(memory, TABLE)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("new", LOCAL.values(), ids=LOCAL)
+def test_a_crash_on_local_files_leaves_the_entry_once_or_not_at_all(new, tmp_path: Path):
+    calls: list[StoreCall] = []
+    first = TablePlaces(str(tmp_path / "first"))
+    append(WrappedStore(with_table(new(), 2, first), before=calls.append), first, claim(9), 2)
+    assert len(calls) > 4
+    for call, when in product(calls, ("before", "after")):
+        store, table = new(), TablePlaces(str(tmp_path / f"{when}_{call.number}"))
+        with_table(store, 2, table)
+        with pytest.raises(SimulatedCrash):
+            append(WrappedStore(store, **{when: crash_at(call.number)}), table, claim(9), 2)
+        assert append(store, table, claim(9), 2) == 3
+        assert [version for version, _ in read_entries(store, table)] == [1, 2, 3]
+
+
+def test_an_entry_that_was_linked_and_not_unlinked_is_there_once(tmp_path: Path):
+    def link_and_die(source: str, dest: str) -> None:
+        os.link(source, dest)
+        raise SimulatedCrash
+
+    store, table = LOCAL["local"](), TablePlaces(str(tmp_path / "table"))
+    with_table(store, table=table)
+    with pytest.raises(SimulatedCrash):
+        append(LocalStore(StoreSpec("file"), rename=link_and_die), table, claim(), 0)
+    assert append(store, table, claim(), 0) == 1
+    assert append(store, table, claim(1), 0) == 2
 
 
 def test_an_entry_is_never_seen_in_part(kind):
@@ -435,3 +447,25 @@ def test_other_names_in_the_log_are_no_entries(kind):
     for name in ("copy of 009.entry", "009.entry.bak", "x"):
         memory.write(f"{TABLE.block(0)}/{name}", b"")
     assert find_head(memory, TABLE) == 2
+
+
+@pytest.mark.slow
+def test_eight_threads_leave_no_gap_and_no_duplicate(store, table: TablePlaces):
+    with_table(store, table=table)
+    found: list[list[int]] = [[] for _ in range(THREADS)]
+
+    def work(writer: int) -> None:
+        version = 0
+        for number in range(ENTRIES):
+            version = append(store, table, claim(number, writer), version)
+            found[writer].append(version)
+
+    at_once(work)
+    assert sorted(chain(*found)) == list(range(1, THREADS * ENTRIES + 1))
+    assert all(versions == sorted(versions) for versions in found)
+    entries = dict(read_entries(store, table))
+    for writer, versions in enumerate(found):
+        assert [entries[version] for version in versions] == [
+            claim(number, writer) for number in range(ENTRIES)
+        ]
+    assert store.list_files(table.temporaries) == []
