@@ -34,6 +34,8 @@ def init_table(
     store: StoreOperations, table: TablePlaces, definition: TableDefinition
 ) -> TableDefinition:
     """Make the destination a table with a log, unless it is one; the definition that is there then."""
+    if (there := read_definition(store, table)) is not None:
+        return there
     store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
     if store.capabilities.has_directories:
         store.mkdirs(table.temporaries)

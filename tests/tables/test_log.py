@@ -402,6 +402,9 @@ def test_a_log_that_was_deleted_is_not_begun_again(store, table: TablePlaces, kn
     store.delete_directory(table.log)
     with pytest.raises(TableLogGoneError, match=f"^{table.log}/.*: is gone"):
         append(store, table, claim(9), known)
+    assert init_table(store, table, DEFINITION) == DEFINITION
+    with pytest.raises(TableLogGoneError, match=f"^{table.log}/.*: is gone"):
+        append(store, table, claim(9), known)
     assert store.list_files(table.log) == []
 
 
