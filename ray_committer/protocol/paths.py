@@ -7,6 +7,7 @@ Source: Hadoop ``ManifestCommitterSupport`` and ``ManifestCommitterConstants``.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import PathError
@@ -159,6 +160,12 @@ def is_inside(path: str, directory: str) -> bool:
     """Whether `path` is strictly below `directory`; both must be normalised."""
     prefix = directory if directory.endswith("/") else directory + "/"
     return path.startswith(prefix) and path != prefix
+
+
+def is_within(path: str, directories: AbstractSet[str]) -> bool:
+    """Whether `path` is one of `directories` or below one, in one step per level of `path`: there can be
+    ten thousand of them."""
+    return not directories.isdisjoint((path, "/", *ancestors(path, "/")))
 
 
 def ancestors(path: str, root: str) -> list[str]:

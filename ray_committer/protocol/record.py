@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from ray_committer.errors import ManifestError
-from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.paths import is_within
 from ray_committer.protocol.state import UNSTAMPED
 
 RECORD_VERSION = 1
@@ -85,13 +85,12 @@ class Claim(msgspec.Struct, frozen=True):
 
     def is_within(self, roots: Sequence[str]) -> bool:
         """Whether the job writes only to `roots` and below them; False without roots."""
-        return bool(roots) and all(
-            any(path == root or is_inside(path, root) for root in roots) for path in self.writes
-        )
+        known = set(roots)
+        return bool(roots) and all(is_within(path, known) for path in self.writes)
 
     def keeps_out_of(self, path: str) -> bool:
         """Whether no other job can write anywhere below `path` at the same time."""
-        return any(path == root or is_inside(path, root) for root in self.excludes)
+        return is_within(path, set(self.excludes))
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,4 +196,9 @@ def _parse(data: bytes, kind: type[_Document], path: str) -> _Document:
 
 def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
     """Whether a directory of one list equals, contains or is inside a directory of the other."""
-    return any(a == b or is_inside(a, b) or is_inside(b, a) for a in some for b in others)
+    return _any_within(some, others) or _any_within(others, some)
+
+
+def _any_within(paths: Sequence[str], roots: Sequence[str]) -> bool:
+    known = set(roots)
+    return any(is_within(path, known) for path in paths)

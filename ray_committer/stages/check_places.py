@@ -14,7 +14,7 @@ from ray_committer.errors import CommitConflictError, PreflightError, some_of
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.other_jobs import destinations_above
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
-from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, temporary_directory
+from ray_committer.protocol.paths import TEMPORARY, ancestors, is_within, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
 from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
@@ -64,7 +64,8 @@ def check_destinations(
     expensive, check only for files in their place, and only if the options allow their removal."""
     if not context.store.capabilities.listing_is_cheap:
         return Destinations(blocking=_to_be_deleted(context, directories))
-    wanted = [path for path in directories if not _is_within(path, replaced_roots)]
+    replaced = set(replaced_roots)
+    wanted = [path for path in directories if not is_within(path, replaced)]
     most = most_held(context, manifests)
     work = partial(_look, directories=context.executor.directories, most=most)
     groups = context.until_cancelled(batches(context.executor, wanted))
@@ -155,10 +156,11 @@ def find_other_destinations(
     looked_at = {context.job.destination, *destinations_above((context.job.destination, *claim.writes))}
     if context.store.capabilities.listing_is_cheap:
         looked_at.update(written)
+    replaced = set(replaced_roots)
     wanted = sorted(
         path
         for path in {*written, *destinations_above(written)} - looked_at
-        if not _is_within(path, replaced_roots)
+        if not is_within(path, replaced)
     )
     groups = context.until_cancelled(batches(context.executor, wanted))
     found = [path for paths in context.executor.run(_with_jobs, groups) for path in paths]
@@ -229,7 +231,3 @@ def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
         return store.list_status(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _is_within(path: str, roots: Sequence[str]) -> bool:
-    return any(path == root or is_inside(path, root) for root in roots)

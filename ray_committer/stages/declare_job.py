@@ -116,10 +116,11 @@ def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) ->
     real = real_path(context.store, destination)
     roots = {destination, *claim.excludes}
     above = destinations_above((*roots, *claim.writes))
-    directories = sorted({*roots, *above, *below} - {real} | {destination})
+    own = {*roots, *below}
+    directories = sorted({*own, *above} - {real} | {destination})
 
     def look(directory: str) -> list[OtherJob]:
-        must_see = directory in {*roots, *below} or is_inside(directory, real)
+        must_see = directory in own or is_inside(directory, real)
         return _hindrances(context, claim, directory, must_see=must_see)
 
     found = context.at_once(look, directories)

@@ -9,6 +9,7 @@ from ray_committer.protocol.paths import (
     ancestors,
     attempt_number,
     is_inside,
+    is_within,
     job_id_of_directory,
     join,
     new_job_attempt,
@@ -102,6 +103,26 @@ def test_a_job_at_the_root_has_single_slashes() -> None:
 )
 def test_inside_is_strictly_below(path: str, directory: str, inside: bool) -> None:
     assert is_inside(path, directory) is inside
+
+
+@pytest.mark.parametrize(
+    ("path", "directories", "is_there"),
+    [
+        ("/a", {"/a"}, True),
+        ("/a/b", {"/a"}, True),
+        ("/a/b/c/d", {"/x", "/a/b"}, True),
+        ("/ab", {"/a"}, False),
+        ("/a", {"/a/b"}, False),
+        ("/a", {"/"}, True),
+        ("/", {"/"}, True),
+        ("/", {"/a"}, False),
+        ("/a", set(), False),
+    ],
+)
+def test_within_some_directories_is_one_of_them_or_below_one(
+    path: str, directories: set[str], is_there: bool
+) -> None:
+    assert is_within(path, directories) is is_there
 
 
 @pytest.mark.parametrize(("path", "above"), [("/a/b", "/a"), ("/a", "/"), ("/", "/")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -134,6 +135,17 @@ def test_jobs_hinder_each_other_where_one_wants_alone_what_the_other_writes(
 ) -> None:
     assert one.hinders(other) is hinder
     assert other.hinders(one) is hinder
+
+
+def test_jobs_with_many_partitions_are_compared_in_seconds() -> None:
+    def claim(hour: int) -> Claim:
+        partitions = [f"/d/day={day}/hour={hour}" for day in range(10_000)]
+        return Claim(partitions, partitions)
+
+    began = time.process_time()
+    assert not claim(1).hinders(claim(2))
+    assert claim(1).is_within(claim(1).writes)
+    assert time.process_time() - began < 5
 
 
 def test_files_and_bytes_are_those_of_all_manifests() -> None:
