@@ -30,7 +30,7 @@ from ray_committer.jobs.open_job import (
     roots_on_store,
 )
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.command import repeat_command
 from ray_committer.report.commit_report import CommitReport
@@ -40,6 +40,7 @@ from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import located, open_store, resolve_destination
 
 _log = logging.getLogger(__name__)
@@ -148,8 +149,9 @@ def setup_job(
 ) -> str:
     """Set up a job at `dest` and return its id, a new one if none is given.
 
-    With mode OVERWRITE the job is marked as one that replaces data, and can only be committed as such.
-    With mode ERROR the job is refused if the destination holds data already.
+    With mode OVERWRITE or OVERWRITE_PARTITIONS the job is marked as one that replaces data, and can only
+    be committed as such. With mode ERROR the job is refused if the destination holds data already; its
+    partitions are known only at the commit, which checks ERROR_PARTITIONS.
     An earlier job at the destination that was recorded and whose process has died is ended first, or
     this job is refused with `CommitConflictError`, as ``options.unfinished`` says: this job may be the
     same application, run again, and would then double the rows.
@@ -160,11 +162,10 @@ def setup_job(
     """
     with open_here(dest, options, storage_options) as (store, destination):
         job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
-        replaces = roots_on_store(options.replaced_roots, store.spec) or (destination,)
         stamp = setup_job_stage.setup_job(
             store,
             job,
-            replaces=replaces if options.mode is ConflictMode.OVERWRITE else (),
+            replaces=_to_be_replaced(options, job, store.spec),
             must_be_empty=options.mode is ConflictMode.ERROR,
             unfinished=options.unfinished,
             end=ending(store.spec, options, storage_options),
@@ -172,6 +173,15 @@ def setup_job(
         )
         on_stamp(stamp)
         return job.job_id
+
+
+def _to_be_replaced(options: CommitOptions, job: JobAttempt, spec: StoreSpec) -> tuple[str, ...]:
+    """The directories that a job will replace, as far as they are known before its tasks run."""
+    if options.mode is ConflictMode.OVERWRITE_PARTITIONS:
+        return (job.any_partition,)
+    if options.mode is ConflictMode.OVERWRITE:
+        return roots_on_store(options.replaced_roots, spec) or (job.destination,)
+    return ()
 
 
 def abort_job(

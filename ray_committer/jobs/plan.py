@@ -26,8 +26,9 @@ from ray_committer.stages.load_manifests import (
     load_manifests,
     load_unchanged,
 )
-from ray_committer.stages.preflight import look_at_data, preflight
-from ray_committer.stages.record_job import claim_of, replaced_by
+from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
+from ray_committer.stages.record_job import claim_of
 from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stores.base import real_path
 from ray_committer.stores.registry import shown_url
@@ -159,7 +160,7 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
     loaded = load() if record else load_unchanged(context, load)
     if record is None:
         preflight(context, loaded)
-    old = record or look_at_data(context, loaded, job.replaced_roots, job.allowed_roots)
+    old, unfinished = (record, ()) if record else _look(job, loaded)
     removed = len(old.replaced) + len(old.blocking)
     directories = context.executor.directories.plan()
     return _plan(
@@ -172,19 +173,25 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
             shown_url(context.store.spec, path) for path in context.executor.directories.claim(first)
         ),
         first_renames=_first_renames(context, loaded, first),
-        unfinished=_unfinished(job, loaded) if record is None else (),
+        unfinished=unfinished,
         requests=_requests(context, loaded, directories, removed),
     )
 
 
-def _unfinished(job: OpenJob, loaded: LoadedManifests) -> tuple[str, ...]:
+def _look(job: OpenJob, loaded: LoadedManifests) -> tuple[OldFiles, tuple[str, ...]]:
+    """The old files where the job writes, and a text for each job in its way that has stopped."""
+    roots = roots_of_mode(job.context, loaded, job.replaced_roots)
+    old = look_at_data(job.context, loaded, roots, job.allowed_roots)
+    return old, _unfinished(job, loaded, roots)
+
+
+def _unfinished(job: OpenJob, loaded: LoadedManifests, roots: ModeRoots) -> tuple[str, ...]:
     """What the commit would do about jobs in its way that have stopped; it looks below as well."""
     context = job.context
-    replaced = replaced_by(context, job.replaced_roots)
-    claim = claim_of(context, loaded, replaced, job.allowed_roots)
+    claim = claim_of(context, loaded, roots, job.allowed_roots)
     others = look_around(context, claim)
     stopped = [one for one in others if one.phase in UNFINISHED and not one.is_alive]
-    choices = ends_of(context, stopped, [real_path(context.store, root) for root in replaced])
+    choices = ends_of(context, stopped, [real_path(context.store, root) for root in roots.replaced])
     return tuple(context.located(plan_text(context.store, other, how)) for other, how in choices)
 
 

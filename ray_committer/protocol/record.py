@@ -24,11 +24,27 @@ _Versioned = TypeVar("_Versioned", "CommitRecord", "Declaration")
 
 
 class ConflictMode(StrEnum):
-    """What to do with existing data at the destination."""
+    """What to do with existing data.
+
+    ERROR and OVERWRITE mean the whole destination. ERROR_PARTITIONS and OVERWRITE_PARTITIONS mean only
+    the partitions that the job writes to, which are the directories that its files are in.
+    """
 
     APPEND = "append"
     ERROR = "error"
+    ERROR_PARTITIONS = "error_partitions"
     OVERWRITE = "overwrite"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+
+    @property
+    def is_of_partitions(self) -> bool:
+        """Whether only the partitions that the job writes to count."""
+        return self in (ConflictMode.ERROR_PARTITIONS, ConflictMode.OVERWRITE_PARTITIONS)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether old data gives way to the job."""
+        return self in (ConflictMode.OVERWRITE, ConflictMode.OVERWRITE_PARTITIONS)
 
 
 class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

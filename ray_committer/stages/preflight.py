@@ -23,7 +23,7 @@ from ray_committer.errors import (
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_inside, join, parent
-from ray_committer.protocol.record import ConflictMode, ManifestRef, ReplacedFile
+from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken, what_blocks
@@ -32,10 +32,13 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.list_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.obstacles import noted, refuse
 from ray_committer.stages.old_files import can_put_aside, replaced_file
-from ray_committer.stages.setup_job import refuse_data
+from ray_committer.stages.setup_job import data_error, first_data
 from ray_committer.stores.base import StoreOperations, first_link, list_anew
+from ray_committer.work.batches import batches
+from ray_committer.work.worker import Worker
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 """A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
@@ -71,7 +74,7 @@ def preflight(context: JobContext, loaded: LoadedManifests) -> None:
 def look_at_data(
     context: JobContext,
     loaded: LoadedManifests,
-    replaced_roots: tuple[str, ...],
+    roots: ModeRoots,
     allowed_roots: tuple[str, ...] = (),
 ) -> OldFiles:
     """Check the places that the job writes to; changes nothing.
@@ -80,32 +83,29 @@ def look_at_data(
     names the missing or changed sources in `loaded`. Old data is removed only after all new files are in
     place, so an old file in the place of a new directory is also an obstacle.
     """
-    mode, destination = context.options.mode, context.job.destination
-    wrong = loaded.wrong_sources
+    destination, wrong = context.job.destination, loaded.wrong_sources
     errors: list[RayCommitterError] = [sources_error(wrong)] if wrong else []
-    data: list[RayCommitterError] = []
-    if mode is ConflictMode.ERROR:
-        with noted(data):
-            refuse_data(context.store, destination)
-    roots = (replaced_roots or (destination,)) if mode is ConflictMode.OVERWRITE else ()
+    data = _find_data(context, roots.empty)
+    if data:
+        errors.append(data_error(data))
     directories = context.executor.directories.share(0, 1)
     own = [destination] if loaded.fills_destination else []
-    seen = check_destinations(context, loaded.manifests, [*own, *directories], roots)
-    errors += [*data, *seen.errors]
+    seen = check_destinations(context, loaded.manifests, [*own, *directories], roots.replaced)
+    errors += seen.errors
     with noted(errors):
         errors += check_links(context, loaded.manifests)
     old = OldData()
     with noted(errors):
-        old = list_replaced_files(context, roots)
+        old = list_replaced_files(context, roots.replaced)
     written = _written_again(context, loaded, old)
     errors += check_items(context, loaded.manifests, seen.held, old.files, written)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
     blocking = seen.blocking | _blocked_by_old(context, old, needed)
-    deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots)
+    deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots.replaced)
     left = {path: blocking[path] for path in blocking.keys() - {file.path for file in deleted}}
     taken = _taken_by_old(old, written) | seen.taken | left
-    if data:  # the error about existing data covers these paths
-        taken = {path: taken[path] for path in taken if not is_inside(path, destination)}
+    for root in data:  # the error about existing data covers these paths
+        taken = {path: taken[path] for path in taken if not is_inside(path, root)}
     if taken:
         errors.append(is_taken(taken))
     refuse(errors)
@@ -114,7 +114,7 @@ def look_at_data(
         tuple(file for file in old.files if file.path not in written | blocking.keys()),
         tuple(file for file in old.files if file.path in written),
         deleted,
-        _emptied(context, old, roots, needed),
+        _emptied(context, old, roots.replaced, needed),
         destinations=tuple(sorted(others)),
     )
 
@@ -213,6 +213,26 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
                 f"{path}: would be written more than once, by {' and '.join(sorted(claimants))}",
                 "let each task use its own file names",
             )
+
+
+def _find_data(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
+    """Those of some directories that hold data, each with the first name there that readers see."""
+    work = context.until_cancelled(batches(context.executor, directories))
+    found = dict(pair for pairs in context.executor.run(_first_names, work) for pair in pairs)
+    context.check_cancelled()
+    return found
+
+
+def _first_names(worker: Worker, directories: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Work: those of some directories that hold data, each with its first name."""
+
+    def look(directory: str) -> tuple[str, str | None]:
+        try:
+            return directory, first_data(worker.store, directory)
+        except NotADirectoryError:  # the check of the places names the file
+            return directory, None
+
+    return [(path, name) for path, name in worker.map(look, directories) if name is not None]
 
 
 def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -> frozenset[str]:

@@ -17,8 +17,8 @@ from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import nobody, owner_of
-from ray_committer.protocol.paths import is_inside
-from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Owner, ReplacedFile
+from ray_committer.protocol.paths import ancestors, is_within, parent
+from ray_committer.protocol.record import Claim, CommitRecord, Owner, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
@@ -28,6 +28,7 @@ from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
+from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.remove_replaced_files import make_places_of_blocking
@@ -65,7 +66,8 @@ def record_job(
     committed since the manifests were loaded; the job is then open again.
     """
     owner = owner_of(run) if goes_on else nobody(run)
-    decision = _Decision(context, loaded, run, owner, load, replaced_roots, allowed_roots)
+    roots = roots_of_mode(context, loaded, replaced_roots)
+    decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots)
     try:
         return _decide(decision, seen, patience)
     except StateChangedError:
@@ -84,16 +86,16 @@ class _Decision:
     run: str
     owner: Owner
     load: Callable[[], object]
-    replaced_roots: tuple[str, ...]
+    roots: ModeRoots
     allowed_roots: tuple[str, ...]
 
 
 def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
     context, loaded = decision.context, decision.loaded
-    claims = partial(claim_of, context, loaded, _replaced(decision), decision.allowed_roots)
+    claims = partial(claim_of, context, loaded, decision.roots, decision.allowed_roots)
     claim = with_coordinator(context, claims, decision.load)
     _warn_of_network(context, claim)
-    roots = [real_path(context.store, root) for root in _replaced(decision)]
+    roots = [real_path(context.store, root) for root in decision.roots.replaced]
     record = _record(decision, seen, claim, OldFiles())
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
@@ -146,37 +148,28 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 
 
 def claim_of(
-    context: JobContext, loaded: LoadedManifests, replaced: Sequence[str], allowed_roots: Sequence[str]
+    context: JobContext, loaded: LoadedManifests, roots: ModeRoots, allowed_roots: Sequence[str]
 ) -> Claim:
-    """The directories that a job writes, and those of them that exclude other writers: the `replaced`
-    ones, and others by the job's options."""
+    """The directories that a job writes, and those of them that exclude other writers: the `roots`, and
+    others by the job's options."""
     destination = context.job.destination
-    excludes = tuple(replaced)
-    if context.options.mode is ConflictMode.ERROR:
-        excludes = (destination,)
+    excludes = (*roots.replaced, *roots.empty)
     if context.options.delete_blocking_files:  # another job may have just written such a file
         excludes = (*excludes, destination, *allowed_roots)
     writes = set(excludes)
-    if context.executor.directories.plan() > MOST_WRITES:
+    directories = context.executor.directories
+    if context.options.mode.is_of_partitions:  # the other directories are empty, or above a partition
+        above = {path for root in excludes for path in ancestors(root, destination)}
+        writes.update(set(directories.share(0, 1)) - above)
+    elif directories.plan() > MOST_WRITES:
         writes.update((destination, *allowed_roots))
     else:
-        writes.update(context.executor.directories.share(0, 1))
+        writes.update(directories.share(0, 1))
         writes.update((destination,) if loaded.fills_destination else ())
     real = partial(real_path, context.store)  # other jobs can reach a directory by another name
     writes, excludes = set(map(real, writes)), tuple(set(map(real, excludes)))
-    outermost = [path for path in writes if not any(is_inside(path, other) for other in writes)]
+    outermost = [path for path in writes if path == "/" or not is_within(parent(path), writes)]
     return Claim(sorted(outermost), sorted(excludes))
-
-
-def _replaced(decision: _Decision) -> tuple[str, ...]:
-    return replaced_by(decision.context, decision.replaced_roots)
-
-
-def replaced_by(context: JobContext, replaced_roots: tuple[str, ...]) -> tuple[str, ...]:
-    """The directories whose files the job replaces."""
-    if context.options.mode is not ConflictMode.OVERWRITE:
-        return ()
-    return replaced_roots or (context.job.destination,)
 
 
 def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: CommitRecord) -> Seen:
@@ -231,7 +224,7 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
             wrong += check_sources_at_once(context, loaded.manifests)
         if wrong:
             known = replace(loaded, wrong_sources=wrong)
-            look = partial(look_at_data, context, known, decision.replaced_roots, decision.allowed_roots)
+            look = partial(look_at_data, context, known, decision.roots, decision.allowed_roots)
             with_coordinator(context, look, decision.load)
     except ManifestChangedError:
         raise ManifestsChangedError from None
@@ -244,7 +237,7 @@ def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
         partial(abort_older_attempts, context.store, context.job),
         partial(copies_are_current, context, decision.loaded),
         partial(with_coordinator, context, partial(_look, decision, claim), decision.load),
-        partial(find_old_success, context, _replaced(decision)),
+        partial(find_old_success, context, decision.roots.replaced),
     ]
     try:
         _, are_current, old, success = context.at_once(lambda step: step(), steps)
@@ -256,10 +249,9 @@ def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
 
 
 def _look(decision: _Decision, claim: Claim) -> OldFiles:
-    old = look_at_data(
-        decision.context, decision.loaded, decision.replaced_roots, decision.allowed_roots
-    )
-    others = {*old.destinations, *find_other_destinations(decision.context, claim, _replaced(decision))}
+    context, roots = decision.context, decision.roots
+    old = look_at_data(context, decision.loaded, roots, decision.allowed_roots)
+    others = {*old.destinations, *find_other_destinations(context, claim, roots.replaced)}
     return replace(old, destinations=tuple(sorted(others)))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -16,6 +16,7 @@ from ray_committer.errors import (
     CommitRecordExistsError,
     RayCommitterError,
     TaskCommitError,
+    some_of,
 )
 from ray_committer.job_files.find_job import (
     attempt_of,
@@ -42,7 +43,7 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, list_anew
 
 _log = logging.getLogger(__name__)
 
@@ -180,15 +181,19 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
 def refuse_data(store: StoreOperations, destination: str) -> None:
     """`CommitConflictError` if the destination contains anything that readers see."""
     if name := first_data(store, destination):
-        raise CommitConflictError(
-            f"{destination}: holds data already ({name})", "this job has changed nothing"
-        )
+        raise data_error({destination: name})
 
 
-def first_data(store: StoreOperations, destination: str) -> str | None:
-    """Return the first name at the destination that readers see; None if there is none."""
+def data_error(found: Mapping[str, str]) -> CommitConflictError:
+    """The error that names directories with data in which a job wants none, each with a name there."""
+    named = [f"{path}: holds data already ({found[path]})" for path in sorted(found)]
+    return CommitConflictError(some_of(named), "this job has changed nothing")
+
+
+def first_data(store: StoreOperations, directory: str) -> str | None:
+    """Return the first name in a directory that readers see; None if there is none."""
     try:
-        names = [status.name for status in store.list_status(destination)]
+        names = [status.name for status in list_anew(store, directory)]
     except FileNotFoundError:
         return None
     return min((name for name in names if not name.startswith(("_", "."))), default=None)

@@ -102,8 +102,8 @@ def write_job(
     mode: ConflictMode = ConflictMode.APPEND,
 ) -> None:
     """Set up `job` and commit its tasks, each given by its files and their contents."""
-    replaces = (job.destination,) if mode is ConflictMode.OVERWRITE else ()
-    stamp = setup_job(store, job, replaces=replaces)
+    where = job.any_partition if mode is ConflictMode.OVERWRITE_PARTITIONS else job.destination
+    stamp = setup_job(store, job, replaces=(where,) if mode.replaces else ())
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt_id, files)

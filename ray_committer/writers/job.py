@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ray_committer.errors import CommitConflictError, IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
@@ -28,7 +28,6 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.setup_job import first_data
 from ray_committer.stores.base import sync
 from ray_committer.stores.output import open_output
-from ray_committer.stores.registry import destination_url, resolve_destination
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout, Written, write_tables
 
@@ -39,23 +38,19 @@ class WriteMode(StrEnum):
     """What a write does if there is data at its destination.
 
     ERROR fails, and IGNORE writes nothing. OVERWRITE_PARTITIONS replaces the partitions that it writes
-    to and keeps the others, as Spark's dynamic partition overwrite does.
+    to and keeps the others, as Spark's dynamic partition overwrite does. ERROR_PARTITIONS fails if one
+    of these partitions holds data.
     """
 
     APPEND = "append"
     ERROR = "error"
+    ERROR_PARTITIONS = "error_partitions"
     IGNORE = "ignore"
     OVERWRITE = "overwrite"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
 
 
-_CONFLICT_MODES = {
-    WriteMode.APPEND: ConflictMode.APPEND,
-    WriteMode.ERROR: ConflictMode.ERROR,
-    WriteMode.IGNORE: ConflictMode.ERROR,
-    WriteMode.OVERWRITE: ConflictMode.OVERWRITE,
-    WriteMode.OVERWRITE_PARTITIONS: ConflictMode.OVERWRITE,
-}
+_OF_PARTITIONS = (WriteMode.ERROR_PARTITIONS, WriteMode.OVERWRITE_PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +69,12 @@ class ArrowJob:
     schema: pa.Schema | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenTask:
-    """The result of a task: the attempt that committed, and the partitions that it wrote to, as paths
-    below the destination."""
-
-    committed: CommittedTask
-    partitions: tuple[str, ...] = ()
-
-
 def write_mode(mode: str, layout: FileLayout) -> WriteMode:
     """Return the mode with that name; ``ValueError`` lists the modes."""
     if mode not in list(WriteMode):
         raise ValueError(f"mode {mode!r}: is not one of {', '.join(WriteMode)}")
     found = WriteMode(mode)
-    if found is WriteMode.OVERWRITE_PARTITIONS and not layout.partition_by:
+    if found in _OF_PARTITIONS and not layout.partition_by:
         raise ValueError(f"mode {found.value!r}: needs partition_by")
     return found
 
@@ -108,9 +94,8 @@ def start(
     """
     if schema is not None:
         layout.check(schema)
-    options = replace(options, mode=_CONFLICT_MODES[mode])
-    if mode is WriteMode.OVERWRITE_PARTITIONS:  # which ones is not known yet
-        options = replace(options, replaced_roots=_roots(dest, ("_",), storage_options))
+    wanted = WriteMode.ERROR if mode is WriteMode.IGNORE else mode
+    options = replace(options, mode=ConflictMode(wanted.value))
     try:
         job_id = setup_job(
             dest,
@@ -125,8 +110,8 @@ def start(
     return ArrowJob(dest, job_id, layout, mode, options, storage_options or {}, schema)
 
 
-def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> WrittenTask:
-    """Run one task attempt: write its tables and save its manifest; return what identifies the manifest.
+def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> CommittedTask:
+    """Run one task attempt: write its tables and save its manifest; return its name and digest.
 
     A task without rows also has a manifest.
     """
@@ -145,12 +130,11 @@ def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> Writt
             sync(attempt.store, join(attempt.directory, name))
     if attempt.committed is None:
         raise AssertionError(f"{attempt.task_attempt_id}: ended without a manifest")
-    partitions = {name.rpartition("/")[0] for name in written.files if job.layout.partition_by}
-    return WrittenTask(attempt.committed, tuple(sorted(partitions)))
+    return attempt.committed
 
 
 def commit(
-    job: ArrowJob, results: Sequence[WrittenTask | None], *, executor: ExecutorName | CommitPool
+    job: ArrowJob, results: Sequence[CommittedTask | None], *, executor: ExecutorName | CommitPool
 ) -> CommitReport | None:
     """Commit exactly the attempts that `results` name, one per task.
 
@@ -158,7 +142,7 @@ def commit(
     to write, and an empty output is committed. None if the job was aborted, because the mode is IGNORE
     and data has come since `start`.
     """
-    tasks = tuple(result for result in results if isinstance(result, WrittenTask))
+    tasks = tuple(result for result in results if isinstance(result, CommittedTask))
     if len(tasks) < len(results):
         raise IncompleteJobError(
             f"{job.dest}: {len(results) - len(tasks)} of {len(results)} write tasks did not return "
@@ -170,10 +154,9 @@ def commit(
         job.options,
         job_attempt=0,
         expected_tasks=len(tasks),
-        committed_tasks=tuple(task.committed for task in tasks),
+        committed_tasks=tasks,
         ignore_other_attempts=True,
         may_start_ray=False,
-        **_replaced(job, tasks),
     )
     try:
         return commit_job(
@@ -184,26 +167,6 @@ def commit(
         if ignored and abort(job):
             return None
         raise
-
-
-def _replaced(job: ArrowJob, tasks: Iterable[WrittenTask]) -> dict[str, Any]:
-    """Return the options that an overwrite of partitions changes; without rows it replaces none."""
-    if job.mode is not WriteMode.OVERWRITE_PARTITIONS:
-        return {}
-    partitions = sorted({name for task in tasks for name in task.partitions})
-    return {
-        "mode": ConflictMode.OVERWRITE if partitions else ConflictMode.APPEND,
-        "replaced_roots": _roots(job.dest, partitions, job.storage_options),
-        "partition_paths": tuple(partitions),
-    }
-
-
-def _roots(
-    dest: str, partitions: Iterable[str], storage_options: StorageOptions | None
-) -> tuple[str, ...]:
-    """Return partitions as paths or URLs on the destination's store."""
-    spec, destination = resolve_destination(dest, storage_options)
-    return tuple(destination_url(spec, join(destination, name)) for name in partitions)
 
 
 def _holds_data(dest: str, options: CommitOptions, storage_options: StorageOptions | None) -> bool:

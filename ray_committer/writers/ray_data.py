@@ -18,25 +18,26 @@ from ray.data.datasource import Datasink
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.open_job import StorageOptions
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.job import ArrowJob, WriteMode, WrittenTask, write_mode
+from ray_committer.writers.job import ArrowJob, WriteMode, write_mode
 
 if TYPE_CHECKING:
     from ray.data.datasource.datasink import WriteResult
 
 
-class ManifestDatasink(Datasink["WrittenTask | None"]):  # type: ignore[misc]
+class ManifestDatasink(Datasink["CommittedTask | None"]):  # type: ignore[misc]
     """``ds.write_datasink(ManifestDatasink(dest, "parquet", partition_by=["day"]))``.
 
     format: parquet, csv or json (one line per row), written by pyarrow with `format_options`.
     partition_by: columns that become Hive-style directories, as in Spark.
     mode: append, overwrite (old files are removed after the new ones are in place), overwrite_partitions
-        (only in the partitions that this write has rows for), error (fail if data is there) or ignore
-        (write nothing if data is there); Ray Data's ``SaveMode`` or its text.
+        (only in the partitions that this write has rows for), error (fail if data is there),
+        error_partitions (only in those partitions) or ignore (write nothing if data is there); Ray
+        Data's ``SaveMode`` or its text.
     min_rows_per_file, max_rows_per_file, min_bytes_per_file: as in Ray Data's ``write_parquet``.
     executor: where the commit runs; "auto" uses the Ray of this driver if that pays off.
 
@@ -100,7 +101,7 @@ class ManifestDatasink(Datasink["WrittenTask | None"]):  # type: ignore[misc]
         self.report = None
         self._start(_of_rows(schema))
 
-    def write(self, blocks: Iterable[Any], ctx: Any) -> WrittenTask | None:
+    def write(self, blocks: Iterable[Any], ctx: Any) -> CommittedTask | None:
         """In each attempt of a write task: write its rows and save its manifest."""
         _refuse_checkpoints()
         if self._is_ignored:
@@ -109,7 +110,7 @@ class ManifestDatasink(Datasink["WrittenTask | None"]):  # type: ignore[misc]
             raise RuntimeError(f"{self._dest}: this write was not started by its driver")
         return arrow_job.write_attempt(self._job, ctx.task_idx, _tables(blocks))
 
-    def on_write_complete(self, write_result: WriteResult[WrittenTask | None]) -> None:
+    def on_write_complete(self, write_result: WriteResult[CommittedTask | None]) -> None:
         """On the driver, when all write tasks are done: commit the manifests that their results name."""
         if self._job is None and not self._is_ignored:
             self._start()  # Ray Data does not start a write that has no blocks

@@ -20,12 +20,12 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.job import ArrowJob, WrittenTask, write_mode
+from ray_committer.writers.job import ArrowJob, write_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-RESULT = "manifest string, digest string, task_attempt_id string, partitions array<string>"
+RESULT = "manifest string, digest string, task_attempt_id string"
 """What each task attempt returns, for Spark."""
 
 
@@ -47,8 +47,9 @@ def write_transactional(
     format: parquet, csv or json (one line per row), written by pyarrow with `format_options`.
     partition_by: columns that become Hive-style directories, as in Spark.
     mode: append, overwrite (old files are removed after the new ones are in place), overwrite_partitions
-        (only in the partitions that this write has rows for), error (fail if data is there) or ignore
-        (write nothing and return None if data is there).
+        (only in the partitions that this write has rows for), error (fail if data is there),
+        error_partitions (only in those partitions) or ignore (write nothing and return None if data is
+        there).
     with_transaction: if false, tasks write in place and None is returned; only appends can do that.
     executor: where the commit runs; "auto" uses the Ray of this process if that pays off.
 
@@ -86,16 +87,12 @@ class WriteTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = arrow_job.write_attempt(self.job, partition_id(), tables(batches))
-        texts = {name: pa.string() for name in ("manifest", "digest", "task_attempt_id")}
-        schema = pa.schema({**texts, "partitions": pa.list_(pa.string())})
-        row = {**asdict(written.committed), "partitions": written.partitions}
-        yield pa.RecordBatch.from_pylist([row], schema)
+        yield pa.RecordBatch.from_pylist([asdict(written)])
 
 
-def written_task(row: Any) -> WrittenTask:
+def written_task(row: Any) -> CommittedTask:
     """Return the result of a task attempt from the row that Spark collected."""
-    committed = CommittedTask(row.manifest, row.digest, row.task_attempt_id)
-    return WrittenTask(committed, tuple(row.partitions))
+    return CommittedTask(row.manifest, row.digest, row.task_attempt_id)
 
 
 def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

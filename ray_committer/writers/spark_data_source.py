@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.job import ArrowJob, WriteMode, WrittenTask
+from ray_committer.writers.job import ArrowJob, WriteMode
 from ray_committer.writers.spark_arrow import arrow_schema, partition_id, tables
 
 try:
@@ -66,7 +66,7 @@ class RayCommitterDataSource(DataSource):  # type: ignore[misc]
 class Saved(WriterCommitMessage):  # type: ignore[misc]
     """The result of a task attempt."""
 
-    task: WrittenTask
+    task: CommittedTask
 
 
 class ManifestWriter(DataSourceArrowWriter):  # type: ignore[misc]

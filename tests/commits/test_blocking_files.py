@@ -17,6 +17,7 @@ from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import commit_task
+from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -92,7 +93,7 @@ def test_a_file_outside_of_what_the_job_may_change_is_refused():
     with pytest.raises(
         CommitConflictError, match="/elsewhere: is a file where the job needs a directory"
     ):
-        look_at_data(found, manifests, (), ("/elsewhere/p=1",))
+        look_at_data(found, manifests, ModeRoots(), ("/elsewhere/p=1",))
 
 
 @pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.SEALED, Phase.UNDOING])

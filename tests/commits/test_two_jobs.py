@@ -38,6 +38,8 @@ SECOND_FILES = {"p=1/c": b"333", "p=1/d": b"4444"}
 APPEND = CommitOptions(conflict_wait_seconds=0.0)
 ERROR = replace(APPEND, mode=ConflictMode.ERROR)
 OVERWRITE = replace(APPEND, mode=ConflictMode.OVERWRITE)
+IN_PARTITIONS = replace(APPEND, mode=ConflictMode.OVERWRITE_PARTITIONS)
+NOTHING_THERE = replace(APPEND, mode=ConflictMode.ERROR_PARTITIONS)
 IN_TABLE = replace(OVERWRITE, replaced_roots=("/table/p=1",))
 KEPT = {"p=2/kept": b"kept"}
 BOTH = {**FIRST_FILES, **SECOND_FILES}
@@ -71,6 +73,18 @@ CASES = {
     ),
     "two that want nothing there": Case(ERROR, ERROR, (FIRST_FILES, SECOND_FILES), {}),
     "one that wants nothing there and an append": Case(ERROR, APPEND, (BOTH, SECOND_FILES), {}),
+    "an overwrite of its partitions and an append": Case(
+        IN_PARTITIONS, APPEND, ({**KEPT, **BOTH}, {**KEPT, **FIRST_FILES}), OLD
+    ),
+    "two overwrites of their partitions": Case(
+        IN_PARTITIONS, IN_PARTITIONS, ({**KEPT, **FIRST_FILES}, {**KEPT, **SECOND_FILES}), OLD
+    ),
+    "two that want nothing in their partitions": Case(
+        NOTHING_THERE, NOTHING_THERE, ({**KEPT, **FIRST_FILES}, {**KEPT, **SECOND_FILES}), KEPT
+    ),
+    "one that wants nothing in its partitions and an append": Case(
+        NOTHING_THERE, APPEND, ({**KEPT, **BOTH}, {**KEPT, **SECOND_FILES}), KEPT
+    ),
 }
 STORES: dict[str, Callable[[], MemoryStore]] = {
     "directories": MemoryStore,

@@ -22,6 +22,7 @@ from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
 from ray_committer.testing import write_job as write_tasks
@@ -187,7 +188,7 @@ def check(found: JobContext, roots: tuple[str, ...] = ()) -> OldFiles:
     """Both checks of a commit: of the job itself, and of what is where it writes."""
     manifests = loaded(found)
     preflight(found, manifests)
-    return look_at_data(found, manifests, roots)
+    return look_at_data(found, manifests, roots_of_mode(found, manifests, roots))
 
 
 def cost(
@@ -308,7 +309,7 @@ def test_a_cancelled_overwrite_is_not_taken_for_one_without_old_data():
     manifests = loaded(found)
     found.cancelled.cancel()
     with pytest.raises(CommitCancelledError):
-        look_at_data(found, manifests, ())
+        look_at_data(found, manifests, ModeRoots((JOB.destination,)))
 
 
 def test_the_destinations_of_other_jobs_below_the_old_data_are_told():

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, Outcome
+from ray_committer import CommitOptions, CommittedTask, ConflictMode, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import (
     CommitConflictError,
@@ -26,7 +26,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.files import FileLayout
-from ray_committer.writers.job import ArrowJob, WriteMode, WrittenTask, write_mode
+from ray_committer.writers.job import ArrowJob, WriteMode, write_mode
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
 
@@ -52,7 +52,7 @@ def start(dest: Path) -> Callable[..., ArrowJob]:
     return start
 
 
-def commit(job: ArrowJob, *results: WrittenTask | None) -> ray_committer.CommitReport | None:
+def commit(job: ArrowJob, *results: CommittedTask | None) -> ray_committer.CommitReport | None:
     return arrow_job.commit(job, results, executor="inline")
 
 
@@ -90,7 +90,7 @@ def test_nobody_else_can_commit_both_attempts_of_a_task(start, dest: Path, argum
 def test_a_manifest_that_is_named_and_gone_stops_the_commit(start, dest: Path):
     job = start()
     results = [arrow_job.write_attempt(job, task, [table(task)]) for task in range(2)]
-    Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].committed.manifest).unlink()
+    Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest).unlink()
     with pytest.raises(MissingManifestsError, match="2 tasks succeeded but only 1 manifests are here"):
         commit(job, *results)
 
@@ -98,7 +98,7 @@ def test_a_manifest_that_is_named_and_gone_stops_the_commit(start, dest: Path):
 def test_a_manifest_that_has_changed_stops_the_commit(start, dest: Path):
     job = start()
     results = [arrow_job.write_attempt(job, 0, [table(1)])]
-    path = Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].committed.manifest)
+    path = Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest)
     path.write_bytes(path.read_bytes() + b"\n")
     with pytest.raises(PreflightError, match="is not what the successful task attempt saved"):
         commit(job, *results)
@@ -167,7 +167,7 @@ def test_an_abort_after_the_record_deletes_nothing_and_the_command_finishes(star
     results = (arrow_job.write_attempt(job, 0, [table(1)]), arrow_job.write_attempt(job, 0, [table(1)]))
     options = CommitOptions(
         mode=ConflictMode.OVERWRITE,
-        committed_tasks=(results[0].committed,),
+        committed_tasks=(results[0],),
         ignore_other_attempts=True,
     )
     ray_committer.record_job(str(dest), job.job_id, executor="inline", options=options)
@@ -223,7 +223,7 @@ def test_a_mode_says_what_becomes_of_the_data_that_is_there(start, dest: Path):
     assert not (dest / "_temporary").exists()
     commit(job := start("overwrite"), arrow_job.write_attempt(job, 0, [table(3)]))
     assert ids(dest) == [3]
-    with pytest.raises(ValueError, match=r"mode 'keep': is not one of append, error, ignore, overwrite"):
+    with pytest.raises(ValueError, match=r"mode 'keep': is not one of append, error, error_"):
         start("keep")
 
 
@@ -255,7 +255,7 @@ def test_mode_ignore_hides_no_other_conflict(start, dest: Path):
     other = start("overwrite")
     options = CommitOptions(
         mode=ConflictMode.OVERWRITE,
-        committed_tasks=(arrow_job.write_attempt(other, 0, [table(2)]).committed,),
+        committed_tasks=(arrow_job.write_attempt(other, 0, [table(2)]),),
     )
     for path in dest.glob("p=*/*"):
         path.unlink()
@@ -272,7 +272,6 @@ def test_an_overwrite_of_partitions_keeps_those_that_it_has_no_rows_for(start, d
     commit(job := start(), arrow_job.write_attempt(job, 0, [table(1, 2, 3)]))
     job = start("overwrite_partitions")
     results = [arrow_job.write_attempt(job, task, [table(task)]) for task in (5, 7)]
-    assert [result.partitions for result in results] == [("p=1",), ("p=1",)]
     commit(job, *results)
     assert ids(dest) == [2, 5, 7]
 
@@ -284,9 +283,31 @@ def test_an_overwrite_of_partitions_without_rows_replaces_nothing(start, dest: P
     assert ids(dest) == [1, 2]
 
 
-def test_an_overwrite_of_partitions_needs_partitions():
-    with pytest.raises(ValueError, match="mode 'overwrite_partitions': needs partition_by"):
-        write_mode("overwrite_partitions", FileLayout("parquet"))
+def test_a_write_that_wants_nothing_in_its_partitions_goes_on_beside_others(start, dest: Path):
+    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1)]))
+    commit(job := start("error_partitions"), arrow_job.write_attempt(job, 0, [table(2)]))
+    job = start("error_partitions")
+    with pytest.raises(CommitConflictError, match="p=1: holds data already"):
+        commit(job, arrow_job.write_attempt(job, 0, [table(3)]))
+    assert arrow_job.abort(job)
+    assert ids(dest) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", ["error_partitions", "overwrite_partitions"])
+def test_a_mode_of_partitions_needs_partitions(mode: str):
+    with pytest.raises(ValueError, match=f"mode '{mode}': needs partition_by"):
+        write_mode(mode, FileLayout("parquet"))
+
+
+def test_an_overwrite_of_partitions_whose_driver_died_is_committed_as_such(start, dest: Path):
+    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1, 2)]))
+    arrow_job.write_attempt(start("overwrite_partitions"), 0, [table(3)])
+    command = ["commit", str(dest), "--assume-complete"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert "OVERWRITE_PARTITIONS" in result.output
+    assert CliRunner().invoke(main, [*command, "--mode", "overwrite_partitions"]).exit_code == 0
+    assert ids(dest) == [2, 3]
 
 
 @pytest.mark.parametrize("named", [str, Path.as_uri])

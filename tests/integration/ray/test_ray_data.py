@@ -266,7 +266,7 @@ class LosesItsResult(ManifestDatasink):
     def write(self, blocks: Any, ctx: Any) -> Any:
         result = super().write(blocks, ctx)
         if ctx.task_idx == 0 and not Path(self.marker).exists():
-            Path(self.marker).write_text(result.committed.manifest)
+            Path(self.marker).write_text(result.manifest)
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
@@ -306,7 +306,7 @@ class StopsInTheCommit(ManifestDatasink):
     def on_write_complete(self, write_result: Any) -> None:
         assert self._job is not None
         token = ray_committer.CancelToken()
-        tasks = tuple(result.committed for result in write_result.write_returns)
+        tasks = tuple(write_result.write_returns)
         options = CommitOptions(committed_tasks=tasks, ignore_other_attempts=True)
 
         def cancel(event: object) -> None:

@@ -1,0 +1,83 @@
+"""The directories whose old data a job replaces, and those in which it wants none, by its conflict mode.
+
+The partitions of a job are the directories that its files are in. Source: Hadoop
+PartitionedStagingCommitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.errors import ManifestChangedError, PreflightError
+from ray_committer.protocol.paths import is_inside, parent
+from ray_committer.protocol.record import ConflictMode, ManifestRef
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
+from ray_committer.work.batches import batches
+from ray_committer.work.entries import entries
+from ray_committer.work.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class ModeRoots:
+    """The directories whose old files are `replaced`, and those that must be `empty`."""
+
+    replaced: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+
+def roots_of_mode(
+    context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
+) -> ModeRoots:
+    """The directories that the job's mode means; with OVERWRITE, the `replaced_roots` if there are any.
+
+    The partition modes read all manifests. `PreflightError` if a file of the job is in no partition,
+    since the whole destination would be replaced. `ManifestsChangedError` if a task has saved another
+    manifest since the load.
+    """
+    destination = context.job.destination
+    match context.options.mode:
+        case ConflictMode.APPEND:
+            return ModeRoots()
+        case ConflictMode.ERROR:
+            return ModeRoots(empty=(destination,))
+        case ConflictMode.OVERWRITE:
+            return ModeRoots(replaced_roots or (destination,))
+        case ConflictMode.ERROR_PARTITIONS:
+            return ModeRoots(empty=_find_partitions(context, loaded.manifests))
+        case ConflictMode.OVERWRITE_PARTITIONS:
+            return ModeRoots(_find_partitions(context, loaded.manifests))
+
+
+def _find_partitions(context: JobContext, manifests: Sequence[ManifestRef]) -> tuple[str, ...]:
+    found: set[str] = set()
+    work = context.until_cancelled(batches(context.executor, manifests))
+    try:
+        found.update(*context.executor.run(_partitions_of_batch, work))
+    except ManifestChangedError:
+        raise ManifestsChangedError from None
+    context.check_cancelled()
+    return tuple(sorted(found))
+
+
+def _partitions_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> set[str]:
+    """Work: the directories that the files of some manifests are in."""
+    found: set[str] = set()
+    return found.union(*worker.map(partial(_partitions_of, worker), refs))
+
+
+def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
+    destination = worker.job.destination
+    found: set[str] = set()
+    for entry in entries(worker.recorded(ref).manifest, worker.store.spec):
+        directory = parent(entry.dest)
+        if directory == destination or is_inside(destination, directory):
+            raise PreflightError(
+                f"{entry.dest}: is in no partition, but the mode is one for partitions",
+                "nothing was changed; commit the job with another mode, or abort it and let its tasks "
+                "write to partitions",
+            )
+        found.add(directory)
+    return found
