@@ -100,8 +100,8 @@ class CommitOptions(_Given):
     committed_tasks: each successful task; the manifests must be exactly these, byte for byte.
     ignore_other_attempts: with `committed_tasks`, leave out manifests that these do not name. Use it if
         each attempt saves a manifest of its own, and the results of some attempts are not used.
-    mode: what to do with existing data at the destination; decided once, before the commit record is
-        written.
+    mode: what to do with existing data at the destination, or in the partitions that the job writes to;
+        decided once, before the commit record is written.
     replaced_roots: with OVERWRITE, the directories whose existing files are replaced, as paths or
         URLs on the destination's store; empty means the whole destination.
     allowed_roots: directories outside the destination that the job is allowed to write to. Directories

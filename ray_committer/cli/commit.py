@@ -37,7 +37,8 @@ from ray_committer.stages.commit_result import Outcome
     type=click.Choice([mode.value for mode in ConflictMode]),
     default=ConflictMode.APPEND.value,
     show_default=True,
-    help="What to do with existing data at DEST; the mode in a commit record takes precedence.",
+    help="What to do with existing data at DEST, or only in the partitions that the job writes to; the "
+    "mode in a commit record takes precedence.",
 )
 @click.option(
     "--replace",

@@ -76,7 +76,7 @@ def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
         if directory == destination or is_inside(destination, directory):
             raise PreflightError(
                 f"{entry.dest}: is in no partition, but the mode is one for partitions",
-                "nothing was changed; commit the job with another mode, or abort it and let its tasks "
+                "nothing was changed: commit the job with another mode, or abort it and let its tasks "
                 "write to partitions",
             )
         found.add(directory)

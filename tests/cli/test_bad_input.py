@@ -73,6 +73,10 @@ def data_in_the_way(dest: Path, write_job) -> None:
     (dest / "a").write_text("another")
 
 
+def one_file_in_no_partition(dest: Path, write_job) -> None:
+    write_job({0: {"p=1/a": "x", "b": "y"}})
+
+
 Prepare = Callable[[Path, Callable], None]
 MANIFEST = "D/_temporary/job_1/00/manifests/task_1_m_000000-manifest.json"
 S3 = (
@@ -342,6 +346,26 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         2,
         "--replace needs --mode overwrite",
         "see `ray-committer commit --help`",
+    ),
+    (
+        "contradiction",
+        one_job,
+        (*COMMIT, "--mode", "overwrite_partitions", "--replace", "D/p=1"),
+        2,
+        "--replace needs --mode overwrite",
+        "see `ray-committer commit --help`",
+    ),
+    *(
+        (
+            "a file in no partition",
+            one_file_in_no_partition,
+            (*COMMIT, "--mode", mode),
+            1,
+            "D/b: is in no partition, but the mode is one for partitions",
+            "nothing was changed: commit the job with another mode, or abort it and let its tasks write "
+            "to partitions",
+        )
+        for mode in ("error_partitions", "overwrite_partitions")
     ),
     (
         "no destination",

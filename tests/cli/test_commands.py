@@ -90,6 +90,36 @@ def test_dry_run_finds_what_a_commit_would_refuse(write_job, dest: Path):
     assert "more than once" in result.stderr
 
 
+@pytest.fixture
+def partitions(write_job, dest: Path) -> None:
+    """A job for two partitions, with old data in one of them and in another."""
+    write_job({0: {"p=1/a": "x"}, 1: {"p=2/b": "yy"}})
+    for name in ("p=2", "p=3"):
+        (dest / name).mkdir()
+        (dest / name / "old").write_text("old")
+
+
+@pytest.mark.usefixtures("partitions")
+def test_an_overwrite_of_partitions_replaces_those_that_the_job_writes_to(dest: Path, tree):
+    mode = ("--mode", "overwrite_partitions")
+    plan = json.loads(run("commit", str(dest), "--dry-run", *mode, "--output", "json").stdout)
+    assert (plan["files"], plan["replaced"]) == (2, 1)
+    assert run("commit", str(dest), "--expect-tasks", "2", *mode).exit_code == 0
+    assert tree() == {"p=1/a": "x", "p=2/b": "yy", "p=3/old": "old"}
+
+
+@pytest.mark.usefixtures("partitions")
+def test_a_job_that_wants_empty_partitions_is_refused_by_data_in_them_alone(dest: Path, tree):
+    mode = ("--mode", "error_partitions")
+    for arguments in (("--dry-run",), ("--expect-tasks", "2")):
+        result = run("commit", str(dest), *arguments, *mode)
+        assert result.exit_code == 4
+        assert f"{dest}/p=2: holds data already (old)" in result.stderr
+    (dest / "p=2" / "old").unlink()
+    assert run("commit", str(dest), "--expect-tasks", "2", *mode).exit_code == 0
+    assert tree() == {"p=1/a": "x", "p=2/b": "yy", "p=3/old": "old"}
+
+
 def test_status_lists_jobs_and_how_far_they_got(write_job, dest: Path):
     write_job({0: {"a": "x"}}, job_id="job_1")
     write_job({0: {"b": "x"}, 1: {}}, job_id="job_2")

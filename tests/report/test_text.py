@@ -123,6 +123,8 @@ def test_the_command_says_again_what_becomes_of_old_data():
     assert repeat_command(quiet(), options).endswith(
         " --mode overwrite --replace p=1 --replace p=2 --allowed-root /other"
     )
+    partitions = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS)
+    assert repeat_command(quiet(), partitions).endswith(" --mode overwrite_partitions")
 
 
 def test_the_command_of_a_job_without_a_record_says_again_that_it_is_complete():
