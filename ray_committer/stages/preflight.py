@@ -22,7 +22,7 @@ from ray_committer.errors import (
 )
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
-from ray_committer.protocol.paths import ancestors, is_inside, join, parent
+from ray_committer.protocol.paths import ancestors, is_inside, is_within, join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
@@ -104,10 +104,9 @@ def look_at_data(
     deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots.replaced)
     left = {path: blocking[path] for path in blocking.keys() - {file.path for file in deleted}}
     taken = _taken_by_old(old, written) | seen.taken | left
-    for root in data:  # the error about existing data covers these paths
-        taken = {path: taken[path] for path in taken if not is_inside(path, root)}
-    if taken:
-        errors.append(is_taken(taken))
+    covered = {path for path in taken if is_within(parent(path), data.keys())}  # by the error about data
+    if taken.keys() - covered:
+        errors.append(is_taken({path: taken[path] for path in taken.keys() - covered}))
     refuse(errors)
     others = {*seen.others, *old.destinations} - {destination}
     return OldFiles(

@@ -10,7 +10,12 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
-from ray_committer.errors import ManifestError, PreflightError, RayCommitterError
+from ray_committer.errors import (
+    CommitConflictError,
+    ManifestError,
+    PreflightError,
+    RayCommitterError,
+)
 from ray_committer.events import Event, FilesRenamed, StageEnded
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -88,6 +93,29 @@ def test_old_data_is_replaced(executor, write_job, dest: Path, tree):
     options = CommitOptions(mode=ConflictMode.OVERWRITE)
     assert ray_committer.commit_job(str(dest), executor=executor, options=options).replaced == 5
     assert tree() == contents(tasks)
+
+
+def test_partitions_are_found_and_replaced(executor, write_job, dest: Path, tree):
+    for name in ("p=1/q=1/old", "p=1/q=9/old"):
+        (dest / name).parent.mkdir(parents=True)
+        (dest / name).write_text("old")
+    tasks = many(3, 10)
+    write_job(tasks)
+    options = CommitOptions(mode=ConflictMode.ERROR_PARTITIONS)
+    with pytest.raises(CommitConflictError, match="p=1/q=1: holds data already"):
+        ray_committer.commit_job(str(dest), executor=executor, options=options)
+    options = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS)
+    assert ray_committer.commit_job(str(dest), executor=executor, options=options).replaced == 1
+    assert tree() == {**contents(tasks), "p=1/q=9/old": "old"}
+
+
+@pytest.mark.parametrize("mode", ["error_partitions", "overwrite_partitions"])
+def test_a_file_in_no_partition_is_named(executor, write_job, dest: Path, tree, mode: str):
+    write_job({0: {"p=1/a": "x"}, 1: {"b": "y"}})
+    options = CommitOptions(mode=ConflictMode(mode))
+    with pytest.raises(PreflightError, match="/b: is in no partition"):
+        ray_committer.commit_job(str(dest), executor=executor, options=options)
+    assert tree() == {}
 
 
 def test_an_error_arrives_as_itself_and_nothing_is_changed(executor, write_job, dest: Path, tree):
