@@ -61,6 +61,11 @@ class Job:
         """Where it is set up (another job can be set up there later): destination, id and number."""
         return self.below, self.id or self.name, self.number
 
+    @property
+    def wants_none(self) -> bool:
+        """Whether it is refused where there is data."""
+        return self.mode in (ConflictMode.ERROR, ConflictMode.ERROR_PARTITIONS)
+
     def attempt(self, table: str) -> JobAttempt:
         """The job's attempt at a table."""
         below, job_id, number = self.place
@@ -82,10 +87,11 @@ class Job:
 
     def applied(self, there: Files, files: Files) -> dict[str, bytes] | None:
         """The table after this job committed `files`; None if it could not have been committed."""
-        data = {name for name in there if not name.startswith(("_", "."))}
-        if self.mode is ConflictMode.ERROR and data:
+        roots = tuple(map(parent, files)) if self.mode.is_of_partitions else self.replaces or ("",)
+        met = {name for name in there if any(_is_below(name, root) for root in roots)}
+        if self.wants_none and any(not name.startswith(("_", ".")) for name in met):
             return None
-        old = {name for name in there if any(_is_below(name, root) for root in self.replaces)}
+        old = met if self.mode.replaces else set()
         kept = {name: content for name, content in there.items() if name not in old}
         return None if kept.keys() & files.keys() else {**kept, **files}
 
@@ -102,6 +108,8 @@ EMPTY = Job("empty", {"p=1/e": b"e1"}, ConflictMode.ERROR)
 OTHER_EMPTY = Job("empty2", {"p=1/f": b"f1"}, ConflictMode.ERROR)
 NESTED = Job("nested", {"p=1/n": b"n1"}, below="p=1")
 NESTED_OVERWRITE = Job("nested2", {"p=1/m": b"m1"}, ConflictMode.OVERWRITE, ("p=1",), below="p=1")
+DYNAMIC = Job("dynamic", {"p=1/same": b"d-same--", "p=3/d": b"d3"}, ConflictMode.OVERWRITE_PARTITIONS)
+FRESH = Job("fresh", {"p=3/f": b"f3", "p=4/f": b"f4"}, ConflictMode.ERROR_PARTITIONS)
 KINDS = (APPEND, OVERWRITE, PARTITION, EMPTY, NESTED, NESTED_OVERWRITE)
 OTHERS = (OTHER_APPEND, OTHER_OVERWRITE, OTHER_PARTITION, OTHER_EMPTY)
 """Another job of each of the first four kinds."""
@@ -269,6 +277,8 @@ def pairs() -> list[tuple[Operation, Operation]]:
     found += itertools.permutations(map(commit, KINDS), 2)
     for job, other in zip(KINDS, OTHERS, strict=False):
         found += _each([commit(job)], [commit(other)])
+    for job, met in ((DYNAMIC, [APPEND, PARTITION, FRESH]), (FRESH, [APPEND, OVERWRITE])):
+        found += _each([commit(job)], [*map(commit, met), undo(job), late_task(job)])
     for job in (APPEND, NESTED):
         others = [commit(other) for other in (*KINDS, OTHER_APPEND) if other is not job]
         found += _each([abort(job), late_task(job)], others)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ray_committer.protocol.paths import TEMPORARY
-from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import visible_files
 from ray_committer.testing.operations import Files, Job, Operation, abort, commit, undo, vacuum
@@ -103,7 +102,7 @@ def _bring_to_its_end(
 def _given_up(job: Job) -> tuple[str, ...]:
     """The errors after which a job is aborted: its tasks have not committed, or data exists."""
     without_tasks = ("IncompleteJobError", "MissingManifestsError", "not written for this job")
-    return (*without_tasks, "CommitConflictError") if job.mode is ConflictMode.ERROR else without_tasks
+    return (*without_tasks, "CommitConflictError") if job.wants_none else without_tasks
 
 
 def _was_told(answers: Answers, job: Job) -> bool | None:
