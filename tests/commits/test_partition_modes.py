@@ -276,3 +276,50 @@ def test_a_job_of_many_partitions_replaces_or_forbids_only_these(kind: Kind):
     run_commit(store, JOB, kind.options)
     left = {f"d={MOST_WRITES + 1}/old": b"old"} if is_replaced else {}
     assert seen(store) == {**KEPT, **many, **left}
+
+
+# Beside a job whose commit died
+
+
+def with_a_dead_append(kind: Kind, files: Mapping[str, bytes]) -> MemoryStore:
+    store = prepared(MemoryStore(), Kind(kind.options, KEPT), {0: {"p=1/a": b"1"}})
+    write_job(store, OTHER_JOB, {0: files})
+
+    def die(call: StoreCall) -> None:
+        if call.operation == "rename":
+            raise SimulatedCrash(call)
+
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, after=die), OTHER_JOB)
+    return store
+
+
+def test_a_dead_job_is_superseded_if_all_its_partitions_are_replaced():
+    store = with_a_dead_append(MODES["replace"], {"p=1/x": b"x", "p=1/y": b"y"})
+    run_commit(store, JOB, REPLACE)
+    assert seen(store) == {**KEPT, "p=1/a": b"1"}
+    assert phase_of(store, OTHER_JOB) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [
+        (MODES["replace"], {"p=1/x": b"x", "p=4/y": b"y"}),
+        (MODES["fail"], {"p=1/x": b"x"}),
+    ],
+)
+def test_a_dead_job_is_kept_if_it_also_writes_elsewhere_or_nothing_is_replaced(
+    kind: Kind, files: Mapping[str, bytes]
+):
+    store = with_a_dead_append(kind, files)
+    with pytest.raises(CommitConflictError, match="job_2"):
+        run_commit(store, JOB, kind.options)
+    assert phase_of(store, OTHER_JOB) is Phase.RECORDED
+    assert seen(store) == {**KEPT, "p=1/x": b"x"}
+
+
+def test_a_dead_job_of_another_partition_is_in_no_way():
+    store = with_a_dead_append(MODES["replace"], {"p=3/x": b"x"})
+    run_commit(store, JOB, REPLACE)
+    assert phase_of(store, OTHER_JOB) is Phase.RECORDED
+    assert seen(store) == {**KEPT, "p=1/a": b"1", "p=3/x": b"x"}
