@@ -75,6 +75,11 @@ class TablePlaces:
         return join(self.temporaries, nonce)
 
 
+def is_in_log(path: str) -> bool:
+    """Whether `path` is the directory of a table's log, or below one."""
+    return f"/{DIRECTORY}/" in f"{path}/"
+
+
 def number_of(name: str) -> int | None:
     """The number in the name of an entry, a checkpoint or a block; None for any other name."""
     digits = name.removesuffix(ENTRY_SUFFIX)

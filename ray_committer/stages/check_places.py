@@ -16,9 +16,11 @@ from ray_committer.job_files.other_jobs import destinations_above
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_within, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
+from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
+from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
@@ -30,13 +32,15 @@ _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 @dataclass(frozen=True, slots=True)
 class Places:
     """What was found in some directories: `suspects`, which may have the name of a file of the job; what
-    is `blocking` a directory that the job needs, by path and in words; `destinations` of other jobs; and
-    the number of names `held` by directories that may have no room for more."""
+    is `blocking` a directory that the job needs, by path and in words; `destinations` of other jobs; the
+    number of names `held` by directories that may have no room for more; and directories with a log of a
+    table."""
 
     suspects: tuple[FileStatus, ...]
     blocking: dict[str, str]
     destinations: tuple[str, ...]
     held: dict[str, int]
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,9 @@ def check_destinations(
     blocking = {path: what for places in seen for path, what in places.blocking.items()}
     others = tuple(path for places in seen for path in places.destinations)
     held = {path: items for places in seen for path, items in places.held.items()}
-    return Destinations(
-        taken, blocking, others, tuple(_on_other_file_systems(context, directories)), held
-    )
+    tables = {path for places in seen for path in places.tables} - {context.job.destination}
+    errors = [*_on_other_file_systems(context, directories), *map(holds_table, sorted(tables))]
+    return Destinations(taken, blocking, others, tuple(errors), held)
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
@@ -182,15 +186,17 @@ def _look(
     destinations: list[str] = []
     found: list[FileStatus] = []
     held: dict[str, int] = {}
+    tables: list[str] = []
     for seen in worker.map(partial(_look_at, worker.store), paths):
         blocking |= seen.blocking
         found += seen.listed
         if most is not None and len(seen.listed) > most:
             held[seen.path] = len(seen.listed)
         destinations += [seen.path for status in seen.listed if status.name == TEMPORARY]
+        tables += [seen.path for status in seen.listed if status.name == DIRECTORY]
     marks = directories.written(fingerprints(status.path for status in found)) if found else frozenset()
     suspects = tuple(status for status in found if fingerprint(status.path) in marks)
-    return Places(suspects, blocking, tuple(destinations), held)
+    return Places(suspects, blocking, tuple(destinations), held, tuple(tables))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from ray_committer.errors import PreflightError
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
 from ray_committer.protocol.record import ReplacedFile
+from ray_committer.protocol.table_paths import DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import replaced_file
+from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
@@ -37,11 +39,15 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
     """List the files below `roots`, one level at a time; a root that does not exist has none.
 
     The files of running jobs (``_temporary``, Spark's staging) are left out, and so is the destination's
-    ``_SUCCESS`` if the job will write its own in the place of that file.
+    ``_SUCCESS`` if the job will write its own in the place of that file. The log of the destination's
+    table is never old data. `PreflightError` if a root is in a log, or another
+    table is below a root.
     """
     destination = context.job.destination
     list_level = partial(_list_directories, keeps_success=context.options.mark_success)
     for root in roots:
+        if is_in_log(root):
+            raise holds_table(root.partition(f"/{DIRECTORY}")[0])
         refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
     found: dict[str, ReplacedFile] = {}
     destinations: list[str] = []
@@ -56,6 +62,10 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
             for status in statuses:
                 if status.name == TEMPORARY:
                     destinations.append(parent(status.path))
+                    continue
+                if status.name == DIRECTORY:
+                    if parent(status.path) != destination:
+                        raise holds_table(parent(status.path))
                     continue
                 if status.is_directory and status.is_link:
                     raise PreflightError(

@@ -30,6 +30,7 @@ from ray_committer.stages.freeze_manifests import copies_are_current, freeze_man
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
+from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.remove_replaced_files import make_places_of_blocking
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
@@ -66,6 +67,7 @@ def record_job(
     committed since the manifests were loaded; the job is then open again.
     """
     owner = owner_of(run) if goes_on else nobody(run)
+    refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
     roots = roots_of_mode(context, loaded, replaced_roots)
     decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots)
     try:

@@ -15,6 +15,7 @@ from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
 from ray_committer.protocol.record import CommitRecord, encode
 from ray_committer.protocol.state import Phase
+from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.stages.context import JobContext
 
 
@@ -73,8 +74,9 @@ def refuse_foreign_paths(
 
 
 def _is_plain(path: str, job: JobAttempt) -> bool:
-    """Whether a path has no ``..`` or similar elements, and is not among the files of running jobs."""
-    is_own = path == job.temporary or is_inside(path, job.temporary)
+    """Whether a path has no ``..`` or similar elements, and is not among the files of running jobs or of
+    a table's log."""
+    is_own = path == job.temporary or is_inside(path, job.temporary) or is_in_log(path)
     return path.startswith("/") and all(map(is_name, path.split("/")[1:])) and not is_own
 
 

@@ -43,6 +43,7 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
+from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stores.base import StoreOperations, list_anew
 
 _log = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ def setup_job(
             raise TaskCommitError(
                 f"{job.directory}: exists already", "give every job and every job attempt its own id"
             )
+        refuse_partitions_of_tables(store, (job.destination,))
         refuse_other_attempts(store, job)
         look = partial(_look, store, job, now_milliseconds)
         beside = partial(

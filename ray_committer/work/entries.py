@@ -13,6 +13,7 @@ from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.sidecar import FileIdentity
+from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.protocol.uri import Location, parse_uri, unquote_path
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import is_on_store
@@ -100,8 +101,8 @@ def _are_usual(source: str, dest: str, job: JobAttempt, attempt: str, roots: tup
 
 
 def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
-    """Refuse a directory outside `roots`, inside ``_temporary``, in the place of ``_SUCCESS``, or with a
-    name that the store cannot have."""
+    """Refuse a directory outside `roots`, inside ``_temporary`` or a table's log, in the place of
+    ``_SUCCESS``, or with a name that the store cannot have."""
     inside = any(path == root or is_inside(path, root) for root in roots)
     if not inside or _is_reserved(path, job):
         raise PreflightError(
@@ -111,7 +112,10 @@ def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...], store: S
 
 
 def _is_reserved(path: str, job: JobAttempt) -> bool:
-    """Whether `path` is, or is below, one of the two names at the destination that a commit needs."""
+    """Whether `path` is, or is below, one of the names at the destination that a commit needs, or is in
+    the log of a table."""
+    if is_in_log(path):
+        return True
     if not path.startswith(join(job.destination, "_")):
         return False
     return any(path == own or is_inside(path, own) for own in (job.temporary, job.success))
