@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import CURRENT, FROZEN, GONE_PREFIX, MANIFESTS, JobAttempt, join
-from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce, new_state, parse_token
+from ray_committer.protocol.state import (
+    UNSTAMPED,
+    JobState,
+    Phase,
+    TableBase,
+    new_nonce,
+    new_state,
+    parse_token,
+)
 from ray_committer.stores.base import (
     StoredState,
     StoreOperations,
@@ -137,7 +145,15 @@ def advance(
     `StateChangedError` if another process has changed it. After every failure the state is read again
     to see whether it was changed.
     """
-    new = seen.state.to(phase, nonce or new_nonce())
+    return _change(store, job, seen, seen.state.to(phase, nonce or new_nonce()))
+
+
+def join_table(store: StoreOperations, job: JobAttempt, seen: Seen, table: TableBase) -> Seen:
+    """Note the table that an open job belongs to; `StateChangedError` as `advance`."""
+    return _change(store, job, seen, seen.state.at(table, new_nonce()))
+
+
+def _change(store: StoreOperations, job: JobAttempt, seen: Seen, new: JobState) -> Seen:
     path = _place(store, job)
     try:
         return _settled(store, job, new, lambda: store.advance(path, seen.stored, new.token))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ray_committer.errors import ManifestError
@@ -19,6 +19,7 @@ UNSTAMPED = "unstamped"
 """The stamp of a job that Hadoop's own committer set up, whose tasks know no stamp."""
 
 _NONCE_BYTES = 8
+_NO_VERSION = "none"
 
 
 class Phase(StrEnum):
@@ -59,6 +60,18 @@ IN_THE_WAY = frozenset({Phase.DECLARED, *UNFINISHED})
 
 
 @dataclass(frozen=True, slots=True)
+class TableBase:
+    """The table with a log that a job belongs to, and the last version before the job was set up; None
+    if that is not known, so that nothing can be said of the data that the job has read."""
+
+    table_id: str
+    version: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.table_id}-{_NO_VERSION if self.version is None else self.version}"
+
+
+@dataclass(frozen=True, slots=True)
 class JobState:
     """One state of one job attempt; only its `token` is stored.
 
@@ -66,6 +79,7 @@ class JobState:
     nonce: the random number of this change; no other state of any job has it.
     replaces: whether the job was set up to replace data.
     record: the nonce under which its commit record was written, if there is one.
+    table: the table with a log that its destination is, if it is one.
     """
 
     phase: Phase
@@ -73,6 +87,7 @@ class JobState:
     nonce: str
     replaces: bool = False
     record: str | None = None
+    table: TableBase | None = None
 
     @property
     def token(self) -> str:
@@ -80,7 +95,7 @@ class JobState:
         intent = "replaces" if self.replaces else "appends"
         parts = (
             self.phase.value,
-            intent,
+            intent if self.table is None else f"{intent}-{self.table}",
             self.stamp,
             self.nonce,
             *((self.record,) if self.record else ()),
@@ -98,7 +113,13 @@ class JobState:
             raise ValueError(f"a job that is {self.phase} cannot become {phase}")
         record = nonce if phase is Phase.RECORDED else self.record
         kept = record if phase in WITH_RECORD else None
-        return JobState(phase, self.stamp, nonce, self.replaces, kept)
+        return replace(self, phase=phase, nonce=nonce, record=kept)
+
+    def at(self, table: TableBase, nonce: str) -> JobState:
+        """The same state, of a job that belongs to a table; ``ValueError`` if the job is not open."""
+        if self.phase is not Phase.OPEN:
+            raise ValueError(f"a job that is {self.phase} cannot be given a table")
+        return replace(self, nonce=nonce, table=table)
 
 
 def new_nonce() -> str:
@@ -118,10 +139,19 @@ def parse_token(token: str, path: str) -> JobState:
         found = Phase(phase)
         intent, stamp, nonce = rest[:3]
         (record,) = rest[3:] or (None,)
+        intent, _, table = intent.partition("-")
+        base = _parse_base(table) if table else None
         if intent not in ("appends", "replaces") or (record is None) is (found in WITH_RECORD):
             raise ValueError(token)
     except ValueError:
         raise ManifestError(
             f"{path}/{token}: is not a job state that this version can read", "nothing was changed"
         ) from None
-    return JobState(found, stamp, nonce, intent == "replaces", record)
+    return JobState(found, stamp, nonce, intent == "replaces", record, base)
+
+
+def _parse_base(text: str) -> TableBase:
+    table_id, _, version = text.rpartition("-")
+    if not table_id:
+        raise ValueError(text)
+    return TableBase(table_id, None if version == _NO_VERSION else int(version))

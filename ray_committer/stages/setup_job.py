@@ -43,6 +43,7 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
+from ray_committer.stages.find_table import find_table
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stores.base import StoreOperations, list_anew
 
@@ -114,6 +115,7 @@ def _begin(store: StoreOperations, job: JobAttempt, *, replaces: bool) -> str:
     store.mkdirs(job.manifests)
     try:
         refuse_other_attempts(store, job)
+        seen = find_table(store, job, seen)
         _forget_earlier_job(store, job)
     except RayCommitterError:
         _give_up(store, job, seen)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
@@ -17,6 +19,7 @@ from ray_committer.protocol.state import (
     WITH_RECORD,
     JobState,
     Phase,
+    TableBase,
     new_nonce,
     new_state,
     parse_token,
@@ -93,11 +96,39 @@ def test_a_state_is_read_as_it_was_stored(phase: Phase, replaces: bool) -> None:
 
 
 @pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("version", [None, 0, 41])
+@pytest.mark.parametrize("table_id", ["id", "0b5f8a9e-2f0a-4a41-9a54-0d5b8c9d3f11"])
+def test_a_state_with_a_table_is_read_as_it_was_stored(
+    phase: Phase, version: int | None, table_id: str
+) -> None:
+    state = replace(in_phase(phase, replaces=True), table=TableBase(table_id, version))
+    assert parse_token(state.token, "/p") == state
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [pair for pair in PAIRS if pair[1] in TRANSITIONS[pair[0]]]
+)
+def test_a_change_keeps_the_table(before: Phase, after: Phase) -> None:
+    state = replace(in_phase(before), table=TableBase("id", 3))
+    assert state.to(after, "fresh").table == TableBase("id", 3)
+
+
+def test_only_an_open_job_is_given_a_table() -> None:
+    assert in_phase(Phase.OPEN).at(TableBase("id", 3), "fresh").table == TableBase("id", 3)
+    for phase in set(Phase) - {Phase.OPEN}:
+        with pytest.raises(ValueError, match="cannot be given a table"):
+            in_phase(phase).at(TableBase("id", 3), "fresh")
+
+
+@pytest.mark.parametrize("phase", list(Phase))
 def test_a_token_is_a_short_plain_name_and_never_that_of_a_manifest(phase: Phase) -> None:
     record = new_nonce() if phase in WITH_RECORD else None
     token = JobState(phase, new_nonce(), new_nonce(), True, record).token
-    assert is_name(token)
     assert len(token) < 100
+    table = TableBase(str(uuid4()), 10**9)
+    token = JobState(phase, new_nonce(), new_nonce(), True, record, table).token
+    assert is_name(token)
+    assert len(token) < 150
     assert token.endswith(STATE_SUFFIX)
     assert not token.endswith(MANIFEST_SUFFIX)
     assert SUFFIX == STATE_SUFFIX
@@ -118,6 +149,9 @@ def test_a_token_is_a_short_plain_name_and_never_that_of_a_manifest(phase: Phase
         "recorded.appends.stamp.nonce.record.more.state",
         "sealed.replaces.stamp.nonce.state",
         "aborted.appends.stamp.nonce.record.state",
+        "open.appends-id.stamp.nonce.state",
+        "open.appends-id-x.stamp.nonce.state",
+        "open.sometimes-id-1.stamp.nonce.state",
     ],
 )
 def test_what_this_version_cannot_have_stored_is_refused_by_name(token: str) -> None:

@@ -1,0 +1,41 @@
+"""Find out, when a job is set up, whether its destination is a table with a log."""
+
+from __future__ import annotations
+
+from ray_committer.errors import TaskCommitError
+from ray_committer.job_files.job_state import Seen, StateChangedError, join_table
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.log import find_head, read_definition
+
+
+def find_table(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
+    """Note the table of a job that was just set up, with its last version; one request without a table.
+
+    The job has its state already. So if a process makes the table at the same time, one of the two sees
+    the other.
+    """
+    table = TablePlaces(job.destination)
+    definition = read_definition(store, table)
+    if definition is None:
+        return seen
+    base = TableBase(definition.table_id, find_head(store, table))
+    try:
+        return join_table(store, job, seen, base)
+    except StateChangedError as e:
+        raise TaskCommitError(
+            f"{job.directory}: another process changed this job while it was set up",
+            "give every job and every job attempt its own id",
+        ) from e
+
+
+def find_table_late(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
+    """Note the table of an open job that another committer has set up, without a version: what the job
+    has read before is not known. `StateChangedError` if another process changes the job.
+    """
+    if seen.phase is not Phase.OPEN or seen.state.stamp != UNSTAMPED or seen.state.table is not None:
+        return seen
+    definition = read_definition(store, TablePlaces(job.destination))
+    return seen if definition is None else join_table(store, job, seen, TableBase(definition.table_id))
