@@ -35,6 +35,7 @@ COMMAND_LINE = frozenset(
         "first",
         "format",
         "html_file",
+        "isolation",
         "job_id",
         "json",
         "jobs_address",
@@ -42,6 +43,7 @@ COMMAND_LINE = frozenset(
         "older_than",
         "output",
         "replace",
+        "since",
         "storage_options",
         "undo",
         "verbose",
@@ -106,6 +108,9 @@ class CommitOptions(_Given):
         URLs on the destination's store; empty means the whole destination.
     allowed_roots: directories outside the destination that the job is allowed to write to. Directories
         that a commit record names must also be allowed here.
+    reads: the partitions that the job's rows come from, as paths relative to the destination; an empty
+        path means all of it. If the destination is a table with a log, the commit is refused if another
+        job has changed one of them since this job was set up.
     partition_paths: the partitions that a dynamic partition overwrite replaces; kept in the record.
     mark_success: write ``_SUCCESS``.
     cleanup: remove the job's directory after the commit.
@@ -148,6 +153,7 @@ class CommitOptions(_Given):
     mode: ConflictMode = ConflictMode.APPEND
     replaced_roots: tuple[str, ...] = ()
     allowed_roots: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
     partition_paths: tuple[str, ...] = ()
     mark_success: bool = True
     cleanup: bool = True

@@ -67,6 +67,7 @@ def _of_other(options: CommitOptions, other: OtherJob) -> CommitOptions:
         mode=ConflictMode.APPEND,
         replaced_roots=(),
         allowed_roots=(*options.replaced_roots, *options.allowed_roots),
+        reads=(),
         partition_paths=(),
         may_start_ray=False,
         conflict_wait_seconds=0.0,

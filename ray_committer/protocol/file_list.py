@@ -52,6 +52,9 @@ class FileSet(msgspec.Struct, frozen=True):
     lists: list[FileList] = []
 
 
+NO_FILES = FileSet()
+
+
 def inline_set(files: Sequence[ListedFile]) -> FileSet:
     """A set whose files are in the entry itself."""
     return FileSet(len(files), sum(file.z for file in files), inline=list(files))

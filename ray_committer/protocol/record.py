@@ -109,6 +109,13 @@ class Claim(msgspec.Struct, frozen=True):
         return is_within(path, set(self.excludes))
 
 
+class ClaimedTable(msgspec.Struct, frozen=True):
+    """The table with a log that a job writes to, and the version of the job's claim there."""
+
+    table_id: str
+    version: int
+
+
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """The file of a declared state; all paths are decoded paths of the destination's store."""
 
@@ -154,11 +161,18 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     allowed_roots: list[str] = []
     mark_success: bool = True
     durable: bool = False
+    table: ClaimedTable | None = None
 
     @property
     def replaces(self) -> bool:
-        """Whether old data goes, so that the job is sealed first."""
+        """Whether old data goes."""
         return bool(self.replaced or self.overwritten or self.emptied)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the job is sealed before it is committed: since old data goes, or since the log of a
+        table says that it is committed, after which it must not be undone."""
+        return self.replaces or self.table is not None
 
     @property
     def files(self) -> int:

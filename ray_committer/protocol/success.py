@@ -21,6 +21,9 @@ MAX_FILENAMES = 100
 ATTEMPT = "attempt"
 """The key of the job attempt's number in the diagnostics of files that this committer writes."""
 
+TABLE_VERSION = "table_version"
+"""The key of the version of the table with this job's files, if the destination is one with a log."""
+
 
 class SuccessData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The content of ``_SUCCESS``, or, with ``success=False``, of the report of a failed commit."""

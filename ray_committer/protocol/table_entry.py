@@ -76,7 +76,8 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     base: the version of the table that the job has read; None if it does not know.
     partitions: the directories that it writes to, relative to the destination; an empty one is all of
         the table.
-    reads: the directories that its rows come from, besides those that it replaces.
+    reads: the directories that its rows come from.
+    manifests: the digest of its manifests, by which another run sees that it would write the same.
     """
 
     job_id: str
@@ -87,6 +88,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     partitions: list[str]
     reads: list[str] = []
     files: FileSet = FileSet()
+    manifests: str = ""
     at_milliseconds: int
 
     def __post_init__(self) -> None:
@@ -96,6 +98,10 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     def repeats(self, other: LogEntry) -> bool:
         """Whether `other` is the claim of the same job attempt, made by another run of its commit."""
         return isinstance(other, TableClaim) and _attempt(other) == _attempt(self)
+
+    def writes_as(self, other: TableClaim) -> bool:
+        """Whether two claims of one job attempt say the same of what the job does."""
+        return _work(other) == _work(self)
 
 
 class _Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +182,10 @@ def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: s
 
 def _attempt(claim: TableClaim) -> tuple[str, int, str]:
     return claim.job_id, claim.job_attempt, claim.nonce
+
+
+def _work(claim: TableClaim) -> tuple[WriteMode, list[str], list[str], str]:
+    return claim.mode, claim.partitions, claim.reads, claim.manifests
 
 
 _ENTRY: msgspec.json.Decoder[LogEntry] = msgspec.json.Decoder(LogEntry)

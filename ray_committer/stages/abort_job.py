@@ -6,7 +6,7 @@ succeed. Source: Hadoop AbortJobStage.
 
 from __future__ import annotations
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TableLogError
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.find_job import read_attempt_state, without_late
 from ray_committer.job_files.gone_jobs import (
@@ -23,6 +23,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
 from ray_committer.stages.file_destination import restore_hidden_file
 from ray_committer.stages.sync_to_disk import sync_taken_away
+from ray_committer.tables.release import release_own
 
 
 def abort_job(context: JobContext) -> bool:
@@ -71,13 +72,26 @@ def _abort(context: JobContext) -> bool:
 
 
 def remove_aborted(context: JobContext, seen: Seen) -> None:
-    """Delete the directory of an aborted job."""
+    """End the claim of an aborted job in the log of its table, and delete the job's directory."""
+    _release_claim(context, seen)
     gone = take_away(context.store, context.job, seen)
     if gone is not None:
         sync_taken_away(context)
         delete_gone(context.store, gone, seen)
     remove_empty_parents(context)
     _restore_hidden_file(context)
+
+
+def _release_claim(context: JobContext, seen: Seen) -> None:
+    try:
+        release_own(context.store, context.job, seen.state, context.now_milliseconds())
+    except TableLogError as e:
+        raise CommitStateUnknownError(
+            e.what,
+            f"the job is aborted, but the log of its table does not say so yet, so other jobs may wait "
+            f"for it: restore the log from soft delete or a snapshot, and run: "
+            f"{abort_command(context.store, context.job)}",
+        ) from e
 
 
 def _restore_hidden_file(context: JobContext) -> None:

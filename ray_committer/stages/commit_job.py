@@ -32,14 +32,21 @@ from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
+from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
+from ray_committer.stages.commit_in_table import (
+    commit_in_table,
+    end_in_table,
+    save_checkpoint_if_due,
+    version_of,
+)
 from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
 from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
+from ray_committer.stages.find_table import find_table_late
 from ray_committer.stages.heartbeat import heartbeat
 from ray_committer.stages.load_manifests import (
     LOADS,
@@ -224,6 +231,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
     """Take the job from open to recorded."""
     context, progress = run.context, run.progress
     _check_intent(context, seen)
+    run.known = seen = find_table_late(context.store, context.job, seen)
     for _ in range(LOADS):
         try:
             loaded = _load_checked(run, seen)
@@ -235,7 +243,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
                     seen,
                     loaded,
                     run.name,
-                    load=partial(_load, run, None, seen.state.stamp),
+                    load=partial(_load, run, None, seen.state),
                     replaced_roots=run.replaced_roots,
                     allowed_roots=run.allowed_roots,
                     patience=patience,
@@ -256,7 +264,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
 def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
     """Load and check the manifests; `ManifestsChangedError` if they change during that time."""
     context = run.context
-    load = partial(_load, run, None, seen.state.stamp)
+    load = partial(_load, run, None, seen.state)
     _start_workers(context, first_only=True)
     with context.stage(names.LOAD_MANIFESTS):
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
@@ -273,9 +281,16 @@ def _start_workers(context: JobContext, *, first_only: bool = False) -> None:
             context.executor.start_workers(first_only=first_only)
 
 
-def _load(run: _Run, record: CommitRecord | None, stamp: str) -> LoadedManifests:
+def _load(run: _Run, record: CommitRecord | None, state: JobState) -> LoadedManifests:
     statuses, run.listed = run.listed, None
-    return load_manifests(run.context, record, run.roots(record), stamp=stamp, statuses=statuses)
+    return load_manifests(
+        run.context,
+        record,
+        run.roots(record),
+        stamp=state.stamp,
+        statuses=statuses,
+        for_table=record is None and state.table is not None,
+    )
 
 
 def _end_recorded(run: _Run, seen: Seen) -> None:
@@ -308,18 +323,23 @@ def _publish(run: _Run, seen: Seen) -> Seen:
     if record is None or loaded is None:
         record, loaded = _take_over(run, seen), None
     context = run.context.as_recorded(record)
-    reload = partial(_load, run, record, seen.state.stamp)
+    reload = partial(_load, run, record, seen.state)
     progress.renamed = Renamed()
     with heartbeat(context, run.name, progress.renamed, at_once=progress.resumed):
         loaded = loaded or _load_again(run, record, reload)
         if seen.phase is Phase.RECORDED:
             move_files(context, progress, record, loaded, reload)
-            if record.replaces:
+            if record.is_sealed:
                 run.known = seen = seal(context, seen, record)
+                _commit_in_table(context, progress, record)
+            if record.replaces:
                 replace_old_files(context, progress, seen, record, loaded, Pass.NAMESAKES)
         else:
+            _commit_in_table(context, progress, record)
             move_files(context, progress, record, loaded, reload, is_sealed=True)
-            replace_old_files(context, progress, seen, record, loaded, None)
+            if record.replaces:
+                replace_old_files(context, progress, seen, record, loaded, None)
+        end_in_table(context, record, progress.table_version)
         context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
         context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
         if recovered := progress.renamed.proved.total():
@@ -327,6 +347,11 @@ def _publish(run: _Run, seen: Seen) -> Seen:
         with context.stage(names.COMMIT_POINT):
             committed, run.success = decide_committed(context, progress, seen, record)
             return committed
+
+
+def _commit_in_table(context: JobContext, progress: CommitProgress, record: CommitRecord) -> None:
+    version = commit_in_table(context, record, is_resumed=progress.resumed)
+    progress.table_version = version
 
 
 def _take_over(run: _Run, seen: Seen) -> CommitRecord:
@@ -370,6 +395,9 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
         return
     context = run.context.as_recorded(record)
     progress.record = record
+    if progress.table_version is None:
+        progress.table_version = version_of(context, record)
+    save_checkpoint_if_due(context, record, progress.table_version)
     is_last = _mark(run, context, record) if record.mark_success else end_other_attempts(context)
     if context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
@@ -389,7 +417,9 @@ def _tell_of_no_success(context: JobContext) -> None:
 def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:
     """Put ``_SUCCESS`` in place and, at the same time, end the other attempts; whether these ended."""
     with context.stage(names.SAVE_SUCCESS, cancellable=False):
-        written = run.success or write_success_file(context, record, run.progress.renamed.sample)
+        written = run.success or write_success_file(
+            context, record, run.progress.renamed.sample, table_version=run.progress.table_version
+        )
 
         def replace_success() -> None:
             delete_old_success(context, record)

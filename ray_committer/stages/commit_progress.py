@@ -23,6 +23,7 @@ class CommitProgress:
     directories: int = 0
     replaced: int = 0
     validated: int = 0
+    table_version: int | None = None
     renamed: Renamed = field(default_factory=Renamed)
 
     @property
@@ -53,6 +54,7 @@ class CommitProgress:
             proved=dict(renamed.proved),
             replaced=self.replaced,
             validated=self.validated,
+            table_version=self.table_version,
             requests=limit.requests,
             throttled=limit.throttled,
             lowest_rate=limit.lowest,

@@ -28,6 +28,7 @@ from ray_committer.errors import (
 from ray_committer.executors.base import ResultRef
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.find_job import list_manifest_files, refuse_links
+from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
@@ -35,6 +36,7 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, is_inside, 
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.list_new_files import join_new_files, save_new_files
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
@@ -70,6 +72,8 @@ class LoadedManifests:
     """False if there are few small manifests: their sources are checked later, beside other requests."""
     wrong_sources: tuple[WrongSources, ...] = ()
     """The checked sources that are missing or changed; a job with such sources is not recorded."""
+    new_files: FileSet = NO_FILES
+    """The files of the job as the log of a table names them, if they were listed for it."""
 
     @property
     def files(self) -> int:
@@ -110,6 +114,7 @@ class LoadedBatch:
     packs: bool
     fills_destination: bool
     wrong_sources: tuple[WrongSources, ...]
+    new_files: FileSet = NO_FILES
 
 
 class ManifestsChangedError(Exception):
@@ -127,12 +132,14 @@ def load_manifests(
     stamp: str = UNSTAMPED,
     changes_nothing: bool = False,
     statuses: Iterable[FileStatus] | None = None,
+    for_table: bool = False,
 ) -> LoadedManifests:
     """Load the listed manifests or, if there is a commit record, exactly those that it names.
 
     `roots` are the directories that the job is allowed to write to, and `stamp` is the job's stamp.
     Identities of files that a commit needs are saved, unless `changes_nothing`. `statuses` are the
-    listing, if it was made already.
+    listing, if it was made already. `for_table`, the workers save lists of the job's files in the
+    destination's log.
 
     `ManifestError` names a bad manifest. `MissingManifestsError` names one that is gone, perhaps because
     the manifests are now frozen. After `CoordinatorLostError`, everything must be loaded again.
@@ -144,7 +151,7 @@ def load_manifests(
     is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
     can_wait = is_small and not changes_nothing and _waits_in_freeze(context)
     load = partial(_load, roots=roots, stamp=stamp, checks=not can_wait, changes_nothing=changes_nothing)
-    work = partial(_load_batch, directories=context.executor.directories, load=load)
+    work = partial(_load_batch, directories=context.executor.directories, load=load, for_table=for_table)
     loaded: dict[int, LoadedBatch] = {}
     packed: dict[int, ResultRef] = {}
     numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
@@ -167,7 +174,12 @@ def load_manifests(
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
     wrong = tuple(one for number in numbers for one in loaded[number].wrong_sources)
-    return LoadedManifests(manifests, statistics, starts, packs, listing, fills, not can_wait, wrong)
+    new_files = NO_FILES
+    if for_table:
+        new_files = join_new_files(context, [loaded[number].new_files for number in numbers])
+    return LoadedManifests(
+        manifests, statistics, starts, packs, listing, fills, not can_wait, wrong, new_files
+    )
 
 
 def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:
@@ -270,7 +282,12 @@ class _Loaded:
 
 
 def _load_batch(
-    worker: Worker, numbered: Batch, *, directories: Directories, load: Callable[..., _Loaded]
+    worker: Worker,
+    numbered: Batch,
+    *,
+    directories: Directories,
+    load: Callable[..., _Loaded],
+    for_table: bool,
 ) -> tuple[LoadedBatch, bytes]:
     """Work: parse and check some manifests, and pack the small ones for other processes; idempotent."""
     number, batch = numbered
@@ -285,7 +302,9 @@ def _load_batch(
     small = {one.ref.sidecar or one.ref.digest: one.data for one in loaded if one.data}
     refs = tuple(one.ref for one in loaded)
     wrong = tuple(one.wrong for one in loaded if one.wrong is not None)
-    return LoadedBatch(number, refs, statistics, bool(small), bool(paths & own), wrong), pack(small)
+    new_files = save_new_files(worker, number, refs) if for_table else NO_FILES
+    fills = bool(paths & own)
+    return LoadedBatch(number, refs, statistics, bool(small), fills, wrong, new_files), pack(small)
 
 
 def _load(

@@ -114,7 +114,8 @@ def decide_committed(
         partial(advance, context.store, context.job, seen, Phase.COMMITTED)
     ]
     if record.mark_success:
-        steps.append(partial(write_success_file, context, record, progress.renamed.sample))
+        version, sample = progress.table_version, progress.renamed.sample
+        steps.append(partial(write_success_file, context, record, sample, table_version=version))
     committed, *written = context.at_once(lambda step: step(), steps)
     sync_state(context)
     return committed, written[0] if written else None

@@ -18,10 +18,11 @@ from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.protocol.paths import ancestors, is_within, parent
-from ray_committer.protocol.record import Claim, CommitRecord, Owner, ReplacedFile
-from ray_committer.protocol.state import Phase, new_nonce
+from ray_committer.protocol.record import Claim, ClaimedTable, CommitRecord, Owner, ReplacedFile
+from ray_committer.protocol.state import Phase, TableBase, new_nonce
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
+from ray_committer.stages.claim_table import begin_turn, wait_for_turn
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
@@ -69,7 +70,8 @@ def record_job(
     owner = owner_of(run) if goes_on else nobody(run)
     refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
     roots = roots_of_mode(context, loaded, replaced_roots)
-    decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots)
+    table = seen.state.table
+    decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots, table)
     try:
         return _decide(decision, seen, patience)
     except StateChangedError:
@@ -81,7 +83,8 @@ def record_job(
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """The input of a decision: the job's manifests, its allowed places, and the later owner."""
+    """The input of a decision: the job's manifests, its allowed places, the later owner, and the table
+    that it belongs to."""
 
     context: JobContext
     loaded: LoadedManifests
@@ -90,6 +93,7 @@ class _Decision:
     load: Callable[[], object]
     roots: ModeRoots
     allowed_roots: tuple[str, ...]
+    table: TableBase | None
 
 
 def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
@@ -101,6 +105,8 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     record = _record(decision, seen, claim, OldFiles())
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
+    begin = partial(begin_turn, context, seen.state, decision.table, decision.loaded, decision.roots)
+    turn = with_coordinator(context, begin, decision.load)
     seen = _freeze_and_declare(decision, seen, claim, record)
     is_written = _is_written_meanwhile(decision, claim)
     below: tuple[str, ...] = ()
@@ -109,8 +115,11 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
             seen = declare_job(context, seen, claim, decision.run)
         look = partial(look_around, context, claim, below)
         check = partial(_check, decision, claim)
-        if claim.excludes:
+        if claim.excludes or turn is not None:
             others = look()
+            if not others and turn is not None and (obstacle := turn.take()) is not None:
+                seen = wait_for_turn(context, seen, obstacle, patience)
+                continue
             if not others:
                 old = _or_raise(check())
         else:  # data at the destination does not change the record, so do both in parallel
@@ -126,7 +135,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
         else:
             below = old.destinations  # other jobs were set up there: check them too, then look again
     if not is_written or old.success is not None:
-        record = _record(decision, seen, claim, old)
+        record = _record(decision, seen, claim, old, turn.claimed if turn else None)
         context.at_once(lambda step: step(context, record), [write_commit_record, make_place_of_success])
     make_places_of_blocking(context, record)
     try:
@@ -197,10 +206,11 @@ def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: C
 def _is_written_meanwhile(decision: _Decision, claim: Claim) -> bool:
     """Whether the record is written while the manifests are frozen.
 
-    That is possible if the job replaces nothing, so that the record is known, and if memory has room for
-    the record and the listing of the freeze.
+    That is possible if the job replaces nothing and has no claim in the log of a table, so that the
+    record is known, and if memory has room for the record and the listing of the freeze.
     """
-    return not claim.excludes and len(decision.loaded.manifests) < MANY_MANIFESTS
+    is_known = not claim.excludes and decision.table is None
+    return is_known and len(decision.loaded.manifests) < MANY_MANIFESTS
 
 
 def _check_and_freeze(decision: _Decision) -> bool:
@@ -271,7 +281,13 @@ def _withdraw_own(context: JobContext, run: str) -> None:
             withdraw(context, own.seen)
 
 
-def _record(decision: _Decision, seen: Seen, claim: Claim, old: OldFiles) -> CommitRecord:
+def _record(
+    decision: _Decision,
+    seen: Seen,
+    claim: Claim,
+    old: OldFiles,
+    table: ClaimedTable | None = None,
+) -> CommitRecord:
     context = decision.context
     return CommitRecord(
         nonce=new_nonce(),
@@ -293,4 +309,5 @@ def _record(decision: _Decision, seen: Seen, claim: Claim, old: OldFiles) -> Com
         allowed_roots=list(decision.allowed_roots),
         mark_success=context.options.mark_success,
         durable=context.options.durable,
+        table=table,
     )

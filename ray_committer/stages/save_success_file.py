@@ -18,7 +18,13 @@ from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import new_nonce
-from ray_committer.protocol.success import ATTEMPT, SuccessData, encode_success, new_success_data
+from ray_committer.protocol.success import (
+    ATTEMPT,
+    TABLE_VERSION,
+    SuccessData,
+    encode_success,
+    new_success_data,
+)
 from ray_committer.stages.context import JobContext
 
 _log = logging.getLogger(__name__)
@@ -34,10 +40,16 @@ class WrittenSuccess:
 
 
 def write_success_file(
-    context: JobContext, record: CommitRecord, filenames: Sequence[str]
+    context: JobContext,
+    record: CommitRecord,
+    filenames: Sequence[str],
+    *,
+    table_version: int | None = None,
 ) -> WrittenSuccess:
     """Write the content of ``_SUCCESS`` to a temporary name that only this run uses."""
     found = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
+    if table_version is not None and found.diagnostics is not None:
+        found.diagnostics[TABLE_VERSION] = str(table_version)
     written = WrittenSuccess(
         context.job.content(f"success-{new_nonce()}"), encode_success(found), record.nonce
     )

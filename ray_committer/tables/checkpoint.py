@@ -15,12 +15,12 @@ from ray_committer.job_files.settle import put
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_checkpoint import Checkpoint, Part, cut_parts, decode_checkpoint
-from ray_committer.protocol.table_entry import encode_content
+from ray_committer.protocol.table_entry import LogEntry, encode_content
 from ray_committer.protocol.table_paths import TablePlaces, number_of
 from ray_committer.protocol.table_state import Files, TableState, apply_files, follow
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.file_sets import read_file_list, read_file_set
-from ray_committer.tables.log import read_entries
+from ray_committer.tables.log import read_entries, version_gone
 
 ENTRIES = 64
 FILES = 50_000
@@ -42,6 +42,24 @@ def read_state(
     checkpoint = next(_checkpoints(store, table, table_id, until), None)
     state = checkpoint.state if checkpoint else TableState()
     return follow(state, read_entries(store, table, state.version, until))[0]
+
+
+def read_since(
+    store: StoreOperations, table: TablePlaces, table_id: str, version: int | None = None
+) -> tuple[TableState, list[tuple[int, LogEntry]]]:
+    """Read the state at `version`, or at the head, and the entries after it, with one look at the head.
+
+    Errors as `read_state`.
+    """
+    checkpoint = next(_checkpoints(store, table, table_id, version), None)
+    state = checkpoint.state if checkpoint else TableState()
+    entries = read_entries(store, table, state.version)
+    head = state.version + len(entries)
+    if version is not None and version > head:
+        raise version_gone(table, version, head)
+    before = head if version is None else version
+    at = follow(state, (one for one in entries if one[0] <= before))[0]
+    return at, [one for one in entries if one[0] > before]
 
 
 def read_files(

@@ -16,11 +16,11 @@ from ray_committer.errors import CommitConflictError, some_of
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, Verdict, judge
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.table_entry import LogEntry, TableClaim, TableDefinition
+from ray_committer.protocol.table_entry import TableClaim, TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight, TableState, ended_since
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables.checkpoint import read_state
+from ray_committer.tables.checkpoint import read_since
 from ray_committer.tables.log import put_entry, read_entries
 
 SHORTEST_SECONDS = 0.1
@@ -43,6 +43,58 @@ class Waiting:
             longest = min(2 * longest, LONGEST_SECONDS)
 
 
+class Claimant:
+    """A claim on its way into the log, and what it was judged by so far.
+
+    Of the log it reads each entry once, however often the claim has to wait.
+    """
+
+    def __init__(
+        self,
+        store: StoreOperations,
+        table: TablePlaces,
+        definition: TableDefinition,
+        claim: TableClaim,
+    ) -> None:
+        self.claim = claim
+        self._store, self._table, self._isolation = store, table, definition.isolation
+        self._base, self._entries = read_since(store, table, definition.table_id, claim.base)
+        self._is_fresh = True
+
+    def put(self) -> ClaimInFlight | Obstacle:
+        """Put the claim at the end of the log, unless another one must end first.
+
+        If another run of the same commit has put its claim, that one is returned, with the version of
+        its commit if it was committed since the claim's base. `CommitConflictError` if it is refused.
+        """
+        while True:
+            self._look()
+            ended, now = ended_since(self._base, self._entries)
+            if (own := _own(self.claim, ended, now)) is not None:
+                return own
+            others = [one for one in ended if not self.claim.repeats(one.claim)]
+            obstacle = judge(self.claim, others, now.in_flight, self._isolation)
+            if obstacle is not None and obstacle.verdict is Verdict.REFUSED:
+                raise _refused(self._store, self._table, self.claim, obstacle)
+            if obstacle is not None:
+                return obstacle
+            there = put_entry(self._store, self._table, now.version + 1, self.claim)
+            if isinstance(there, TableClaim) and self.claim.repeats(there):
+                return ClaimInFlight(now.version + 1, there)
+
+    def other_attempts(self) -> list[ClaimInFlight]:
+        """The claims in flight of other attempts of the same job."""
+        now = ended_since(self._base, self._entries)[1]
+        mine = [one for one in now.in_flight if one.claim.job_id == self.claim.job_id]
+        return [one for one in mine if not self.claim.repeats(one.claim)]
+
+    def _look(self) -> None:
+        if not self._is_fresh:
+            last = self._base.version + len(self._entries)
+            self._entries += read_entries(self._store, self._table, last)
+        self._is_fresh = False
+
+
 def claim_partitions(
     store: StoreOperations,
     table: TablePlaces,
@@ -52,30 +104,14 @@ def claim_partitions(
 ) -> ClaimInFlight:
     """Put a claim into the log as soon as no other job is in its way; the claim with its version.
 
-    If another run of the same commit has put its claim, that one is returned, with the version of its
-    commit if it was committed since the claim's base. `CommitConflictError` if the claim is refused or
-    `waiting` is over: it is not in the log then.
+    As `Claimant.put`; also `CommitConflictError` if `waiting` is over. It is not in the log then.
     """
-    base = read_state(store, table, definition.table_id, claim.base)
-    entries, pauses = list[tuple[int, LogEntry]](), waiting.pauses()
-    while True:
-        entries += read_entries(store, table, base.version + len(entries))
-        ended, now = ended_since(base, entries)
-        if (own := _own(claim, ended, now)) is not None:
-            return own
-        others = [one for one in ended if not claim.repeats(one.claim)]
-        obstacle = judge(claim, others, now.in_flight, definition.isolation)
-        if obstacle is None:
-            version = now.version + 1
-            there = put_entry(store, table, version, claim)
-            if isinstance(there, TableClaim) and claim.repeats(there):
-                return ClaimInFlight(version, there)
-        elif obstacle.verdict is Verdict.REFUSED:
-            raise _refused(store, table, claim, obstacle)
-        elif (pause := next(pauses, None)) is None:
-            raise _waited(store, table, obstacle, waiting.seconds)
-        else:
-            waiting.sleep(pause)
+    claimant, pauses = Claimant(store, table, definition, claim), waiting.pauses()
+    while isinstance(found := claimant.put(), Obstacle):
+        if (pause := next(pauses, None)) is None:
+            raise waited_too_long(store, table, found, waiting.seconds)
+        waiting.sleep(pause)
+    return found
 
 
 def _own(claim: TableClaim, ended: Sequence[ClaimInFlight], now: TableState) -> ClaimInFlight | None:
@@ -96,9 +132,10 @@ def _refused(
     )
 
 
-def _waited(
+def waited_too_long(
     store: StoreOperations, table: TablePlaces, obstacle: Obstacle, seconds: float
 ) -> CommitConflictError:
+    """The error for a claim that has waited for `seconds`."""
     other = obstacle.other
     job = _job(table, other.claim)
     return CommitConflictError(

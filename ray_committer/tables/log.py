@@ -95,9 +95,14 @@ def read_entries(
     """
     head = find_head(store, table, since)
     if until is not None and until > head:
-        raise TableVersionGoneError(f"{table.log}: has no version {until}, the last one is {head}")
+        raise version_gone(table, until, head)
     last = head if until is None else until
     return [(version, read_entry(store, table, version)) for version in range(since + 1, last + 1)]
+
+
+def version_gone(table: TablePlaces, version: int, head: int) -> TableVersionGoneError:
+    """The error for a version after the last one."""
+    return TableVersionGoneError(f"{table.log}: has no version {version}, the last one is {head}")
 
 
 def put_entry(store: StoreOperations, table: TablePlaces, version: int, entry: LogEntry) -> LogEntry:
@@ -124,6 +129,14 @@ def append(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: i
     while not entry.repeats(put_entry(store, table, version, entry)):
         version += 1  # another process was faster
     return version
+
+
+def append_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int) -> int:
+    """`append` an entry that is probably the next one after a version that was just seen: then it makes
+    one request less."""
+    if entry.repeats(put_entry(store, table, after + 1, entry)):
+        return after + 1
+    return append(store, table, entry, after)
 
 
 def _put(store: StoreOperations, table: TablePlaces, path: str, data: bytes) -> bytes:

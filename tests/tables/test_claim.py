@@ -89,7 +89,7 @@ def test_a_claim_without_others_makes_few_requests(kind):
     state, files = read_files(memory, TABLE, "id")
     save_checkpoint(memory, TABLE, "id", state, files)
     found = requests(memory, lambda one: claimed(one, claim_of("replaces", base=2)))
-    assert found - Counter(sync=2) == Counter(list_status=3, read=1, write=1, rename=1)
+    assert found - Counter(sync=2) == Counter(list_status=2, read=1, write=1, rename=1)
 
 
 def test_appends_do_not_wait_for_each_other(kind):

@@ -27,6 +27,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.tables.log import (
     append,
+    append_next,
     find_head,
     init_table,
     new_table_id,
@@ -202,6 +203,20 @@ def test_an_uncontended_append_makes_three_requests(kind):
     wanted = Counter(list_status=1, write=1, rename=1)
     calls = requests(memory, lambda one: append(one, TABLE, claim(9), 3))
     assert calls - Counter(sync=2) == wanted
+
+
+def test_an_entry_that_is_the_next_one_makes_two_requests(kind):
+    memory = with_table(kind(), 3)
+    calls = requests(memory, lambda one: append_next(one, TABLE, claim(9), 3))
+    assert calls - Counter(sync=2) == Counter(write=1, rename=1)
+
+
+def test_an_entry_that_is_not_the_next_one_is_appended_once(kind):
+    memory = with_table(kind(), 5)
+    assert append_next(memory, TABLE, claim(9), 3) == 6
+    assert append_next(memory, TABLE, claim(9), 3) == 6
+    assert append_next(memory, TABLE, claim(9), 5) == 6
+    assert find_head(memory, TABLE) == 6
 
 
 def test_an_entry_is_on_disk_before_it_is_in_place_and_its_name_before_it_is_answered():

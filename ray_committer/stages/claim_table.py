@@ -1,0 +1,165 @@
+"""Claim the partitions that a job writes in the log of its table, before old files are listed.
+
+The look at other jobs comes first: it finds jobs that were set up elsewhere, and ends those that have
+stopped. The claim gives the job its place among all jobs of the table. A job that must wait for another
+withdraws its declaration, so it holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError
+from ray_committer.job_files.commands import abort_command
+from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.other_attempts import abort_older_attempts
+from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, common_partitions, fold_partitions
+from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
+from ray_committer.protocol.state import JobState, TableBase
+from ray_committer.protocol.table_entry import TableClaim, WriteMode
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.declare_job import Patience, withdraw
+from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.mode_roots import ModeRoots
+from ray_committer.tables.claim import Claimant, waited_too_long
+from ray_committer.tables.log import require_definition
+from ray_committer.tables.release import release_if_aborted
+
+
+@dataclass(slots=True)
+class Turn:
+    """The turn of a job among the jobs of its table; `claimed` is its claim, once that is in the log."""
+
+    context: JobContext
+    claimant: Claimant
+    base: TableBase
+    claimed: ClaimedTable | None = None
+
+    def take(self) -> Obstacle | None:
+        """Put the claim of a declared job into the log, once; return the claim that must end first.
+
+        The claims of aborted jobs, and of older attempts of this job, are ended. `CommitConflictError`
+        if the claim is refused, or if an earlier run has claimed something else.
+        """
+        if self.claimed is not None:
+            return None
+        while isinstance(found := self.claimant.put(), Obstacle):
+            if not self._is_released(found.other):
+                return found
+        _check_own(self.context, found, self.claimant.claim)
+        for other in self.claimant.other_attempts():
+            self._is_released(other)
+        self.claimed = ClaimedTable(self.base.table_id, found.version)
+        return None
+
+    def _is_released(self, other: ClaimInFlight) -> bool:
+        context = self.context
+        if other.claim.job_id == context.job.job_id:
+            abort_older_attempts(context.store, context.job)
+        table = TablePlaces(context.job.destination)
+        return release_if_aborted(context.store, table, other, context.now_milliseconds())
+
+
+def begin_turn(
+    context: JobContext,
+    state: JobState,
+    base: TableBase | None,
+    loaded: LoadedManifests,
+    roots: ModeRoots,
+) -> Turn | None:
+    """Read the log of the job's table; None if it belongs to none.
+
+    `PreflightError` if the log cannot hold what the job does. `TableLogError` if the table is not that
+    of the set-up.
+    """
+    if base is None:
+        return None
+    claim = _claim_of(context, state, base, loaded, roots)
+    table = TablePlaces(context.job.destination)
+    definition = require_definition(context.store, table, base.table_id)
+    return Turn(context, Claimant(context.store, table, definition, claim), base)
+
+
+def wait_for_turn(context: JobContext, declared: Seen, other: Obstacle, patience: Patience) -> Seen:
+    """Withdraw the declaration and wait a little for a claim in the way; the state after that.
+
+    `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
+    """
+    after = withdraw(context, declared)
+    if patience.is_over:
+        seconds = context.options.conflict_wait_seconds
+        raise waited_too_long(context.store, TablePlaces(context.job.destination), other, seconds)
+    patience.wait(context)
+    return after
+
+
+def _claim_of(
+    context: JobContext, state: JobState, base: TableBase, loaded: LoadedManifests, roots: ModeRoots
+) -> TableClaim:
+    partitions = _partitions(context, loaded, roots)
+    reads = fold_partitions(path.strip("/") for path in context.options.reads)
+    if reads and base.version is None:
+        raise PreflightError(
+            f"{context.job.directory}: names partitions that it has read, but its set-up did not note "
+            f"which version of the table",
+            "nothing was changed: set up the job with this package, or commit it without `reads`",
+        )
+    return TableClaim(
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        nonce=state.stamp,
+        mode=_mode(context, partitions, reads),
+        base=base.version,
+        partitions=partitions,
+        reads=reads,
+        files=loaded.new_files,
+        manifests=_digest_of(loaded.manifests),
+        at_milliseconds=context.now_milliseconds(),
+    )
+
+
+def _check_own(context: JobContext, found: ClaimInFlight, claim: TableClaim) -> None:
+    """Refuse a claim of an earlier run that says something else: a process may still go by it."""
+    job = context.job
+    if found.committed is not None:
+        raise CommitStateUnknownError(
+            f"{TablePlaces(job.destination).entry(found.committed)}: says that job {job.job_id} is "
+            f"committed, but the job's state does not",
+            "nothing was done: find out who has changed the log or the job's directory",
+        )
+    if not found.claim.writes_as(claim):
+        raise CommitConflictError(
+            f"{job.directory}: an earlier run of this commit has claimed other work in the log of the "
+            f"table (version {found.version}: {found.claim.mode} in "
+            f"{' | '.join(found.claim.partitions[:5]) or 'the whole table'})",
+            f"nothing was changed: commit with the same options as then, or give the job up with: "
+            f"{abort_command(context.store, job)}",
+        )
+
+
+def _partitions(context: JobContext, loaded: LoadedManifests, roots: ModeRoots) -> list[str]:
+    """The directories that the job writes to, or wants to be empty, relative to the destination."""
+    if context.options.delete_blocking_files:  # they can be anywhere
+        return [WHOLE_TABLE]
+    destination = context.job.destination
+    paths = {*roots.replaced, *roots.empty, *context.executor.directories.share(0, 1)}
+    paths.update((destination,) if loaded.fills_destination else ())
+    return fold_partitions(relative(destination, path) for path in paths)
+
+
+def _mode(context: JobContext, partitions: Sequence[str], reads: Sequence[str]) -> WriteMode:
+    mode = context.options.mode
+    if mode.replaces or context.options.delete_blocking_files:
+        derived = common_partitions(partitions, reads)
+        return WriteMode.REPLACE if derived else WriteMode.OVERWRITE
+    return WriteMode.APPEND if mode is ConflictMode.APPEND else WriteMode.CREATE
+
+
+def _digest_of(manifests: Sequence[ManifestRef]) -> str:
+    lines = sorted(f"{ref.name}\0{ref.digest}\n" for ref in manifests)
+    return sha256("".join(lines).encode()).hexdigest()

@@ -1,0 +1,112 @@
+"""Say in the log of a table that a job is committed, and that its old files are gone.
+
+The entry `commit` is the commit point for readers of the log. The job is sealed before, so it cannot be
+undone after that. Each entry is in the log once, however many runs append it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ray_committer.errors import RayCommitterError
+from ray_committer.protocol.file_list import ListedFile
+from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.record import ClaimedTable, CommitRecord, ReplacedFile
+from ray_committer.protocol.table_entry import TableCommit, TableDone
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.list_new_files import OF_OLD_FILES, relative
+from ray_committer.tables import checkpoint
+from ray_committer.tables.file_sets import save_file_set
+from ray_committer.tables.log import append, append_next, require_definition
+
+
+def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> int | None:
+    """Append that a sealed job is committed; return the version; None without a table. Idempotent.
+
+    If another run made the claim, `is_resumed`, the table can be another one by now: `TableLogError`.
+    """
+    if record.table is None:
+        return None
+    job, table = context.job, TablePlaces(context.job.destination)
+    if is_resumed:
+        require_definition(context.store, table, record.table.table_id)
+    removed = save_file_set(
+        context.store,
+        table,
+        list(_listed(job.destination, _old_files(record))),
+        job_id=job.job_id,
+        job_attempt=job.number,
+        batch=OF_OLD_FILES,
+    )
+    entry = TableCommit(
+        job_id=job.job_id,
+        job_attempt=job.number,
+        claim=record.table.version,
+        removed=removed,
+        at_milliseconds=context.now_milliseconds(),
+    )
+    return append(context.store, table, entry, record.table.version)
+
+
+def end_in_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
+    """Append that the old files of a job that was committed at this version are gone; idempotent."""
+    if record.table is None or committed is None or not _removes(context, record):
+        return
+    entry = TableDone(
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        claim=record.table.version,
+        at_milliseconds=context.now_milliseconds(),
+    )
+    append_next(context.store, TablePlaces(context.job.destination), entry, committed)
+
+
+def save_checkpoint_if_due(context: JobContext, record: CommitRecord, committed: int | None) -> None:
+    """Save a checkpoint after every 64 entries, or many files; a failure is a notice."""
+    table = record.table
+    if table is None or committed is None or not _is_due(context, record, table, committed):
+        return
+    places = TablePlaces(context.job.destination)
+    try:
+        state, files = checkpoint.read_files(context.store, places, table.table_id)
+        failure = checkpoint.save_checkpoint(context.store, places, table.table_id, state, files)
+    except (OSError, RayCommitterError) as e:
+        failure = f"{places.checkpoints}: no checkpoint was saved ({e}); a later commit saves one"
+    if failure is not None:
+        context.notice(failure)
+
+
+def version_of(context: JobContext, record: CommitRecord) -> int | None:
+    """The version at which a committed job was committed; None, with a notice, if the log cannot be
+    read."""
+    try:
+        return commit_in_table(context, record, is_resumed=True)
+    except (OSError, RayCommitterError) as e:
+        context.notice(f"{context.job.destination}: the log of the table could not be read ({e})")
+        return None
+
+
+def _is_due(context: JobContext, record: CommitRecord, table: ClaimedTable, committed: int) -> bool:
+    """Whether the entries of this job include one after which a checkpoint is saved, or name many
+    files."""
+    last = committed + 1 if _removes(context, record) else committed
+    blocks = last // checkpoint.ENTRIES - (table.version - 1) // checkpoint.ENTRIES
+    files = record.files + len(_old_files(record))
+    return checkpoint.is_due(blocks * checkpoint.ENTRIES, files)
+
+
+def _removes(context: JobContext, record: CommitRecord) -> bool:
+    return next(_listed(context.job.destination, _old_files(record)), None) is not None
+
+
+def _old_files(record: CommitRecord) -> Sequence[ReplacedFile]:
+    return (*record.replaced, *record.overwritten, *record.blocking)
+
+
+def _listed(destination: str, files: Sequence[ReplacedFile]) -> Iterator[ListedFile]:
+    """The old files in the table, as its log names them."""
+    for file in files:
+        if is_inside(file.path, destination):
+            path = relative(destination, file.path)
+            yield ListedFile(path, file.size, file.modified_milliseconds, file.etag)

@@ -1,0 +1,62 @@
+"""End the claims of jobs that were aborted, so that no other job waits for them.
+
+The state of a job decides. An entry of the log only follows it, so that any process can append it.
+"""
+
+from __future__ import annotations
+
+from ray_committer.job_files.job_state import read_state
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import JobState, Phase
+from ray_committer.protocol.table_entry import TableAbort
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables import checkpoint
+from ray_committer.tables.log import append, read_definition
+
+
+def release_own(
+    store: StoreOperations, job: JobAttempt, aborted: JobState, now_milliseconds: int
+) -> None:
+    """End the claim of a job whose state is `aborted`, if it has one; idempotent."""
+    table = TablePlaces(job.destination)
+    if aborted.table is None:
+        return
+    definition = read_definition(store, table)
+    if definition is None or definition.table_id != aborted.table.table_id:
+        return  # the log was deleted, and with it the claim
+    for one in checkpoint.read_state(store, table, definition.table_id).in_flight:
+        if _is_of(one, job, aborted):
+            _append_abort(store, table, one, now_milliseconds)
+
+
+def release_if_aborted(
+    store: StoreOperations, table: TablePlaces, other: ClaimInFlight, now_milliseconds: int
+) -> bool:
+    """End the claim of another job if that job was aborted; False if it was not, or is not there."""
+    job = new_job_attempt(table.destination, other.claim.job_id, other.claim.job_attempt)
+    seen = read_state(store, job)
+    if seen is None or seen.phase is not Phase.ABORTED or not _is_of(other, job, seen.state):
+        return False
+    _append_abort(store, table, other, now_milliseconds)
+    return True
+
+
+def _is_of(one: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:
+    claim = one.claim
+    return (claim.job_id, claim.job_attempt, claim.nonce) == (job.job_id, job.number, state.stamp)
+
+
+def _append_abort(
+    store: StoreOperations, table: TablePlaces, one: ClaimInFlight, now_milliseconds: int
+) -> None:
+    claim = one.claim
+    entry = TableAbort(
+        job_id=claim.job_id,
+        job_attempt=claim.job_attempt,
+        claim=one.version,
+        at_milliseconds=now_milliseconds,
+        why="the job was aborted",
+    )
+    append(store, table, entry, one.version)

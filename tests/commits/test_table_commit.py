@@ -1,0 +1,558 @@
+"""A commit to a table with a log: the log, the directory and the states agree, whatever happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import ray_committer.job_files.settle as settle_module
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    PreflightError,
+    RayCommitterError,
+    TableLogError,
+)
+from ray_committer.job_files.find_job import read_success
+from ray_committer.job_files.job_state import advance, join_table, read_state
+from ray_committer.options import CommitOptions
+from ray_committer.protocol import file_list
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, new_job_attempt
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
+from ray_committer.protocol.table_entry import TableClaim, TableCommit, WriteMode
+from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.tables.checkpoint import read_files
+from ray_committer.tables.log import append, read_entries
+from ray_committer.testing import (
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_abort,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from ray_committer.testing.harness import commit_attempt, run_undo, set_up_attempt, write_attempt
+from tests.stages.support import (
+    JOB,
+    KINDS,
+    OTHER_JOB,
+    at,
+    do_at,
+    each_crash,
+    requests,
+    state_of,
+)
+from tests.tables.support import TABLE, claim_of, table_on
+
+AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
+OLD = {"day=1/old": b"1", "day=2/old": b"22"}
+NEW = {"day=1/new": b"3", "day=2/old": b"new"}
+Write = Mapping[str, bytes]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
+    return KINDS[request.param]
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
+
+
+def of_mode(mode: ConflictMode, **fields: object) -> CommitOptions:
+    return CommitOptions(mode=mode, conflict_wait_seconds=0.0, **fields)  # type: ignore[arg-type]
+
+
+OVERWRITE = of_mode(ConflictMode.OVERWRITE)
+
+
+def write(
+    store: StoreOperations,
+    files: Write,
+    job: JobAttempt = JOB,
+    mode: ConflictMode = ConflictMode.APPEND,
+) -> None:
+    write_job(
+        store,
+        job,
+        {number: {name: data} for number, (name, data) in enumerate(files.items())},
+        mode=mode,
+    )
+
+
+def committed(
+    store: StoreOperations,
+    files: Write,
+    job: JobAttempt = JOB,
+    options: CommitOptions = AT_ONCE,
+) -> int | None:
+    write(store, files, job, options.mode)
+    return run_commit(store, job, options).table_version
+
+
+def with_old_data(store: MemoryStore) -> MemoryStore:
+    committed(table_on(store), OLD, OTHER_JOB)
+    return store
+
+
+def data_in(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str, int]:
+    """The data files in the directory of a table, with their sizes."""
+    found = visible_files(store, table.destination)
+    own = f"{DIRECTORY}/"
+    return {name: len(data) for name, data in found.items() if not name.startswith(own)}
+
+
+def data_of_log(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str, int]:
+    """The files that the log of a table says are in it, with their sizes."""
+    _, files = read_files(store, table, "id")
+    return {file.p: file.z for partition in files.values() for file in partition.values()}
+
+
+def kinds_of(store: StoreOperations, table: TablePlaces = TABLE) -> list[str]:
+    return [
+        type(entry).__name__.removeprefix("Table").lower() for _, entry in read_entries(store, table)
+    ]
+
+
+def in_flight(store: StoreOperations) -> list[str]:
+    return [one.claim.job_id for one in read_files(store, TABLE, "id")[0].in_flight]
+
+
+# What a commit leaves in the log
+
+
+def test_an_append_is_a_claim_and_a_commit(kind):
+    store = table_on(kind())
+    assert committed(store, OLD) == 2
+    assert kinds_of(store) == ["claim", "commit"]
+    (_, claim), _ = read_entries(store, TABLE)
+    assert isinstance(claim, TableClaim)
+    assert (claim.mode, claim.base, claim.partitions) == (WriteMode.APPEND, 0, ["day=1", "day=2"])
+    assert claim.nonce
+    assert data_of_log(store) == data_in(store) == {name: len(data) for name, data in OLD.items()}
+    assert in_flight(store) == []
+
+
+def test_an_overwrite_ends_with_done_and_names_what_it_has_removed(kind):
+    store = with_old_data(kind())
+    assert committed(store, NEW, options=OVERWRITE) == 4
+    assert kinds_of(store)[2:] == ["claim", "commit", "done"]
+    entry = dict(read_entries(store, TABLE))[4]
+    assert isinstance(entry, TableCommit)
+    assert {file.p for file in entry.removed.inline} == set(OLD)
+    assert data_of_log(store) == data_in(store) == {name: len(data) for name, data in NEW.items()}
+    assert in_flight(store) == []
+
+
+def test_success_and_the_report_carry_the_version(kind):
+    store = with_old_data(kind())
+    assert committed(store, NEW, options=OVERWRITE) == 4
+    success = read_success(store, "/table")
+    assert success is not None
+    assert (success.diagnostics or {})["table_version"] == "4"
+
+
+def test_without_a_log_nothing_carries_a_version(kind):
+    store = kind()
+    assert committed(store, OLD) is None
+    success = read_success(store, "/table")
+    assert success is not None
+    assert "table_version" not in (success.diagnostics or {})
+    assert store.get_status(TABLE.directory) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "partitions"),
+    [
+        (AT_ONCE, WriteMode.APPEND, ["day=3"]),
+        (of_mode(ConflictMode.OVERWRITE), WriteMode.OVERWRITE, [""]),
+        (
+            of_mode(ConflictMode.OVERWRITE, replaced_roots=("/table/day=1",)),
+            WriteMode.OVERWRITE,
+            ["day=1", "day=3"],
+        ),
+        (of_mode(ConflictMode.OVERWRITE_PARTITIONS), WriteMode.OVERWRITE, ["day=3"]),
+        (of_mode(ConflictMode.ERROR_PARTITIONS), WriteMode.CREATE, ["day=3"]),
+        (of_mode(ConflictMode.OVERWRITE, reads=("day=9/",)), WriteMode.REPLACE, [""]),
+        (of_mode(ConflictMode.APPEND, reads=("day=3",)), WriteMode.APPEND, ["day=3"]),
+        (of_mode(ConflictMode.APPEND, delete_blocking_files=True), WriteMode.OVERWRITE, [""]),
+    ],
+)
+def test_what_a_job_claims(kind, options: CommitOptions, mode: WriteMode, partitions: list[str]):
+    store = with_old_data(kind())
+    committed(store, {"day=3/new": b"3"}, options=options)
+    claim = dict(read_entries(store, TABLE))[3]
+    assert isinstance(claim, TableClaim)
+    assert (claim.mode, claim.partitions) == (mode, partitions)
+    assert claim.reads == [path.strip("/") for path in options.reads]
+
+
+def test_a_job_that_wants_no_data_claims_the_whole_table(kind):
+    store = table_on(kind())
+    committed(store, {"day=3/new": b"3"}, options=of_mode(ConflictMode.ERROR))
+    claim = dict(read_entries(store, TABLE))[1]
+    assert isinstance(claim, TableClaim)
+    assert (claim.mode, claim.partitions) == (WriteMode.CREATE, [""])
+
+
+def test_many_files_are_in_lists(kind, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(file_list, "MOST_INLINE", 2)
+    store = with_old_data(kind())
+    files = {f"day={number}/new": b"new" for number in range(5)}
+    write_job(store, JOB, {0: files, 1: {"day=1/one": b"1"}}, mode=ConflictMode.OVERWRITE)
+    run_commit(store, JOB, OVERWRITE)
+    claim = dict(read_entries(store, TABLE))[3]
+    assert isinstance(claim, TableClaim)
+    assert claim.files.files == 6
+    assert claim.files.lists
+    assert data_of_log(store) == data_in(store)
+    assert len(data_in(store)) == 6
+
+
+def test_a_checkpoint_is_saved_after_64_entries(kind):
+    store = table_on(kind())
+    for number in range(32):
+        committed(store, {f"day=1/{number}": b"x"}, new_job_attempt("/table", f"job_{number}", 0))
+    names = {status.name for status in store.list_status(TABLE.checkpoints)}
+    assert names == {"64.entry", "parts"}
+    assert len(data_of_log(store)) == 32
+
+
+def test_a_checkpoint_that_cannot_be_saved_is_a_notice(kind):
+    store = table_on(kind())
+    for number in range(61):
+        append(store, TABLE, claim_of(f"old_{number}"), number)
+    write(store, OLD)
+    faulty = WrappedStore(store, before=at("replace", PermissionError("denied"), end=".entry"))
+    report = run_commit(faulty, JOB, AT_ONCE)
+    assert report.table_version == 63
+    assert report.notices == []
+    write(store, {"day=1/new": b"3"}, OTHER_JOB)
+    report = run_commit(faulty, OTHER_JOB, AT_ONCE)
+    assert report.table_version == 65
+    assert "the checkpoint was not saved (denied)" in " ".join(report.notices)
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE, of_mode(ConflictMode.ERROR_PARTITIONS)])
+def test_a_commit_to_a_table_without_rivals_makes_at_most_14_requests_more(kind, options: CommitOptions):
+    def whole(store: StoreOperations) -> None:
+        committed(store, {"day=3/new": b"3", "day=4/new": b"4"}, options=options)
+
+    def old(store: MemoryStore) -> MemoryStore:
+        committed(store, OLD, OTHER_JOB)
+        return store
+
+    plain = requests(old(kind()), whole)
+    in_table = requests(old(table_on(kind())), whole)
+    assert (in_table - Counter(sync=99)).total() - plain.total() <= 14
+
+
+# Crashes, and the same command again
+
+
+def begun(kind: Callable[[], MemoryStore], files: Write, mode: ConflictMode) -> MemoryStore:
+    store = with_old_data(kind())
+    write(store, files, mode=mode)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        (AT_ONCE, {"day=1/new": b"3"}),
+        (OVERWRITE, NEW),
+        (of_mode(ConflictMode.OVERWRITE_PARTITIONS), {"day=1/new": b"3"}),
+    ],
+)
+def test_after_a_crash_at_any_request_the_same_command_finishes(
+    kind, options: CommitOptions, files: Write
+):
+    new = partial(begun, kind, files, options.mode)
+    run_commit(whole := new(), JOB, options)
+    for store in each_crash(new, lambda one: run_commit(one, JOB, options)):
+        assert set(data_of_log(store)) <= {*OLD, *files}
+        run_commit(store, JOB, options)
+        assert kinds_of(store) == kinds_of(whole)
+        assert data_of_log(store) == data_in(store) == data_in(whole)
+        assert in_flight(store) == []
+        assert read_state(store, JOB) is None
+
+
+def test_before_the_commit_entry_old_files_are_whole_and_after_it_the_new_ones(kind):
+    new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)
+    for store in each_crash(new, lambda one: run_commit(one, JOB, OVERWRITE)):
+        files = data_in(store)
+        if "commit" not in kinds_of(store)[2:]:
+            assert OLD.keys() <= files.keys()
+            assert files["day=2/old"] == 2
+        else:
+            assert "day=1/new" in files
+
+
+def test_after_a_crash_an_abort_or_an_undo_leaves_nothing_in_flight(kind):
+    new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)
+    undone = 0
+    for store in each_crash(new, lambda one: run_commit(one, JOB, OVERWRITE)):
+        try:
+            run_undo(store, JOB)
+        except CommitRecordExistsError:
+            run_commit(store, JOB, OVERWRITE)
+            assert data_in(store) == {name: len(data) for name, data in NEW.items()}
+        undone += "abort" in kinds_of(store)
+        assert in_flight(store) == []
+        assert data_of_log(store) == data_in(store)
+    assert undone > 10
+
+
+def test_a_crash_of_an_undo_at_any_request_is_finished_by_the_same_command(kind):
+    def new() -> MemoryStore:
+        store = begun(kind, {"day=1/new": b"3"}, ConflictMode.APPEND)
+        stop = do_at("advance", partial(pytest.fail, "stop"), end="sealed")
+        with pytest.raises(pytest.fail.Exception):
+            run_commit(WrappedStore(store, before=stop), JOB, AT_ONCE)
+        assert state_of(store).phase is Phase.RECORDED
+        return store
+
+    for store in each_crash(new, lambda one: run_undo(one, JOB)):
+        run_undo(store, JOB)
+        assert kinds_of(store) == ["claim", "commit", "claim", "abort"]
+        assert data_of_log(store) == data_in(store) == {name: len(data) for name, data in OLD.items()}
+
+
+def test_an_append_whose_commit_is_in_the_log_cannot_be_undone(kind):
+    store = begun(kind, {"day=1/new": b"3"}, ConflictMode.APPEND)
+    stopped_at(store, "committed", JOB, AT_ONCE)
+    assert kinds_of(store)[-1] == "commit"
+    with pytest.raises(CommitRecordExistsError):
+        run_undo(store, JOB)
+    assert run_commit(store, JOB, AT_ONCE).table_version == 4
+    assert data_of_log(store) == data_in(store)
+
+
+# Errors
+
+
+def test_a_log_that_is_damaged_before_the_record_changes_nothing(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    store.write(TABLE.entry(1), b"{")
+    with pytest.raises(TableLogError) as caught:
+        run_commit(store, JOB, OVERWRITE)
+    assert caught.value.exit_code == 1
+    assert state_of(store).phase is Phase.OPEN
+    assert data_in(store) == {name: len(data) for name, data in OLD.items()}
+
+
+def test_a_log_that_is_damaged_after_the_record_leaves_the_commit_unknown(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    content = store.read(TABLE.definition)
+    stopped_at(store, "sealed", JOB, OVERWRITE)
+    store.write(TABLE.definition, b"{")
+    with pytest.raises(CommitStateUnknownError) as caught:
+        run_commit(store, JOB, OVERWRITE)
+    assert caught.value.exit_code == 3
+    assert "table.entry: is not a file of a table log" in caught.value.what
+    assert "nothing was changed" not in str(caught.value)
+    assert OLD.keys() <= data_in(store).keys()
+    store.write(TABLE.definition, content)
+    run_commit(store, JOB, OVERWRITE)
+    assert data_of_log(store) == data_in(store)
+
+
+def test_a_log_that_is_gone_after_the_claim_leaves_the_commit_unknown(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    gone = do_at("advance", lambda: store.delete_directory(TABLE.directory), end="sealed")
+    with pytest.raises(CommitStateUnknownError, match=r"_ray_committer/log/.*: is gone"):
+        run_commit(WrappedStore(store, after=gone), JOB, OVERWRITE)
+    assert OLD.keys() <= data_in(store).keys()
+    assert store.get_status(TABLE.definition) is None
+    with pytest.raises(CommitStateUnknownError, match=r"table.entry: is gone"):
+        run_commit(store, JOB, OVERWRITE)
+
+
+def test_a_file_outside_the_table_is_refused(kind):
+    store = table_on(kind())
+    write_job(store, JOB, {})
+    attempt = set_up_attempt(store, JOB, 0, 0)
+
+    options = of_mode(ConflictMode.OVERWRITE, replaced_roots=("/elsewhere",))
+    commit_attempt(store, JOB, 0, attempt)
+    with pytest.raises(PreflightError, match=r"/elsewhere: is outside /table, which is a table"):
+        run_commit(store, JOB, options)
+    assert read_entries(store, TABLE) == []
+
+
+def test_a_job_without_a_base_can_only_work_blindly(kind):
+    store = with_old_data(kind())
+    write(store, {"day=3/a": b"1"})
+    seen = read_state(store, JOB)
+    assert seen is not None
+    without = TableBase("id")
+    join_table(store, JOB, seen, without)
+    with pytest.raises(PreflightError, match="names partitions that it has read"):
+        run_commit(store, JOB, of_mode(ConflictMode.APPEND, reads=("day=1",)))
+    assert run_commit(store, JOB, AT_ONCE).table_version == 4
+
+
+def test_a_job_of_hadoops_committer_is_in_the_log(kind):
+    store = with_old_data(kind())
+    store.mkdirs(JOB.manifests)
+    attempt = set_up_attempt(store, JOB, 0, 0)
+    write_attempt(store, JOB, attempt, {"day=1/new": b"3"})
+    commit_attempt(store, JOB, 0, attempt)
+    assert run_commit(store, JOB, AT_ONCE).table_version == 4
+    assert data_of_log(store) == data_in(store)
+    claim = dict(read_entries(store, TABLE))[3]
+    assert isinstance(claim, TableClaim)
+    assert (claim.base, claim.nonce) == (None, UNSTAMPED)
+
+
+# Others in the table
+
+
+def stopped_at(store: StoreOperations, phase: str, job: JobAttempt, options: CommitOptions) -> None:
+    """Run a commit until just before the job gets into a phase."""
+    stop = do_at("advance", partial(pytest.fail, "stop"), end=phase)
+    with pytest.raises(pytest.fail.Exception):
+        run_commit(WrappedStore(store, before=stop), job, options)
+
+
+def test_an_open_job_with_a_claim_is_waited_for_and_named(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    stopped_at(store, "recorded", JOB, OVERWRITE)
+    third = new_job_attempt("/table", "job_3", 0)
+    write(store, {"day=1/c": b"c"}, third)
+    with pytest.raises(CommitConflictError) as caught:
+        run_commit(store, third, AT_ONCE)
+    assert caught.value.exit_code == 4
+    assert "job job_1 (version 3) is at work in day=1, and" in caught.value.what
+    assert "ray-committer abort memory://test/table --job-id job_1" in caught.value.advice
+    assert state_of(store, third).phase is Phase.OPEN
+    assert run_abort(store, JOB)
+    assert run_commit(store, third, AT_ONCE).table_version == 6
+    assert kinds_of(store)[2:] == ["claim", "abort", "claim", "commit"]
+    assert data_of_log(store) == data_in(store)
+
+
+def test_a_job_that_waits_has_withdrawn_and_goes_on_when_the_other_ends(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    stopped_at(store, "recorded", JOB, OVERWRITE)
+    third = new_job_attempt("/table", "job_3", 0)
+    write(store, {"day=1/c": b"c"}, third)
+    phases: list[Phase] = []
+
+    def end(call: StoreCall) -> None:
+        is_own = call.paths[0].startswith(third.directory)
+        if is_own and call.operation == "advance" and call.paths[-1].startswith("open"):
+            phases.append(state_of(store, JOB).phase)
+            run_abort(store, JOB)
+
+    options = CommitOptions(conflict_wait_seconds=60.0)
+    assert run_commit(WrappedStore(store, after=end), third, options).table_version == 6
+    assert phases == [Phase.OPEN]
+
+
+def test_whoever_sees_the_claim_of_an_aborted_job_ends_it(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    stopped_at(store, "recorded", JOB, OVERWRITE)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    advance(store, JOB, seen, Phase.ABORTED)
+    third = new_job_attempt("/table", "job_3", 0)
+    assert committed(store, {"day=1/c": b"c"}, third) == 6
+    assert kinds_of(store)[2:] == ["claim", "abort", "claim", "commit"]
+
+
+def test_a_newer_attempt_ends_the_claim_of_an_older_one(kind):
+    store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
+    stopped_at(store, "recorded", JOB, AT_ONCE)
+    second = new_job_attempt("/table", JOB.job_id, 1)
+    assert committed(store, {"day=1/b": b"2"}, second) == 6
+    assert [type(one).__name__ for _, one in read_entries(store, TABLE)][3:] in (
+        ["TableClaim", "TableAbort", "TableCommit"],
+        ["TableAbort", "TableClaim", "TableCommit"],
+    )
+    assert in_flight(store) == []
+
+
+def test_a_claim_for_other_work_is_not_taken_over(kind):
+    store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
+    stopped_at(store, "recorded", JOB, AT_ONCE)
+    with pytest.raises(CommitConflictError, match="has claimed other work in the log"):
+        run_commit(store, JOB, OVERWRITE)
+    assert run_commit(store, JOB, AT_ONCE).table_version == 4
+
+
+def test_a_job_that_has_read_what_another_has_changed_is_refused(kind):
+    store = with_old_data(kind())
+    write(store, {"day=3/sum": b"1"})
+    committed(store, {"day=1/more": b"2"}, new_job_attempt("/table", "job_3", 0))
+    reads = of_mode(ConflictMode.APPEND, reads=("day=1",))
+    with pytest.raises(CommitConflictError, match=r"job job_3 .* has written to day=1, which job job_1"):
+        run_commit(store, JOB, reads)
+    assert state_of(store).phase is Phase.OPEN
+    assert kinds_of(store) == ["claim", "commit"] * 2
+
+
+def test_two_jobs_of_which_the_second_runs_at_any_request_of_the_first_agree_with_the_log(kind):
+    calls: list[StoreCall] = []
+
+    def new() -> MemoryStore:
+        store = begun(kind, NEW, ConflictMode.OVERWRITE)
+        write(store, {"day=1/c": b"c"}, THIRD)
+        return store
+
+    run_commit(WrappedStore(new(), before=calls.append), JOB, OVERWRITE)
+    for call in calls:
+        store = new()
+        failed: list[RayCommitterError] = []
+
+        def second(store: MemoryStore = store, failed: list[RayCommitterError] = failed) -> None:
+            try:
+                run_commit(store, THIRD, AT_ONCE)
+            except CommitConflictError as e:
+                failed.append(e)
+
+        def hook(now: StoreCall, number: int = call.number, run: Callable[[], None] = second) -> None:
+            if now.number == number:
+                run()
+
+        run_commit(WrappedStore(store, before=hook), JOB, CommitOptions(mode=ConflictMode.OVERWRITE))
+        if failed:
+            run_commit(store, THIRD, AT_ONCE)
+        assert data_of_log(store) == data_in(store)
+        assert in_flight(store) == []
+        assert sorted(kinds_of(store)) == sorted(["claim", "commit"] * 3 + ["done"])
+
+
+THIRD = new_job_attempt("/table", "job_3", 0)
+
+
+def test_on_local_files_the_log_agrees_with_the_directory(tmp_path: Path):
+    store, table = LocalStore(StoreSpec("file")), TablePlaces(str(tmp_path / "table"))
+    table_on(store, table)
+    first = new_job_attempt(table.destination, "first", 0)
+    second = new_job_attempt(table.destination, "second", 0)
+    assert committed(store, OLD, first) == 2
+    assert committed(store, NEW, second, OVERWRITE) == 4
+    assert kinds_of(store, table) == ["claim", "commit", "claim", "commit", "done"]
+    assert data_of_log(store, table) == data_in(store, table)
+    assert {path.name for path in Path(table.destination).iterdir()} == {
+        SUCCESS,
+        DIRECTORY,
+        "day=1",
+        "day=2",
+    }
+    assert not (tmp_path / "table" / TEMPORARY).exists()
