@@ -1,0 +1,101 @@
+"""``ray-committer table``: make a table with a log, and show the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ray_committer.cli import options as shared
+from ray_committer.cli.command import HELP, Command
+from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.jobs.table import LoggedEntry, init_table, table_log
+from ray_committer.protocol.table_entry import Isolation
+
+_SHOWN_PARTITIONS = 5
+
+
+@click.group(context_settings=HELP)
+def table() -> None:
+    """Make DEST a table with a log, and show its log.
+
+    The log orders all jobs of the table and names the files of each.
+    """
+
+
+@table.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.option(
+    "--isolation",
+    type=click.Choice([one.value for one in Isolation]),
+    default=Isolation.SERIALIZABLE.value,
+    show_default=True,
+    help="When a job is refused because another one has changed what it has read.",
+)
+@shared.settings(("retry_seconds",))
+@shared.storage_option
+@shared.output_option
+def init(
+    destination: str,
+    isolation: str,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
+    """Make DEST a table with a log that names the files that are there.
+
+    Every later commit to DEST uses the log. No job can be at work there.
+    """
+    found = init_table(
+        destination,
+        isolation=isolation,
+        options=shared.commit_options(),
+        storage_options=dict(storage_options),
+    )
+    amount = f"{count_text(found.files, 'file')}, {size_text(found.bytes)}"
+    print_result(output, found, [Text(f"{destination}: is a table with a log now, with {amount}")])
+
+
+@table.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.option("--since", type=click.IntRange(min=0), default=0, help="Only entries after this version.")
+@shared.settings(("retry_seconds",))
+@shared.storage_option
+@shared.output_option
+def log(
+    destination: str,
+    since: int,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
+    """Show the entries of the log of the table at DEST."""
+    entries = table_log(
+        destination,
+        since=since,
+        options=shared.commit_options(),
+        storage_options=dict(storage_options),
+    )
+    print_result(output, entries, _lines(entries))
+
+
+def _lines(entries: list[LoggedEntry]) -> Iterator[Text | str]:
+    for one in entries:
+        moment = datetime.fromtimestamp(one.at_milliseconds / 1000, UTC)
+        job = one.job_id if not one.job_attempt else f"{one.job_id}, attempt {one.job_attempt}"
+        yield Text(
+            f"{one.version:>6}  {moment:%Y-%m-%d %H:%M:%S} UTC  {one.kind:<6}  {job}{_detail(one)}"
+        )
+
+
+def _detail(one: LoggedEntry) -> str:
+    amount = f"{count_text(one.files, 'file')}, {size_text(one.bytes)}"
+    if one.kind == "claim":
+        shown = " | ".join(path or "the whole table" for path in one.partitions[:_SHOWN_PARTITIONS])
+        left = len(one.partitions) - _SHOWN_PARTITIONS
+        return f": {one.mode} in {shown}{f' and {left:,} more' if left > 0 else ''}, {amount}"
+    removed = f", {amount} removed" if one.files else ""
+    return f": version {one.claim}{removed}"

@@ -1,0 +1,108 @@
+"""Tables with a log: make one, and show its log."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from ray_committer.errors import JobNotFoundError, SettingsError
+from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.file_list import NO_FILES
+from ray_committer.protocol.table_entry import (
+    Isolation,
+    LogEntry,
+    TableAbort,
+    TableClaim,
+    TableCommit,
+    TableDefinition,
+    TableDone,
+)
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.make_table import make_table
+from ray_committer.tables.log import new_table_id, read_definition, read_entries
+
+_DEFAULTS = CommitOptions()
+_KINDS = {TableClaim: "claim", TableCommit: "commit", TableDone: "done", TableAbort: "abort"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEntry:
+    """One entry of a table's log.
+
+    kind: "claim", "commit", "done" or "abort".
+    claim: the version of the job's claim; that of the entry itself for a claim.
+    mode, partitions: what a claim says that the job does, and where; an empty partition is the table.
+    files, bytes: the new files of a claim, or the old files that a commit removes.
+    """
+
+    version: int
+    kind: str
+    job_id: str
+    job_attempt: int
+    claim: int
+    at_milliseconds: int
+    mode: str | None = None
+    partitions: tuple[str, ...] = ()
+    files: int = 0
+    bytes: int = 0
+
+
+def init_table(
+    dest: str,
+    *,
+    isolation: str = Isolation.SERIALIZABLE,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> LoggedEntry:
+    """Make `dest` a table with a log that names the files that are there; return the claim for them.
+
+    Every later commit to `dest` with this package uses the log. `isolation` is "serializable",
+    "snapshot" or "none". `CommitConflictError` if it is a table already, or while a job that was set up
+    before is at work; then the same call continues.
+    """
+    level = _level(isolation)
+    with open_here(dest, options, storage_options) as (store, destination):
+        require_destination(store, destination)
+        now = time.time_ns() // 1_000_000
+        definition = TableDefinition(table_id=new_table_id(), isolation=level, created_milliseconds=now)
+        table = TablePlaces(destination)
+        return _logged(*make_table(store, table, definition, now))
+
+
+def table_log(
+    dest: str,
+    *,
+    since: int = 0,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> list[LoggedEntry]:
+    """The entries of a table's log after the version `since`; `JobNotFoundError` if `dest` has none."""
+    with open_here(dest, options, storage_options) as (store, destination):
+        table = TablePlaces(destination)
+        if read_definition(store, table) is None:
+            raise JobNotFoundError(
+                f"{destination}: is not a table with a log",
+                "make it one with: ray-committer table init DEST",
+            )
+        return [_logged(version, entry) for version, entry in read_entries(store, table, since)]
+
+
+def _level(isolation: str) -> Isolation:
+    try:
+        return Isolation(isolation)
+    except ValueError:
+        known = ", ".join(Isolation)
+        raise SettingsError(f"isolation={isolation}: must be one of {known}") from None
+
+
+def _logged(version: int, entry: LogEntry) -> LoggedEntry:
+    kind = _KINDS[type(entry)]
+    found = LoggedEntry(version, kind, entry.job_id, entry.job_attempt, version, entry.at_milliseconds)
+    if isinstance(entry, TableClaim):
+        named = entry.files
+        found = replace(found, mode=entry.mode.value, partitions=tuple(entry.partitions))
+    else:
+        named = entry.removed if isinstance(entry, TableCommit) else NO_FILES
+        found = replace(found, claim=entry.claim)
+    return replace(found, files=named.files, bytes=named.bytes)

@@ -1,0 +1,148 @@
+"""Make a destination a table with a log, and put the files that are there into the log.
+
+The definition comes first: a job that is set up after it belongs to the table, and a job that was set up
+before it does not. So the files are listed when no job of the second kind is left. The claim for them
+must be the entry right after those that were read before the listing, when no job of the table was at
+work. So no file appears or goes between the listing and the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ray_committer.errors import CommitConflictError
+from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.job_files.find_job import list_job_directories
+from ray_committer.job_files.job_state import read_state
+from ray_committer.protocol.claims import WHOLE_TABLE
+from ray_committer.protocol.file_list import ListedFile
+from ray_committer.protocol.paths import JobAttempt, is_inside, new_job_attempt
+from ray_committer.protocol.state import Phase
+from ray_committer.protocol.table_entry import TableClaim, TableCommit, TableDefinition, WriteMode
+from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
+from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.list_new_files import OF_OLD_FILES, relative
+from ray_committer.stages.other_tables import holds_table, refuse_partitions_of_tables
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.checkpoint import read_files
+from ray_committer.tables.file_sets import save_file_set
+from ray_committer.tables.log import (
+    append,
+    find_head,
+    init_table,
+    put_entry,
+    read_definition,
+    read_entry,
+)
+
+_ENDED = (Phase.COMMITTED, Phase.ABORTED)
+
+
+def make_table(
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition, now_milliseconds: int
+) -> tuple[int, TableClaim]:
+    """Make the table; return the claim that names its files, with its version.
+
+    After a crash, the same command continues. `CommitConflictError` if it is a table already, or if jobs
+    are at work there. `PreflightError` if it is in another table, or has one below it.
+    """
+    if read_definition(store, table) is None:
+        refuse_partitions_of_tables(store, (table.destination,))
+        _refuse_jobs(store, table)
+        for _ in _files(store, table):
+            pass  # a table below is an error
+    definition = init_table(store, table, definition)
+    _refuse_jobs(store, table)
+    found = _imported(store, table, definition) or _import(store, table, definition, now_milliseconds)
+    commit = TableCommit(
+        job_id=found.claim.job_id,
+        job_attempt=found.claim.job_attempt,
+        claim=found.version,
+        at_milliseconds=now_milliseconds,
+    )
+    append(store, table, commit, found.version)
+    return found.version, found.claim
+
+
+def _imported(
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition
+) -> ClaimInFlight | None:
+    """The claim of an earlier run that has not put its commit; `CommitConflictError` if it has."""
+    found: int | None = None
+    for version in range(1, find_head(store, table) + 1):
+        entry = read_entry(store, table, version)
+        if isinstance(entry, TableClaim) and entry.job_id == _job_id(definition):
+            found, claim = version, entry
+        elif isinstance(entry, TableCommit) and entry.claim == found:
+            raise CommitConflictError(
+                f"{table.definition}: {table.destination} is a table with a log already",
+                "nothing was changed, and nothing is left to do",
+            )
+    return None if found is None else ClaimInFlight(found, claim)
+
+
+def _import(
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition, now_milliseconds: int
+) -> ClaimInFlight:
+    """Put the claim of all files that are there and not in the log yet."""
+    job_id = _job_id(definition)
+    while True:
+        state, known = read_files(store, table, definition.table_id)
+        if state.in_flight:
+            other = state.in_flight[0].claim
+            job = new_job_attempt(table.destination, other.job_id, other.job_attempt)
+            raise _at_work(store, job)
+        in_log = {path for files in known.values() for path in files}
+        files = [file for file in _files(store, table) if file.p not in in_log]
+        lists = save_file_set(store, table, files, job_id=job_id, job_attempt=0, batch=OF_OLD_FILES + 1)
+        claim = TableClaim(
+            job_id=job_id,
+            job_attempt=0,
+            nonce=definition.table_id,
+            mode=WriteMode.CREATE,
+            partitions=[WHOLE_TABLE],
+            files=lists,
+            at_milliseconds=now_milliseconds,
+        )
+        version = state.version + 1
+        there = put_entry(store, table, version, claim)
+        if isinstance(there, TableClaim) and claim.repeats(there):
+            return ClaimInFlight(version, there)
+
+
+def _files(store: StoreOperations, table: TablePlaces) -> Iterator[ListedFile]:
+    """The files that readers see; `PreflightError` if another table is below."""
+    for status in store.list_files(table.destination):
+        if is_inside(status.path, table.directory):
+            continue
+        if is_in_log(status.path):
+            raise holds_table(status.path.partition(f"/{DIRECTORY}/")[0])
+        path = relative(table.destination, status.path)
+        if not any(map(_is_hidden, path.split("/"))):
+            yield ListedFile(path, status.size, status.modified_milliseconds, status.etag)
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether readers of directories pass over a file or directory of this name, as Spark does."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _refuse_jobs(store: StoreOperations, table: TablePlaces) -> None:
+    """Refuse jobs that were set up before the table was made, because they do not know the log."""
+    for found in list_job_directories(store, table.destination):
+        for job in found.opened().attempts:
+            seen = read_state(store, job)
+            if seen is None or (seen.phase not in _ENDED and seen.state.table is None):
+                raise _at_work(store, job)
+
+
+def _at_work(store: StoreOperations, job: JobAttempt) -> CommitConflictError:
+    return CommitConflictError(
+        f"{job.directory}: job {job.job_id} was set up before the table was made, or is at work in it",
+        f"finish it with: {commit_command(store, job)}, or give it up with: "
+        f"{abort_command(store, job)}; then run the same command",
+    )
+
+
+def _job_id(definition: TableDefinition) -> str:
+    return f"import-{definition.table_id}"
