@@ -80,6 +80,8 @@ def _detail_lines(report: CommitReport) -> list[str]:
         details.append(f"Ray shows its driver at {report.dashboard}")
     if report.replaced:
         details.append(f"{report.replaced:,} replaced files removed")
+    if report.table_version is not None:
+        details.append(f"version {report.table_version:,} of the table")
     if report.validated:
         details.append(f"{report.validated:,} files compared with their manifests")
     return [line for text in details for line in _wrapped(text)]

@@ -37,6 +37,7 @@ from ray_committer.stages.remove_replaced_files import make_places_of_blocking
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stores.base import network_file_system, real_path
+from ray_committer.tables.release import release_own
 
 MOST_WRITES = 100
 """The most directories that a declaration names; if there are more, it names the destination."""
@@ -74,7 +75,9 @@ def record_job(
     decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots, table)
     try:
         return _decide(decision, seen, patience)
-    except StateChangedError:
+    except StateChangedError as e:
+        if e.now is not None and e.now.phase is Phase.ABORTED:  # perhaps before this run's claim
+            release_own(context.store, context.job, e.now.state, context.now_milliseconds())
         raise
     except Exception:
         _withdraw_own(context, run)

@@ -11,6 +11,7 @@ import pytest
 
 import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
+    CommitAbortedError,
     CommitConflictError,
     CommitRecordExistsError,
     CommitStateUnknownError,
@@ -40,7 +41,13 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import commit_attempt, run_undo, set_up_attempt, write_attempt
+from ray_committer.testing.harness import (
+    chaos_executor,
+    commit_attempt,
+    run_undo,
+    set_up_attempt,
+    write_attempt,
+)
 from tests.stages.support import (
     JOB,
     KINDS,
@@ -217,6 +224,17 @@ def test_many_files_are_in_lists(kind, monkeypatch: pytest.MonkeyPatch):
     assert claim.files.lists
     assert data_of_log(store) == data_in(store)
     assert len(data_in(store)) == 6
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_workers_that_are_lost_change_nothing_in_the_log(kind, monkeypatch, seed: int):
+    monkeypatch.setattr(file_list, "MOST_INLINE", 3)
+    store = with_old_data(kind())
+    tasks = {task: {f"day={day}/{task}": b"x" for day in range(3)} for task in range(6)}
+    write_job(store, JOB, tasks, mode=ConflictMode.OVERWRITE)
+    run_commit(store, JOB, OVERWRITE, executor=chaos_executor(store, JOB, seed))
+    assert data_of_log(store) == data_in(store)
+    assert len(data_in(store)) == 18
 
 
 def test_a_checkpoint_is_saved_after_64_entries(kind):
@@ -459,7 +477,7 @@ def test_a_job_that_waits_has_withdrawn_and_goes_on_when_the_other_ends(kind):
             phases.append(state_of(store, JOB).phase)
             run_abort(store, JOB)
 
-    options = CommitOptions(conflict_wait_seconds=60.0)
+    options = CommitOptions(conflict_wait_seconds=5.0)
     assert run_commit(WrappedStore(store, after=end), third, options).table_version == 6
     assert phases == [Phase.OPEN]
 
@@ -473,6 +491,21 @@ def test_whoever_sees_the_claim_of_an_aborted_job_ends_it(kind):
     third = new_job_attempt("/table", "job_3", 0)
     assert committed(store, {"day=1/c": b"c"}, third) == 6
     assert kinds_of(store)[2:] == ["claim", "abort", "claim", "commit"]
+
+
+def test_who_claims_for_a_job_that_was_aborted_meanwhile_ends_the_claim(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+
+    def abort() -> None:
+        seen = read_state(store, JOB)
+        assert seen is not None
+        advance(store, JOB, seen, Phase.ABORTED)
+
+    meanwhile = do_at("rename", abort, end="003.entry")
+    with pytest.raises(CommitAbortedError):
+        run_commit(WrappedStore(store, before=meanwhile), JOB, OVERWRITE)
+    assert kinds_of(store)[2:] == ["claim", "abort"]
+    assert data_of_log(store) == data_in(store)
 
 
 def test_a_newer_attempt_ends_the_claim_of_an_older_one(kind):
