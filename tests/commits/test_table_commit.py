@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -589,3 +590,31 @@ def test_on_local_files_the_log_agrees_with_the_directory(tmp_path: Path):
         "day=2",
     }
     assert not (tmp_path / "table" / TEMPORARY).exists()
+
+
+def test_jobs_of_several_threads_leave_what_the_log_says(tmp_path: Path):
+    """Appends, overwrites of one partition and of the whole table, all at once on local files."""
+    store, table = LocalStore(StoreSpec("file")), TablePlaces(str(tmp_path / "table"))
+    table_on(store, table)
+    modes = (ConflictMode.APPEND, ConflictMode.OVERWRITE_PARTITIONS, ConflictMode.OVERWRITE)
+    errors: list[BaseException] = []
+
+    def jobs(number: int) -> None:
+        try:
+            for round_ in range(3):
+                mode = modes[(number + round_) % 3]
+                job = new_job_attempt(table.destination, f"job_{number}_{round_}", 0)
+                files = {f"day={day}/{job.job_id}": b"x" for day in (number % 2, 2)}
+                write(store, files, job, mode)
+                run_commit(store, job, CommitOptions(mode=mode, conflict_wait_seconds=200.0))
+        except BaseException as e:  # noqa: BLE001 - shown by the assertion
+            errors.append(e)
+
+    threads = [threading.Thread(target=jobs, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert data_of_log(store, table) == data_in(store, table)
+    assert Counter(kinds_of(store, table))["commit"] == 12
