@@ -127,7 +127,7 @@ def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.
     seen = read_state(store, job)
     if seen is not None:
         return seen
-    first = new_state(replaces=False, stamp=UNSTAMPED)
+    first = new_state(stamp=UNSTAMPED)
     try:
         return begin_state(store, job, first if phase is Phase.OPEN else first.to(phase, new_nonce()))
     except _CONSUMED:  # another process was faster, or has removed the job

@@ -150,8 +150,9 @@ def setup_job(
     """Set up a job at `dest` and return its id, a new one if none is given.
 
     With mode OVERWRITE or OVERWRITE_PARTITIONS the job is marked as one that replaces data, and can only
-    be committed as such. With mode ERROR the job is refused if the destination holds data already; its
-    partitions are known only at the commit, which checks ERROR_PARTITIONS.
+    be committed as such. With mode ERROR the job is refused if the destination holds data already. With
+    ERROR_PARTITIONS only the commit can check that, since it finds the partitions. A job of either mode
+    is marked as well, and cannot be committed as an append.
     An earlier job at the destination that was recorded and whose process has died is ended first, or
     this job is refused with `CommitConflictError`, as ``options.unfinished`` says: this job may be the
     same application, run again, and would then double the rows.
@@ -166,7 +167,7 @@ def setup_job(
             store,
             job,
             replaces=_to_be_replaced(options, job, store.spec),
-            must_be_empty=options.mode is ConflictMode.ERROR,
+            must_be_empty=_to_be_empty(options, job),
             unfinished=options.unfinished,
             end=ending(store.spec, options, storage_options),
             on_warning=lambda text: on_warning(located(store.spec, text)),
@@ -182,6 +183,13 @@ def _to_be_replaced(options: CommitOptions, job: JobAttempt, spec: StoreSpec) ->
     if options.mode is ConflictMode.OVERWRITE:
         return roots_on_store(options.replaced_roots, spec) or (job.destination,)
     return ()
+
+
+def _to_be_empty(options: CommitOptions, job: JobAttempt) -> tuple[str, ...]:
+    """The directories in which a job wants no data, as far as they are known before its tasks run."""
+    if options.mode is ConflictMode.ERROR_PARTITIONS:
+        return (job.any_partition,)
+    return (job.destination,) if options.mode is ConflictMode.ERROR else ()
 
 
 def abort_job(

@@ -41,6 +41,15 @@ class Phase(StrEnum):
     """Nothing of the job is visible or ever will be."""
 
 
+class Intent(StrEnum):
+    """What a job was set up to do about existing data."""
+
+    APPENDS = "appends"
+    REPLACES = "replaces"
+    REFUSED = "refused"
+    """It is refused where there is data."""
+
+
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
     Phase.OPEN: frozenset({Phase.DECLARED, Phase.ABORTED}),
     Phase.DECLARED: frozenset({Phase.OPEN, Phase.RECORDED, Phase.ABORTED}),
@@ -77,7 +86,7 @@ class JobState:
 
     stamp: the random number that set-up gave the job; each manifest of ours contains it.
     nonce: the random number of this change; no other state of any job has it.
-    replaces: whether the job was set up to replace data.
+    intent: what the job was set up to do about existing data.
     record: the nonce under which its commit record was written, if there is one.
     table: the table with a log that its destination is, if it is one.
     """
@@ -85,22 +94,26 @@ class JobState:
     phase: Phase
     stamp: str
     nonce: str
-    replaces: bool = False
+    intent: Intent = Intent.APPENDS
     record: str | None = None
     table: TableBase | None = None
 
     @property
     def token(self) -> str:
         """The state as a file name."""
-        intent = "replaces" if self.replaces else "appends"
         parts = (
             self.phase.value,
-            intent if self.table is None else f"{intent}-{self.table}",
+            self.intent.value if self.table is None else f"{self.intent}-{self.table}",
             self.stamp,
             self.nonce,
             *((self.record,) if self.record else ()),
         )
         return ".".join(parts) + SUFFIX
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the job was set up to replace data."""
+        return self.intent is Intent.REPLACES
 
     @property
     def is_decided(self) -> bool:
@@ -127,9 +140,9 @@ def new_nonce() -> str:
     return secrets.token_hex(_NONCE_BYTES)
 
 
-def new_state(*, replaces: bool, stamp: str | None = None) -> JobState:
+def new_state(intent: Intent = Intent.APPENDS, *, stamp: str | None = None) -> JobState:
     """The state of a job that is set up now, with a new stamp unless one is given."""
-    return JobState(Phase.OPEN, stamp or new_nonce(), new_nonce(), replaces)
+    return JobState(Phase.OPEN, stamp or new_nonce(), new_nonce(), intent)
 
 
 def parse_token(token: str, path: str) -> JobState:
@@ -137,17 +150,16 @@ def parse_token(token: str, path: str) -> JobState:
     phase, *rest = token.removesuffix(SUFFIX).split(".")
     try:
         found = Phase(phase)
-        intent, stamp, nonce = rest[:3]
-        (record,) = rest[3:] or (None,)
-        intent, _, table = intent.partition("-")
+        intent, _, table = rest[0].partition("-")
+        (stamp, nonce), (record,) = rest[1:3], rest[3:] or (None,)
         base = _parse_base(table) if table else None
-        if intent not in ("appends", "replaces") or (record is None) is (found in WITH_RECORD):
+        if (record is None) is (found in WITH_RECORD):
             raise ValueError(token)
-    except ValueError:
+        return JobState(found, stamp, nonce, Intent(intent), record, base)
+    except (IndexError, ValueError):
         raise ManifestError(
             f"{path}/{token}: is not a job state that this version can read", "nothing was changed"
         ) from None
-    return JobState(found, stamp, nonce, intent == "replaces", record, base)
 
 
 def _parse_base(text: str) -> TableBase:

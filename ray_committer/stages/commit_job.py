@@ -31,8 +31,8 @@ from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
-from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
+from ray_committer.protocol.record import CommitRecord, ConflictMode
+from ray_committer.protocol.state import UNDECIDED, Intent, JobState, Phase, new_nonce
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.commit_in_table import (
     commit_in_table,
@@ -305,14 +305,24 @@ def _end_recorded(run: _Run, seen: Seen) -> None:
 
 
 def _check_intent(context: JobContext, seen: Seen) -> None:
-    """Refuse to append the output of a job that was meant to replace data: rows would double."""
-    told = context.options.mode.replaces or context.options.committed_tasks is not None
-    if seen.state.replaces and not told:
+    """Refuse to append the output of a job that was meant to replace data, or to be refused where there
+    is data: rows would double."""
+    mode, intent = context.options.mode, seen.state.intent
+    if context.options.committed_tasks is not None:  # the driver says it
+        return
+    if intent is Intent.REPLACES and not mode.replaces:
         raise IncompleteJobError(
             f"{context.job.directory}: this job was to replace data, but its driver ended before it "
             f"recorded which",
             "abort the job and run the application again, or commit the job with mode OVERWRITE, or "
             "OVERWRITE_PARTITIONS for the partitions that it writes to",
+        )
+    if intent is Intent.REFUSED and mode is ConflictMode.APPEND:
+        raise IncompleteJobError(
+            f"{context.job.directory}: this job was not to be committed where there is data, but its "
+            f"driver ended before that was checked",
+            "abort the job and run the application again, or commit the job with mode ERROR, or "
+            "ERROR_PARTITIONS for the partitions that it writes to",
         )
 
 

@@ -41,7 +41,7 @@ from ray_committer.job_files.unfinished_jobs import (
 )
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.state import Phase, new_state
+from ray_committer.protocol.state import Intent, Phase, new_state
 from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
 from ray_committer.stages.find_table import find_table
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
@@ -55,7 +55,7 @@ def setup_job(
     job: JobAttempt,
     *,
     replaces: Sequence[str] = (),
-    must_be_empty: bool = False,
+    must_be_empty: Sequence[str] = (),
     unfinished: Unfinished | None = "refuse",
     end: EndJob = cannot_end,
     on_warning: Callable[[str], None] = _log.warning,
@@ -71,9 +71,9 @@ def setup_job(
     `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
     that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that
     commit later would bring its rows back, or double them. If the destination is a file that the job
-    replaces, that file is hidden until the job has ended. Nothing else that readers see changes. With
-    `must_be_empty`, the job is refused before its tasks run if the destination contains data. Its commit
-    checks all this again.
+    replaces, that file is hidden until the job has ended. Nothing else that readers see changes.
+    `must_be_empty` are the directories in which the job wants no data. If the destination is one and
+    contains data, the job is refused before its tasks run. Its commit checks all this again.
     """
     with (
         blocking_file_named(store, job),
@@ -86,14 +86,16 @@ def setup_job(
         refuse_partitions_of_tables(store, (job.destination,))
         refuse_other_attempts(store, job)
         look = partial(_look, store, job, now_milliseconds)
+        is_refused = job.destination in must_be_empty
         beside = partial(
-            unfinished_beside, store, job, unfinished, replaces=replaces, must_be_empty=must_be_empty
+            unfinished_beside, store, job, unfinished, replaces=replaces, must_be_empty=is_refused
         )
         refuse = partial(_refusal, store, unfinished, replaces)
         others = _end_stopped(store, look, beside, refuse, end, on_warning)
-        if must_be_empty:
+        if is_refused:
             refuse_data(store, job.destination)
-        stamp = _begin(store, job, replaces=bool(replaces))
+        intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
+        stamp = _begin(store, job, intent)
     stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
     links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
     for warning in (*hidden, *stopped, *links):
@@ -101,12 +103,12 @@ def setup_job(
     return stamp
 
 
-def _begin(store: StoreOperations, job: JobAttempt, *, replaces: bool) -> str:
+def _begin(store: StoreOperations, job: JobAttempt, intent: Intent) -> str:
     """Make the job's directories and its state; return its stamp."""
     if store.capabilities.moves_directories:
         store.mkdirs(job.directory)
     try:
-        seen = begin_state(store, job, new_state(replaces=replaces))
+        seen = begin_state(store, job, new_state(intent))
     except (FileExistsError, FileNotFoundError) as e:
         raise TaskCommitError(
             f"{job.directory}: another process set it up, or ended it, at the same time",

@@ -103,7 +103,8 @@ def write_job(
 ) -> None:
     """Set up `job` and commit its tasks, each given by its files and their contents."""
     where = job.any_partition if mode is ConflictMode.OVERWRITE_PARTITIONS else job.destination
-    stamp = setup_job(store, job, replaces=(where,) if mode.replaces else ())
+    nowhere = (job.any_partition,) if mode is ConflictMode.ERROR_PARTITIONS else ()
+    stamp = setup_job(store, job, replaces=(where,) if mode.replaces else (), must_be_empty=nowhere)
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt_id, files)

@@ -37,7 +37,7 @@ def two_attempts(dest: Path, phase: Phase) -> JobAttempt:
     if phase is not Phase.RECORDED:
         advance(STORE, first, seen, phase)
     STORE.mkdirs(second.manifests)
-    begin_state(STORE, second, new_state(replaces=False))
+    begin_state(STORE, second, new_state())
     return first
 
 

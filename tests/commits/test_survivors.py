@@ -147,6 +147,16 @@ def test_who_knows_the_number_of_tasks_does_not_know_what_they_were_to_replace()
     assert visible_files(store, "/table") == {"old": b"old"}
 
 
+@pytest.mark.parametrize("name", ["p=1/old", "p=2/old"])
+def test_who_knows_the_number_of_tasks_does_not_know_where_there_must_be_no_data(name: str):
+    store = MemoryStore()
+    put_file(store, f"/table/{name}", b"old")
+    write_job(store, FIRST, {0: {"p=1/a": b"1"}}, mode=ConflictMode.ERROR_PARTITIONS)
+    with pytest.raises(IncompleteJobError, match="was not to be committed where there is data"):
+        run_commit(store, FIRST, CommitOptions(expected_tasks=1))
+    assert visible_files(store, "/table") == {name: b"old"}
+
+
 def save_another_attempt(store: StoreOperations) -> None:
     """Let a second attempt of the task commit, so that the first does not count any more."""
     attempt = set_up_attempt(store, FIRST, 0, 1)

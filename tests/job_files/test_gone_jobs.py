@@ -228,7 +228,7 @@ def test_a_directory_whose_id_was_set_up_again_is_put_back_whole():
 def test_a_state_that_was_changed_meanwhile_is_put_back():
     store = MemoryStore()
     store.mkdirs(JOB.directory)
-    seen = begin_state(store, JOB, new_state(replaces=False))
+    seen = begin_state(store, JOB, new_state())
     advance(store, JOB, seen, Phase.DECLARED)
     before = store.files()
     assert take_away(store, JOB, seen) is None

@@ -71,7 +71,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begun(store: StoreOperations, job: JobAttempt = JOB) -> Seen:
     store.mkdirs(job.directory)
-    return begin_state(store, job, new_state(replaces=False))
+    return begin_state(store, job, new_state())
 
 
 def at_once(count: int, work: Callable[[], Any]) -> list[Any]:
@@ -327,7 +327,7 @@ def test_a_job_that_is_gone_is_given_no_state_and_not_made_anew(kind: str, job: 
     store.mkdirs(job.manifests)
     store.delete_directory(job.job_directory)
     with pytest.raises(FileNotFoundError):
-        begin_state(store, job, new_state(replaces=False))
+        begin_state(store, job, new_state())
     with pytest.raises(StateChangedError) as caught:
         require_state(store, job)
     assert caught.value.now is None

@@ -55,7 +55,7 @@ def store(request: pytest.FixtureRequest) -> MemoryStore:
 
 def in_phase(store: StoreOperations, job: JobAttempt, phase: Phase) -> Seen:
     store.mkdirs(job.directory)
-    seen = begin_state(store, job, new_state(replaces=False))
+    seen = begin_state(store, job, new_state())
     for step in WAYS[phase]:
         seen = advance(store, job, seen, step)
     return seen

@@ -17,6 +17,7 @@ from ray_committer.protocol.state import (
     UNDECIDED,
     UNSTAMPED,
     WITH_RECORD,
+    Intent,
     JobState,
     Phase,
     TableBase,
@@ -38,8 +39,8 @@ WAYS = {
 }
 
 
-def in_phase(phase: Phase, *, replaces: bool = False) -> JobState:
-    return JobState(phase, "stamp", "nonce", replaces, "record" if phase in WITH_RECORD else None)
+def in_phase(phase: Phase, intent: Intent = Intent.APPENDS) -> JobState:
+    return JobState(phase, "stamp", "nonce", intent, "record" if phase in WITH_RECORD else None)
 
 
 def reachable(phase: Phase) -> set[Phase]:
@@ -74,8 +75,8 @@ def test_what_is_recorded_is_given_up_by_undoing_alone_and_never_reopened() -> N
     ("before", "after"), [pair for pair in PAIRS if pair[1] in TRANSITIONS[pair[0]]]
 )
 def test_a_change_has_a_nonce_of_its_own_and_keeps_what_set_up_said(before: Phase, after: Phase) -> None:
-    changed = in_phase(before, replaces=True).to(after, "fresh")
-    assert (changed.nonce, changed.stamp, changed.replaces) == ("fresh", "stamp", True)
+    changed = in_phase(before, Intent.REPLACES).to(after, "fresh")
+    assert (changed.nonce, changed.stamp, changed.intent) == ("fresh", "stamp", Intent.REPLACES)
 
 
 def test_the_record_stands_under_the_nonce_of_the_change_that_made_it_until_the_job_is_aborted() -> None:
@@ -89,9 +90,9 @@ def test_the_record_stands_under_the_nonce_of_the_change_that_made_it_until_the_
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-@pytest.mark.parametrize("replaces", [False, True])
-def test_a_state_is_read_as_it_was_stored(phase: Phase, replaces: bool) -> None:
-    state = in_phase(phase, replaces=replaces)
+@pytest.mark.parametrize("intent", list(Intent))
+def test_a_state_is_read_as_it_was_stored(phase: Phase, intent: Intent) -> None:
+    state = in_phase(phase, intent)
     assert parse_token(state.token, "/p") == state
 
 
@@ -123,10 +124,11 @@ def test_only_an_open_job_is_given_a_table() -> None:
 @pytest.mark.parametrize("phase", list(Phase))
 def test_a_token_is_a_short_plain_name_and_never_that_of_a_manifest(phase: Phase) -> None:
     record = new_nonce() if phase in WITH_RECORD else None
-    token = JobState(phase, new_nonce(), new_nonce(), True, record).token
+    token = JobState(phase, new_nonce(), new_nonce(), Intent.REPLACES, record).token
+    assert is_name(token)
     assert len(token) < 100
     table = TableBase(str(uuid4()), 10**9)
-    token = JobState(phase, new_nonce(), new_nonce(), True, record, table).token
+    token = JobState(phase, new_nonce(), new_nonce(), Intent.REPLACES, record, table).token
     assert is_name(token)
     assert len(token) < 150
     assert token.endswith(STATE_SUFFIX)
@@ -163,11 +165,11 @@ def test_what_this_version_cannot_have_stored_is_refused_by_name(token: str) -> 
 
 
 def test_each_job_is_set_up_open_with_a_stamp_and_a_nonce_that_no_other_has() -> None:
-    states = [new_state(replaces=False) for _ in range(100)]
+    states = [new_state() for _ in range(100)]
     assert {state.phase for state in states} == {Phase.OPEN}
     assert len({name for state in states for name in (state.stamp, state.nonce)}) == 200
-    assert new_state(replaces=True).replaces
-    assert new_state(replaces=False, stamp=UNSTAMPED).stamp == UNSTAMPED
+    assert new_state(Intent.REPLACES).replaces
+    assert new_state(stamp=UNSTAMPED).stamp == UNSTAMPED
 
 
 @pytest.mark.parametrize("phase", list(Phase))

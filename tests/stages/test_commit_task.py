@@ -59,7 +59,7 @@ def prepared(files: dict[str, bytes] | None = None) -> MemoryStore:
     """A task attempt that has written its files."""
     store = MemoryStore()
     store.mkdirs(JOB.manifests)
-    begin_state(store, JOB, new_state(replaces=False, stamp=STAMP))
+    begin_state(store, JOB, new_state(stamp=STAMP))
     put_files(store, JOB, set_up_attempt(store, JOB, 0, 0), FILES if files is None else files)
     return store
 

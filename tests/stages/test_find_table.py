@@ -94,7 +94,7 @@ def test_after_a_crash_the_id_can_be_set_up_again_after_an_abort(kind):
 def test_a_job_that_hadoop_set_up_has_a_table_without_a_version(kind):
     store = table_on(kind())
     store.mkdirs(JOB.directory)
-    seen = begin_state(store, JOB, new_state(replaces=False, stamp=UNSTAMPED))
+    seen = begin_state(store, JOB, new_state(stamp=UNSTAMPED))
     found = find_table_late(store, JOB, seen)
     assert (found.state.table, found.phase) == (TableBase("id"), Phase.OPEN)
     assert find_table_late(store, JOB, found) == found

@@ -122,7 +122,7 @@ PATH = JOB.manifest(TASK)
 def with_job(*, real_directories: bool = True) -> MemoryStore:
     store = MemoryStore(real_directories=real_directories)
     store.mkdirs(JOB.manifests)
-    begin_state(store, JOB, new_state(replaces=False, stamp=STAMP))
+    begin_state(store, JOB, new_state(stamp=STAMP))
     return store
 
 

@@ -20,7 +20,7 @@ from ray_committer.job_files.unfinished_jobs import ROUNDS, End
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Owner
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.state import Intent, Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreSpec
@@ -168,7 +168,7 @@ def test_setting_up_a_job_costs_thirteen_requests_and_two_per_other_job(jobs: in
 
 def test_a_look_for_data_costs_one_listing_and_that_a_job_replaces_data_costs_nothing():
     replaces = requests(MemoryStore(), lambda one: setup_job(one, JOB, replaces=("/table",)))
-    looks = requests(MemoryStore(), lambda one: setup_job(one, JOB, must_be_empty=True))
+    looks = requests(MemoryStore(), lambda one: setup_job(one, JOB, must_be_empty=("/table",)))
     plain = requests(MemoryStore(), lambda one: setup_job(one, JOB))
     assert replaces == plain
     assert looks - plain == Counter(list_status=1)
@@ -183,17 +183,31 @@ def test_only_what_readers_see_refuses_a_job_that_needs_an_empty_destination(nam
     put_file(store, f"/table/{name}", b"x")
     if is_data:
         with pytest.raises(CommitConflictError, match="/table: holds data already"):
-            setup_job(store, JOB, must_be_empty=True)
+            setup_job(store, JOB, must_be_empty=("/table",))
         assert store.get_status(JOB.temporary) is None
     else:
-        assert set_up(store, must_be_empty=True) == []
+        assert set_up(store, must_be_empty=("/table",)) == []
 
 
-@pytest.mark.parametrize("replaces", [(), ("/table",)])
-def test_the_state_tells_whether_a_job_replaces_data(replaces: tuple[str, ...]):
+@pytest.mark.parametrize(
+    ("options", "intent"),
+    [
+        ({}, Intent.APPENDS),
+        ({"replaces": ("/table",)}, Intent.REPLACES),
+        ({"must_be_empty": ("/table",)}, Intent.REFUSED),
+        ({"must_be_empty": ("/table/_",)}, Intent.REFUSED),
+    ],
+)
+def test_the_state_tells_what_a_job_does_about_data(options: dict[str, Any], intent: Intent):
     store = MemoryStore()
-    setup_job(store, JOB, replaces=replaces)
-    assert state_of(store).replaces is bool(replaces)
+    setup_job(store, JOB, **options)
+    assert state_of(store).intent is intent
+
+
+def test_data_in_a_destination_does_not_refuse_a_job_that_needs_empty_partitions():
+    store = MemoryStore()
+    put_file(store, "/table/p=1/a", b"x")
+    assert set_up(store, must_be_empty=(JOB.any_partition,)) == []
 
 
 @pytest.mark.parametrize("owner", [DEAD, LATER])
@@ -207,7 +221,7 @@ def test_the_state_tells_whether_a_job_replaces_data(replaces: tuple[str, ...]):
         ({"replaces": ("/table/_",)}, Claim(["/table/p=1"]), "if it died"),
         ({"replaces": ("/table/p=1", "/table/_")}, Claim(["/table/p=2"]), "if it died"),
         ({"replaces": ("/table/p=1", "/table/_")}, Claim(["/table/p=1"]), True),
-        ({"must_be_empty": True}, Claim(["/table/p=1"]), True),
+        ({"must_be_empty": ("/table",)}, Claim(["/table/p=1"]), True),
         ({}, Claim(["/table/p=1"], ["/table/p=1"]), "if it died"),
         ({}, Claim(["/table"], ["/table"]), True),
         ({}, Claim(["/"], ["/"]), True),
@@ -391,7 +405,7 @@ def test_a_file_in_the_place_of_a_directory_that_the_job_needs_is_named(tmp_path
 
 
 def set_up_everything(store) -> None:
-    setup_job(store, JOB, replaces=("/table/p=1",), must_be_empty=True)
+    setup_job(store, JOB, replaces=("/table/p=1",), must_be_empty=("/table",))
 
 
 @pytest.mark.parametrize("when", WHEN)
