@@ -202,7 +202,12 @@ def first_data(store: StoreOperations, directory: str) -> str | None:
         names = [status.name for status in list_anew(store, directory)]
     except FileNotFoundError:
         return None
-    return min((name for name in names if not name.startswith(("_", "."))), default=None)
+    return min((name for name in names if not _is_hidden(name)), default=None)
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether readers skip a file or directory; Spark reads ``_column=value``."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _has_stopped(other: OtherJob) -> bool:

@@ -176,7 +176,15 @@ def test_a_look_for_data_costs_one_listing_and_that_a_job_replaces_data_costs_no
 
 @pytest.mark.parametrize(
     ("name", "is_data"),
-    [("a", True), ("p=1/a", True), ("_SUCCESS", False), ("_delta_log/0", False), (".crc", False)],
+    [
+        ("a", True),
+        ("p=1/a", True),
+        ("_p=1/a", True),
+        (".p=1/a", False),
+        ("_SUCCESS", False),
+        ("_delta_log/0", False),
+        (".crc", False),
+    ],
 )
 def test_only_what_readers_see_refuses_a_job_that_needs_an_empty_destination(name: str, is_data: bool):
     store = MemoryStore()
