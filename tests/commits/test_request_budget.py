@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions
+from ray_committer import CommitOptions, ConflictMode
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as memory_job
@@ -108,6 +108,21 @@ def test_validation_costs_one_listing_a_directory_and_no_request_a_file(store, w
     )
     found = calls_of(store, job, CommitOptions(validate=True, mark_success=False))
     assert found - without == Counter(list_status=7)
+
+
+@pytest.mark.parametrize(
+    ("mode", "listings"), [(ConflictMode.OVERWRITE_PARTITIONS, 1), (ConflictMode.ERROR_PARTITIONS, 2)]
+)
+def test_a_mode_for_partitions_costs_listings_of_each(
+    store, write_job, mode: ConflictMode, listings: int
+):
+    """It looks for other jobs there, and for data if there must be none."""
+    unmarked = CommitOptions(validate=False, mark_success=False)
+    job = write_job({0: {f"p={n}/f": "x" for n in range(7)}})
+    appended = calls_of(store, job, unmarked)
+    job = write_job({0: {f"q={n}/f": "x" for n in range(7)}}, job_id="job_2")
+    found = calls_of(store, job, unmarked.changed(mode=mode))
+    assert found - appended == Counter(list_status=7 * listings)
 
 
 def test_a_success_of_an_earlier_job_costs_six_requests(store, write_job):
