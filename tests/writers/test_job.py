@@ -293,6 +293,21 @@ def test_a_write_that_wants_nothing_in_its_partitions_goes_on_beside_others(star
     assert ids(dest) == [1, 2]
 
 
+@pytest.mark.parametrize("mode", ["error", "error_partitions"])
+def test_a_write_that_wants_no_data_there_and_whose_driver_died_is_no_append(
+    start, dest: Path, mode: str
+):
+    arrow_job.write_attempt(start(mode), 0, [table(3)])
+    (dest / "p=1").mkdir()
+    (dest / "p=1" / "old").touch()
+    command = ["commit", str(dest), "--assume-complete"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert "was not to be committed where there is data" in result.output
+    assert CliRunner().invoke(main, [*command, "--mode", mode]).exit_code == 4
+    assert [path.name for path in dest.glob("p=*/*")] == ["old"]
+
+
 @pytest.mark.parametrize("mode", ["error_partitions", "overwrite_partitions"])
 def test_a_mode_of_partitions_needs_partitions(mode: str):
     with pytest.raises(ValueError, match=f"mode '{mode}': needs partition_by"):
