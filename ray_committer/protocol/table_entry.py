@@ -61,10 +61,14 @@ class PartitionColumn(msgspec.Struct, frozen=True):
 
 
 class TableDefinition(msgspec.Struct, frozen=True, kw_only=True, tag="table"):
-    """What makes a destination a table with a log; written once."""
+    """What makes a destination a table with a log; written once.
+
+    keep_replaced: whether jobs keep the old files that they replace, unless they say otherwise.
+    """
 
     table_id: str
     isolation: Isolation = Isolation.SERIALIZABLE
+    keep_replaced: bool = False
     partition_columns: list[PartitionColumn] = []
     created_milliseconds: int
 
@@ -117,9 +121,13 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
 
 class TableCommit(_Step, frozen=True, kw_only=True, tag="commit"):
     """The new files of the claim with version `claim` are in place, and the old files in `removed` are
-    no longer part of the table: the table's commit point."""
+    no longer part of the table: the table's commit point.
+
+    kept: whether the old files are moved to `TablePlaces.kept`, instead of deleted.
+    """
 
     removed: FileSet = FileSet()
+    kept: bool = False
 
 
 class TableDone(_Step, frozen=True, kw_only=True, tag="done"):

@@ -11,6 +11,7 @@ from ray_committer.protocol.paths import check_name, join
 
 DIRECTORY = "_ray_committer"
 ENTRY_SUFFIX = ".entry"
+KEPT_SUFFIX = ".kept"
 BLOCK = 1_000
 """The number of entries in one directory of the log; the first one has one less."""
 
@@ -65,6 +66,10 @@ class TablePlaces:
     def parts(self) -> str:
         """The directory of the files that checkpoints share."""
         return join(self.checkpoints, "parts")
+
+    def kept(self, claim: int, path: str) -> str:
+        """The place of an old file that the job of a claim has kept; `path` is as the log names it."""
+        return join(self.directory, "removed", str(claim), f"{path}{KEPT_SUFFIX}")
 
     @property
     def temporaries(self) -> str:

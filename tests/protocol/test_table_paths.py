@@ -28,6 +28,7 @@ def test_each_kind_of_file_has_a_place():
     assert TABLE.file_list("job_1", 2, "0-abc.z") == "/t/_ray_committer/files/job_1-2/0-abc.z"
     assert TABLE.checkpoint(64) == "/t/_ray_committer/checkpoint/64.entry"
     assert TABLE.parts == "/t/_ray_committer/checkpoint/parts"
+    assert TABLE.kept(7, "day=1/a.parquet") == "/t/_ray_committer/removed/7/day=1/a.parquet.kept"
     assert TABLE.temporary("n") == "/t/_ray_committer/tmp/n"
 
 
