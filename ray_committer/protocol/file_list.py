@@ -1,14 +1,14 @@
 """Lists of a table's files: JSON lines, compressed, in files of their own that a digest identifies.
 
 An entry of a table's log names its files. A few of them are in the entry itself. More are in file lists
-of at most 10,000 files, which the entry names by SHA-256, so that an entry stays small. A compressed
-list takes about 24 bytes per file. No name of a list ends as the name of a data file does.
+of about 10,000 files, which the entry names by SHA-256, so that an entry stays small. A compressed list
+takes about 24 bytes per file. No name of a list ends as the name of a data file does.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -19,7 +19,8 @@ SUFFIX = ".z"
 MOST_INLINE = 1_000
 """An entry holds up to this number of files itself."""
 MOST_FILES = 10_000
-"""A file list holds up to this number of files."""
+"""Files are cut into lists of this number. The rests of several batches are joined to a list that is
+shorter than twice that."""
 
 _NAME_DIGITS = 8
 
@@ -35,7 +36,7 @@ class ListedFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class FileList(msgspec.Struct, frozen=True, gc=False):
-    """A file list as an entry names it: its file `name`, the `digest` of its lines, and its contents."""
+    """A file list as an entry names it: the file's `name` and `digest`, and what the list holds."""
 
     name: str
     digest: str
@@ -55,6 +56,36 @@ class FileSet(msgspec.Struct, frozen=True):
 NO_FILES = FileSet()
 
 
+class PackedFiles(msgspec.Struct, frozen=True, gc=False):
+    """Some files as a list holds them: `data` are their lines, compressed; `size` is that of the files.
+    The sum of two is the list of the files of both."""
+
+    files: int = 0
+    size: int = 0
+    data: bytes = b""
+
+    def __add__(self, other: PackedFiles) -> PackedFiles:
+        return PackedFiles(self.files + other.files, self.size + other.size, self.data + other.data)
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.data).hexdigest()
+
+    def listed(self, nonce: str) -> FileList:
+        """These files as a list, under a name that no other one has."""
+        digest = self.digest
+        name = f"{digest[:_NAME_DIGITS]}-{nonce}{SUFFIX}"
+        return FileList(name, digest, self.files, self.size)
+
+
+NO_PACKED = PackedFiles()
+
+
+def are_inline(files: int) -> bool:
+    """Whether so many files are in the entry itself."""
+    return files <= MOST_INLINE
+
+
 def inline_set(files: Sequence[ListedFile]) -> FileSet:
     """A set whose files are in the entry itself."""
     return FileSet(len(files), sum(file.z for file in files), inline=list(files))
@@ -65,31 +96,29 @@ def listed_set(lists: Sequence[FileList]) -> FileSet:
     return FileSet(sum(one.files for one in lists), sum(one.bytes for one in lists), lists=list(lists))
 
 
-def file_set(files: Sequence[ListedFile], batch: int = 0) -> tuple[FileSet, Mapping[str, bytes]]:
-    """The set of some files, and the contents, by name, of the file lists that must be saved for it."""
-    if len(files) <= MOST_INLINE:
-        return inline_set(files), {}
-    lists = list(cut(files, batch))
-    return listed_set([one for one, _ in lists]), {one.name: data for one, data in lists}
+def pack(files: Sequence[ListedFile]) -> PackedFiles:
+    """Pack some files for one list; equal files give equal data."""
+    lines = msgspec.json.Encoder().encode_lines(files)
+    return PackedFiles(len(files), sum(file.z for file in files), zlib.compress(lines))
 
 
-def cut(files: Sequence[ListedFile], batch: int) -> Iterator[tuple[FileList, bytes]]:
-    """Cut the files of one batch into file lists, in order; each with its content."""
+def cut(files: Sequence[ListedFile]) -> Iterator[PackedFiles]:
+    """Cut files into lists, in order."""
     for start in range(0, len(files), MOST_FILES):
-        part = files[start : start + MOST_FILES]
-        lines = msgspec.json.Encoder().encode_lines(part)
-        digest = sha256(lines).hexdigest()
-        name = f"{batch}-{digest[:_NAME_DIGITS]}{SUFFIX}"
-        yield FileList(name, digest, len(part), sum(file.z for file in part)), zlib.compress(lines)
+        yield pack(files[start : start + MOST_FILES])
+
+
+def unpack(packed: PackedFiles) -> list[ListedFile]:
+    """The files of a list that was not saved."""
+    return _decode(packed.data)
 
 
 def decode_file_list(data: bytes, digest: str, path: str) -> list[ListedFile]:
-    """Parse a file list; `TableLogError` if its lines are not those of `digest`."""
+    """Parse a file list; `TableLogError` if it is not the one with this `digest`."""
     try:
-        lines = zlib.decompress(data)
-        if sha256(lines).hexdigest() != digest:
+        if sha256(data).hexdigest() != digest:
             raise ValueError("it has another digest")
-        return msgspec.json.Decoder(ListedFile).decode_lines(lines)
+        return _decode(data)
     except (zlib.error, msgspec.MsgspecError, ValueError) as e:
         raise TableLogError(f"{path}: is not the file list that the log of the table names: {e}") from e
 
@@ -97,3 +126,14 @@ def decode_file_list(data: bytes, digest: str, path: str) -> list[ListedFile]:
 def partition_of(path: str) -> str:
     """The directory of a file, relative to the destination; empty for a file in the destination."""
     return path.rpartition("/")[0]
+
+
+def _decode(data: bytes) -> list[ListedFile]:
+    decoder, files = msgspec.json.Decoder(ListedFile), list[ListedFile]()
+    while data:
+        part = zlib.decompressobj()
+        files += decoder.decode_lines(part.decompress(data))
+        if not part.eof:
+            raise ValueError("it is cut off")
+        data = part.unused_data
+    return files

@@ -110,10 +110,12 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class ClaimedTable(msgspec.Struct, frozen=True):
-    """The table with a log that a job writes to, and the version of the job's claim there."""
+    """The table with a log that a job writes to, the version of the job's claim there, and the `quiet`
+    version of that claim."""
 
     table_id: str
     version: int
+    quiet: int = 0
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ray_committer.protocol.file_list import SUFFIX, FileList, cut, partition_of
+from ray_committer.protocol.file_list import SUFFIX, PackedFiles, cut, partition_of
 from ray_committer.protocol.fingerprints import fingerprint, share_of
 from ray_committer.protocol.table_entry import decode_content
 from ray_committer.protocol.table_state import Files, TableState
@@ -56,14 +56,14 @@ def cut_parts(files: Files) -> Iterator[tuple[Part, bytes]]:
         paths = sorted(path for partition in shares[share] for path in files[partition])
         of_share = [files[partition_of(path)][path] for path in paths]
         start = 0
-        for found, data in cut(of_share, share):
-            end = start + found.files
-            yield _part(found, paths[start:end]), data
+        for packed in cut(of_share):
+            end = start + packed.files
+            yield _part(packed, paths[start:end]), packed.data
             start = end
 
 
-def _part(found: FileList, paths: list[str]) -> Part:
-    return Part(found.digest, found.files, found.bytes, sorted(set(map(partition_of, paths))))
+def _part(packed: PackedFiles, paths: list[str]) -> Part:
+    return Part(packed.digest, packed.files, packed.size, sorted(set(map(partition_of, paths))))
 
 
 def _number_of_shares(files: int) -> int:

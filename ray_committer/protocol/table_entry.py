@@ -78,6 +78,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
 
     nonce: distinguishes this job attempt from an earlier one of the same id.
     base: the version of the table that the job has read; None if it does not know.
+    quiet: a version before it at which no claim was in flight.
     partitions: the directories that it writes to, relative to the destination; an empty one is all of
         the table.
     reads: the directories that its rows come from.
@@ -89,6 +90,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     nonce: str
     mode: WriteMode
     base: int | None = None
+    quiet: int = 0
     partitions: list[str]
     reads: list[str] = []
     files: FileSet = FileSet()
@@ -112,6 +114,8 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     job_attempt: int
     claim: int
+    quiet: int = 0
+    """That of the claim."""
     at_milliseconds: int
 
     def repeats(self, other: LogEntry) -> bool:

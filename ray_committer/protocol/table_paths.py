@@ -48,11 +48,16 @@ class TablePlaces:
         block, place = divmod(version, BLOCK)
         return join(self.block(block), f"{place:0{_PLACE_DIGITS}d}{ENTRY_SUFFIX}")
 
+    @property
+    def file_lists(self) -> str:
+        """The directory of the file lists of all jobs."""
+        return join(self.directory, "files")
+
     def file_list(self, job_id: str, job_attempt: int, name: str) -> str:
         """A file list of a job attempt."""
         check_name(job_id, "job id")
         check_name(name, "file list")
-        return join(self.directory, "files", f"{job_id}-{job_attempt}", name)
+        return join(self.file_lists, f"{job_id}-{job_attempt}-{name}")
 
     @property
     def checkpoints(self) -> str:

@@ -50,6 +50,7 @@ class TableState(msgspec.Struct, frozen=True):
     version: int = 0
     last_claim: int = 0
     in_flight: list[ClaimInFlight] = []
+    quiet: int = 0
 
     @property
     def write_ids(self) -> WriteIds:
@@ -71,7 +72,8 @@ def follow(
     An entry about a claim that has ended changes nothing. `TableLogError` if an entry cannot follow.
     """
     in_flight = {one.version: one for one in state.in_flight}
-    version, last_claim, committed = state.version, state.last_claim, list[ClaimCommitted]()
+    version, last_claim, quiet = state.version, state.last_claim, state.quiet
+    committed = list[ClaimCommitted]()
     for version, entry in entries:
         if isinstance(entry, TableClaim):
             last_claim, in_flight[version] = version, ClaimInFlight(version, entry)
@@ -80,8 +82,23 @@ def follow(
                 committed.append(ClaimCommitted(version, seen.version, seen.claim, entry.removed))
             if (after := _after(seen, version, entry)) is not None:
                 in_flight[seen.version] = after
+        quiet = quiet if in_flight else version
     claims = sorted(in_flight.values(), key=lambda one: one.version)
-    return TableState(version, last_claim, claims), committed
+    return TableState(version, last_claim, claims, quiet), committed
+
+
+def quiet_at(version: int, entry: LogEntry) -> int:
+    """A version, not after that of an entry, at which no claim was in flight, as the entry alone shows.
+
+    If no claim was in flight before the claim of a job, and no entry of another job is between its
+    entries, then the last one leaves none.
+    """
+    if isinstance(entry, TableClaim):
+        return entry.quiet
+    is_last = not (isinstance(entry, TableCommit) and entry.removed.files)
+    first = version - (2 if isinstance(entry, TableDone) else 1)  # `done` comes after the commit
+    return version if is_last and entry.claim == first == entry.quiet + 1 else entry.quiet
+
 
 
 def ended_since(

@@ -54,7 +54,7 @@ class Turn:
         _check_own(self.context, found, self.claimant.claim)
         for other in self.claimant.other_attempts():
             self._is_released(other)
-        self.claimed = ClaimedTable(self.base.table_id, found.version)
+        self.claimed = ClaimedTable(self.base.table_id, found.version, found.claim.quiet)
         return None
 
     def _is_released(self, other: ClaimInFlight) -> bool:

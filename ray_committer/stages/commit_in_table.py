@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
 from ray_committer.errors import RayCommitterError
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import is_inside
@@ -15,10 +17,16 @@ from ray_committer.protocol.record import ClaimedTable, CommitRecord, ReplacedFi
 from ray_committer.protocol.table_entry import TableCommit, TableDone
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_new_files import OF_OLD_FILES, relative
+from ray_committer.stages.list_new_files import relative
 from ray_committer.tables import checkpoint
 from ray_committer.tables.file_sets import save_file_set
-from ray_committer.tables.log import append, append_next, require_definition
+from ray_committer.tables.log import (
+    append_next,
+    find_repeated,
+    put_next,
+    read_entries,
+    require_definition,
+)
 
 
 def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> int | None:
@@ -28,25 +36,23 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
     """
     if record.table is None:
         return None
-    job, table = context.job, TablePlaces(context.job.destination)
+    store, job, table = context.store, context.job, TablePlaces(context.job.destination)
     if is_resumed:
-        require_definition(context.store, table, record.table.table_id)
-    removed = save_file_set(
-        context.store,
-        table,
-        list(_listed(job.destination, _old_files(record))),
-        job_id=job.job_id,
-        job_attempt=job.number,
-        batch=OF_OLD_FILES,
-    )
+        require_definition(store, table, record.table.table_id)
     entry = TableCommit(
         job_id=job.job_id,
         job_attempt=job.number,
         claim=record.table.version,
-        removed=removed,
+        quiet=record.table.quiet,
         at_milliseconds=context.now_milliseconds(),
     )
-    return append(context.store, table, entry, record.table.version)
+    entries = read_entries(store, table, record.table.version)
+    if (there := find_repeated(entries, entry)) is not None:
+        return there
+    old = list(_listed(job.destination, _old_files(record)))
+    removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
+    entry = structs.replace(entry, removed=removed)
+    return put_next(store, table, entry, record.table.version + len(entries))
 
 
 def end_in_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
@@ -57,6 +63,7 @@ def end_in_table(context: JobContext, record: CommitRecord, committed: int | Non
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         claim=record.table.version,
+        quiet=record.table.quiet,
         at_milliseconds=context.now_milliseconds(),
     )
     append_next(context.store, TablePlaces(context.job.destination), entry, committed)

@@ -1,64 +1,104 @@
 """List the new files of a job for the log of its table.
 
-Each worker lists the files of the manifests that it loads. It returns a few of them, and saves more as
-file lists, so the driver holds a few files per manifest, or one name per 10,000 files.
+Each worker lists the files of the manifests that it loads, and saves a list of each 10,000. The driver
+joins the rests, so there is about one list per 10,000 files. It holds one rest, which is less than a
+megabyte, and a name per list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.errors import PreflightError
-from ray_committer.protocol.file_list import FileSet, ListedFile
+from ray_committer.protocol import file_list
+from ray_committer.protocol.file_list import (
+    NO_PACKED,
+    FileList,
+    FileSet,
+    ListedFile,
+    PackedFiles,
+    are_inline,
+    cut,
+    inline_set,
+    listed_set,
+    pack,
+    unpack,
+)
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
-from ray_committer.tables.file_sets import save_file_set
+from ray_committer.tables.file_sets import save_file_lists
 from ray_committer.work.entries import Entry
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
-OF_OLD_FILES = 0
-"""The batch of the old files that a job removes; the batches of new files have higher numbers."""
+
+@dataclass(frozen=True, slots=True)
+class NewFiles:
+    """The files of one batch of manifests: the lists that are saved, and the rest."""
+
+    lists: tuple[FileList, ...] = ()
+    rest: PackedFiles = NO_PACKED
 
 
-def save_new_files(worker: Worker, number: int, refs: Sequence[ManifestRef]) -> FileSet:
-    """List the files of one batch of loaded manifests; save the lists if there are many.
+NO_NEW_FILES = NewFiles()
+
+
+@dataclass(slots=True)
+class JoinedFiles:
+    """The files of all batches so far; the driver saves the rests of several batches as one list."""
+
+    context: JobContext
+    lists: list[FileList] = field(default_factory=list)
+    rest: PackedFiles = NO_PACKED
+
+    def add(self, batch: NewFiles) -> None:
+        """Add the files of a batch."""
+        self.lists += batch.lists
+        self.rest += batch.rest
+        if self.rest.files >= file_list.MOST_FILES:
+            self._save_rest()
+
+    def file_set(self) -> FileSet:
+        """All files, after the last batch was added."""
+        if not self.lists and are_inline(self.rest.files):
+            return inline_set(unpack(self.rest))
+        if self.rest.files:
+            self._save_rest()
+        return listed_set(self.lists)
+
+    def _save_rest(self) -> None:
+        job = self.context.job
+        self.lists += save_file_lists(
+            self.context.store,
+            TablePlaces(job.destination),
+            [self.rest],
+            job_id=job.job_id,
+            job_attempt=job.number,
+        )
+        self.rest = NO_PACKED
+
+
+def save_new_files(worker: Worker, refs: Sequence[ManifestRef]) -> NewFiles:
+    """List the files of one batch of loaded manifests; save each list that is full.
 
     `PreflightError` if a file is outside the destination, because the log cannot name it.
     """
     job = worker.job
     entries = (entry for ref in refs for entry in recorded_entries(worker, ref))
     files = list(map(partial(_listed, job.destination), entries))
-    return save_file_set(
+    full = len(files) - len(files) % file_list.MOST_FILES
+    lists = save_file_lists(
         worker.store,
         TablePlaces(job.destination),
-        files,
+        cut(files[:full]),
         job_id=job.job_id,
         job_attempt=job.number,
-        batch=OF_OLD_FILES + 1 + number,
     )
-
-
-def join_new_files(context: JobContext, parts: Sequence[FileSet]) -> FileSet:
-    """The files of all batches; the few files that each batch returned become lists if they are many."""
-    job = context.job
-    rest = save_file_set(
-        context.store,
-        TablePlaces(job.destination),
-        [file for part in parts for file in part.inline],
-        job_id=job.job_id,
-        job_attempt=job.number,
-        batch=OF_OLD_FILES + 1 + len(parts),
-    )
-    return FileSet(
-        sum(part.files for part in parts),
-        sum(part.bytes for part in parts),
-        rest.inline,
-        [*(one for part in parts for one in part.lists), *rest.lists],
-    )
+    return NewFiles(tuple(lists), pack(files[full:]))
 
 
 def relative(destination: str, path: str) -> str:

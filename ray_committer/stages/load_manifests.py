@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
@@ -36,7 +36,12 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, is_inside, 
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_new_files import join_new_files, save_new_files
+from ray_committer.stages.list_new_files import (
+    NO_NEW_FILES,
+    JoinedFiles,
+    NewFiles,
+    save_new_files,
+)
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
@@ -114,7 +119,7 @@ class LoadedBatch:
     packs: bool
     fills_destination: bool
     wrong_sources: tuple[WrongSources, ...]
-    new_files: FileSet = NO_FILES
+    new_files: NewFiles = NO_NEW_FILES
 
 
 class ManifestsChangedError(Exception):
@@ -153,10 +158,12 @@ def load_manifests(
     load = partial(_load, roots=roots, stamp=stamp, checks=not can_wait, changes_nothing=changes_nothing)
     work = partial(_load_batch, directories=context.executor.directories, load=load, for_table=for_table)
     loaded: dict[int, LoadedBatch] = {}
+    new_files = JoinedFiles(context)
     packed: dict[int, ResultRef] = {}
     numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
     for batch, ref in context.executor.run_with_ref(work, numbered):
-        loaded[batch.number] = batch
+        new_files.add(batch.new_files)
+        loaded[batch.number] = replace(batch, new_files=NO_NEW_FILES)
         if batch.packs:
             packed[batch.number] = ref
     context.check_cancelled()
@@ -174,11 +181,8 @@ def load_manifests(
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
     wrong = tuple(one for number in numbers for one in loaded[number].wrong_sources)
-    new_files = NO_FILES
-    if for_table:
-        new_files = join_new_files(context, [loaded[number].new_files for number in numbers])
     return LoadedManifests(
-        manifests, statistics, starts, packs, listing, fills, not can_wait, wrong, new_files
+        manifests, statistics, starts, packs, listing, fills, not can_wait, wrong, new_files.file_set()
     )
 
 
@@ -302,7 +306,7 @@ def _load_batch(
     small = {one.ref.sidecar or one.ref.digest: one.data for one in loaded if one.data}
     refs = tuple(one.ref for one in loaded)
     wrong = tuple(one.wrong for one in loaded if one.wrong is not None)
-    new_files = save_new_files(worker, number, refs) if for_table else NO_FILES
+    new_files = save_new_files(worker, refs) if for_table else NO_NEW_FILES
     fills = bool(paths & own)
     return LoadedBatch(number, refs, statistics, bool(small), fills, wrong, new_files), pack(small)
 

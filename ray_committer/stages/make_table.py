@@ -21,7 +21,7 @@ from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import TableClaim, TableCommit, TableDefinition, WriteMode
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.list_new_files import OF_OLD_FILES, relative
+from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.other_tables import holds_table, refuse_partitions_of_tables
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_files
@@ -58,6 +58,7 @@ def make_table(
         job_id=found.claim.job_id,
         job_attempt=found.claim.job_attempt,
         claim=found.version,
+        quiet=found.claim.quiet,
         at_milliseconds=now_milliseconds,
     )
     append(store, table, commit, found.version)
@@ -94,7 +95,7 @@ def _import(
             raise _at_work(store, job)
         in_log = {path for files in known.values() for path in files}
         files = [file for file in _files(store, table) if file.p not in in_log]
-        lists = save_file_set(store, table, files, job_id=job_id, job_attempt=0, batch=OF_OLD_FILES + 1)
+        lists = save_file_set(store, table, files, job_id=job_id, job_attempt=0)
         claim = TableClaim(
             job_id=job_id,
             job_attempt=0,
@@ -102,6 +103,7 @@ def _import(
             mode=WriteMode.CREATE,
             partitions=[WHOLE_TABLE],
             files=lists,
+            quiet=state.quiet,
             at_milliseconds=now_milliseconds,
         )
         version = state.version + 1

@@ -181,6 +181,21 @@ class StoreOperations(Protocol):
         """Remove a directory; False if it was not there or is not empty."""
 
 
+@runtime_checkable
+class RepeatsWrites(Protocol):
+    """A store that repeats a write that got no answer; the first one may be carried out later."""
+
+    def write_once(self, path: str, data: bytes) -> None:
+        """`write`, but `StoreUnavailableError` if the store does not answer."""
+
+
+def write_once(store: StoreOperations, path: str, data: bytes) -> None:
+    """`StoreOperations.write`, but `StoreUnavailableError` if the store does not answer: then the caller
+    uses another name."""
+    write = store.write_once if isinstance(store, RepeatsWrites) else store.write
+    write(path, data)
+
+
 class Syncs(Protocol):
     """A store that acknowledges changes that are not on disk yet; its capabilities say `needs_sync`."""
 

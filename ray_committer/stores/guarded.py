@@ -102,6 +102,10 @@ class GuardedStore:
     def write(self, path: str, data: bytes) -> None:
         self._call("op_create", self._store.write, path, data)
 
+    def write_once(self, path: str, data: bytes) -> None:
+        """Write a file; not again if the store does not answer."""
+        self._call_once("op_create", self._store.write, path, data)
+
     def mkdirs(self, path: str) -> None:
         self._call("op_mkdirs", self._store.mkdirs, path)
 

@@ -17,10 +17,10 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_checkpoint import Checkpoint, Part, cut_parts, decode_checkpoint
 from ray_committer.protocol.table_entry import LogEntry, encode_content
 from ray_committer.protocol.table_paths import TablePlaces, number_of
-from ray_committer.protocol.table_state import Files, TableState, apply_files, follow
+from ray_committer.protocol.table_state import Files, TableState, apply_files, follow, quiet_at
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.file_sets import read_file_list, read_file_set
-from ray_committer.tables.log import read_entries, version_gone
+from ray_committer.tables.log import find_head, read_entries, read_entry
 
 ENTRIES = 64
 FILES = 50_000
@@ -49,17 +49,20 @@ def read_since(
 ) -> tuple[TableState, list[tuple[int, LogEntry]]]:
     """Read the state at `version`, or at the head, and the entries after it, with one look at the head.
 
-    Errors as `read_state`.
+    An entry shows from where the log must be read to know the claims in flight. That is rarely far back,
+    so a checkpoint is only looked for if it is. Errors as `read_state`.
     """
-    checkpoint = next(_checkpoints(store, table, table_id, version), None)
-    state = checkpoint.state if checkpoint else TableState()
-    entries = read_entries(store, table, state.version)
-    head = state.version + len(entries)
-    if version is not None and version > head:
-        raise version_gone(table, version, head)
-    before = head if version is None else version
-    at = follow(state, (one for one in entries if one[0] <= before))[0]
-    return at, [one for one in entries if one[0] > before]
+    head = find_head(store, table, version or 0)
+    at = head if version is None else version
+    known = {at: read_entry(store, table, at)} if at else {}
+    quiet = quiet_at(at, known[at]) if at else 0
+    state = TableState(quiet, quiet=quiet)
+    if at - quiet > ENTRIES and (found := next(_checkpoints(store, table, table_id, at), None)):
+        state = max(state, found.state, key=lambda one: one.version)
+    versions = range(state.version + 1, head + 1)
+    entries = [(one, known.get(one) or read_entry(store, table, one)) for one in versions]
+    before = follow(state, (one for one in entries if one[0] <= at))[0]
+    return before, [one for one in entries if one[0] > at]
 
 
 def read_files(

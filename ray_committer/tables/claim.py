@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from ray_committer.errors import CommitConflictError, some_of
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, Verdict, judge
@@ -78,8 +80,9 @@ class Claimant:
                 raise _refused(self._store, self._table, self.claim, obstacle)
             if obstacle is not None:
                 return obstacle
-            there = put_entry(self._store, self._table, now.version + 1, self.claim)
-            if isinstance(there, TableClaim) and self.claim.repeats(there):
+            claim = structs.replace(self.claim, quiet=now.quiet)
+            there = put_entry(self._store, self._table, now.version + 1, claim)
+            if isinstance(there, TableClaim) and claim.repeats(there) and claim.writes_as(there):
                 return ClaimInFlight(now.version + 1, there)
 
     def other_attempts(self) -> list[ClaimInFlight]:

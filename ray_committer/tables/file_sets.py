@@ -1,16 +1,29 @@
-"""Save and read the files that an entry of a table's log adds or removes."""
+"""Save and read the files that an entry of a table's log adds or removes.
+
+A list is written once, in one request, under a name that was never used. An entry names it only after
+that. So no process reads a list that is being written, and none writes a list that another one reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ray_committer.errors import TableLogError
-from ray_committer.job_files.settle import put
-from ray_committer.protocol.file_list import FileSet, ListedFile, decode_file_list, file_set
-from ray_committer.protocol.paths import parent
+from ray_committer.errors import TableLogError, TableLogGoneError
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.file_list import (
+    FileList,
+    FileSet,
+    ListedFile,
+    PackedFiles,
+    are_inline,
+    cut,
+    decode_file_list,
+    inline_set,
+    listed_set,
+)
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stores.base import StoreOperations, sync
+from ray_committer.stores.base import StoreOperations, sync, write_once
 
 
 def save_file_set(
@@ -20,23 +33,30 @@ def save_file_set(
     *,
     job_id: str,
     job_attempt: int,
-    batch: int,
 ) -> FileSet:
-    """Save the file lists of one batch of a job attempt, if its files are too many for an entry.
+    """Save the file lists of a job attempt, if its files are too many for an entry."""
+    if are_inline(len(files)):
+        return inline_set(files)
+    lists = save_file_lists(store, table, cut(files), job_id=job_id, job_attempt=job_attempt)
+    return listed_set(lists)
 
-    Idempotent: the name of a list follows from its batch and its content.
-    """
-    found, lists = file_set(files, batch)
-    places = {table.file_list(job_id, job_attempt, name): data for name, data in lists.items()}
-    for directory in {parent(path) for path in places}:
-        if store.capabilities.has_directories:
-            store.mkdirs(directory)
-    for path, data in places.items():
-        put(store, path, data, temporary=table.temporary(new_nonce()))
-        sync(store, path)
-    for directory in {parent(path) for path in places}:
-        sync(store, directory)
-    return found
+
+def save_file_lists(
+    store: StoreOperations,
+    table: TablePlaces,
+    packed: Iterable[PackedFiles],
+    *,
+    job_id: str,
+    job_attempt: int,
+) -> list[FileList]:
+    """Save file lists of a job attempt; `TableLogGoneError` if the directory of the lists is gone."""
+    try:
+        lists = [_save(store, table, one, job_id, job_attempt) for one in packed]
+        if lists:
+            sync(store, table.file_lists)
+    except FileNotFoundError as e:
+        raise TableLogGoneError(f"{table.file_lists}: is gone") from e
+    return lists
 
 
 def read_file_set(
@@ -56,3 +76,20 @@ def read_file_list(store: StoreOperations, path: str, digest: str) -> list[Liste
         return decode_file_list(store.read(path), digest, path)
     except FileNotFoundError as e:
         raise TableLogError(f"{path}: is missing, although the log of the table names it") from e
+
+
+def _save(
+    store: StoreOperations, table: TablePlaces, packed: PackedFiles, job_id: str, job_attempt: int
+) -> FileList:
+    """Write a list. A request that got no answer can be carried out later, so its name is given up."""
+    written: list[FileList] = []
+
+    def write() -> None:
+        found = packed.listed(new_nonce())
+        path = table.file_list(job_id, job_attempt, found.name)
+        write_once(store, path, packed.data)
+        sync(store, path)
+        written.append(found)
+
+    settle(write)
+    return written[0]

@@ -7,6 +7,7 @@ rename is lost, the entry that is there shows who put it. Nothing is ever replac
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from uuid import uuid4
 
@@ -38,7 +39,8 @@ def init_table(
         return there
     store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
     if store.capabilities.has_directories:
-        store.mkdirs(table.temporaries)
+        for directory in (table.temporaries, table.file_lists):
+            store.mkdirs(directory)
     return decode_definition(
         _put(store, table, table.definition, encode_content(definition)), table.definition
     )
@@ -122,10 +124,18 @@ def append(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: i
     So runs of the same commit can append the same: it is there once.
     """
     entries = read_entries(store, table, after)
-    for version, other in entries:
-        if entry.repeats(other):
-            return version
-    version = after + len(entries) + 1
+    return find_repeated(entries, entry) or put_next(store, table, entry, after + len(entries))
+
+
+def find_repeated(entries: Iterable[tuple[int, LogEntry]], entry: LogEntry) -> int | None:
+    """The version of the first of some entries that `entry` repeats."""
+    return next((version for version, other in entries if entry.repeats(other)), None)
+
+
+def put_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int) -> int:
+    """Put an entry at the first free version `after` one that was just seen, unless one that is put
+    there by then repeats it; the version of that entry."""
+    version = after + 1
     while not entry.repeats(put_entry(store, table, version, entry)):
         version += 1  # another process was faster
     return version

@@ -56,6 +56,7 @@ def _append_abort(
         job_id=claim.job_id,
         job_attempt=claim.job_attempt,
         claim=one.version,
+        quiet=claim.quiet,
         at_milliseconds=now_milliseconds,
         why="the job was aborted",
     )

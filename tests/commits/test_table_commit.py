@@ -24,14 +24,13 @@ from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import advance, join_table, read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
-from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_entry import TableClaim, TableCommit, WriteMode
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.log import append, read_entries
 from ray_committer.testing import (
     MemoryStore,
@@ -39,7 +38,6 @@ from ray_committer.testing import (
     WrappedStore,
     run_abort,
     run_commit,
-    visible_files,
     write_job,
 )
 from ray_committer.testing.harness import (
@@ -48,6 +46,25 @@ from ray_committer.testing.harness import (
     run_undo,
     set_up_attempt,
     write_attempt,
+)
+from tests.commits.tables import (
+    AT_ONCE,
+    NEW,
+    OLD,
+    OVERWRITE,
+    THIRD,
+    Write,
+    begun,
+    committed,
+    data_in,
+    data_of_log,
+    in_flight,
+    job_of,
+    kinds_of,
+    of_mode,
+    stopped_at,
+    with_old_data,
+    write,
 )
 from tests.stages.support import (
     JOB,
@@ -61,11 +78,6 @@ from tests.stages.support import (
 )
 from tests.tables.support import TABLE, claim_of, table_on
 
-AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
-OLD = {"day=1/old": b"1", "day=2/old": b"22"}
-NEW = {"day=1/new": b"3", "day=2/old": b"new"}
-Write = Mapping[str, bytes]
-
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
@@ -75,65 +87,6 @@ def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
-
-
-def of_mode(mode: ConflictMode, **fields: object) -> CommitOptions:
-    return CommitOptions(mode=mode, conflict_wait_seconds=0.0, **fields)  # type: ignore[arg-type]
-
-
-OVERWRITE = of_mode(ConflictMode.OVERWRITE)
-
-
-def write(
-    store: StoreOperations,
-    files: Write,
-    job: JobAttempt = JOB,
-    mode: ConflictMode = ConflictMode.APPEND,
-) -> None:
-    write_job(
-        store,
-        job,
-        {number: {name: data} for number, (name, data) in enumerate(files.items())},
-        mode=mode,
-    )
-
-
-def committed(
-    store: StoreOperations,
-    files: Write,
-    job: JobAttempt = JOB,
-    options: CommitOptions = AT_ONCE,
-) -> int | None:
-    write(store, files, job, options.mode)
-    return run_commit(store, job, options).table_version
-
-
-def with_old_data(store: MemoryStore) -> MemoryStore:
-    committed(table_on(store), OLD, OTHER_JOB)
-    return store
-
-
-def data_in(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str, int]:
-    """The data files in the directory of a table, with their sizes."""
-    found = visible_files(store, table.destination)
-    own = f"{DIRECTORY}/"
-    return {name: len(data) for name, data in found.items() if not name.startswith(own)}
-
-
-def data_of_log(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str, int]:
-    """The files that the log of a table says are in it, with their sizes."""
-    _, files = read_files(store, table, "id")
-    return {file.p: file.z for partition in files.values() for file in partition.values()}
-
-
-def kinds_of(store: StoreOperations, table: TablePlaces = TABLE) -> list[str]:
-    return [
-        type(entry).__name__.removeprefix("Table").lower() for _, entry in read_entries(store, table)
-    ]
-
-
-def in_flight(store: StoreOperations) -> list[str]:
-    return [one.claim.job_id for one in read_files(store, TABLE, "id")[0].in_flight]
 
 
 # What a commit leaves in the log
@@ -266,26 +219,66 @@ def test_a_checkpoint_that_cannot_be_saved_is_a_notice(kind):
 
 
 @pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE, of_mode(ConflictMode.ERROR_PARTITIONS)])
-def test_a_commit_to_a_table_without_rivals_makes_at_most_14_requests_more(kind, options: CommitOptions):
+@pytest.mark.parametrize("jobs_before", [0, 1, 20])
+def test_without_rivals_a_small_job_makes_at_most_14_requests_more(
+    kind, options: CommitOptions, jobs_before: int
+):
+    assert more_requests(kind, options, SMALL, jobs_before) <= 14
+
+
+@pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE])
+@pytest.mark.parametrize(("tasks", "files"), [(10, 20), (1, 200), (200, 1), (7, 15), (3, 133)])
+def test_without_rivals_a_large_job_makes_one_request_more_per_list(
+    kind, options: CommitOptions, tasks: int, files: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(file_list, "MOST_INLINE", 10)
+    monkeypatch.setattr(file_list, "MOST_FILES", 100)
+    assert more_requests(kind, options, job_of(tasks, files)) <= 14 + tasks * files // 100
+
+
+def test_without_rivals_20_000_files_are_two_lists():
+    assert more_requests(MemoryStore, AT_ONCE, job_of(10, 2_000)) <= 16
+
+
+def test_without_a_log_a_commit_makes_one_request_more(kind):
     def whole(store: StoreOperations) -> None:
-        committed(store, {"day=3/new": b"3", "day=4/new": b"4"}, options=options)
+        committed(store, {"day=3/new": b"3"}, options=OVERWRITE)
 
-    def old(store: MemoryStore) -> MemoryStore:
-        committed(store, OLD, OTHER_JOB)
-        return store
+    calls: list[StoreCall] = []
+    committed(store := kind(), OLD, OTHER_JOB)
+    whole(WrappedStore(store, before=calls.append))
+    of_log = [(call.operation, *call.paths) for call in calls if f"/{DIRECTORY}" in call.paths[0]]
+    assert of_log == [("read", TABLE.definition)]
 
-    plain = requests(old(kind()), whole)
-    in_table = requests(old(table_on(kind())), whole)
-    assert (in_table - Counter(sync=99)).total() - plain.total() <= 14
+
+SMALL = {0: {"day=3/new": b"3"}, 1: {"day=4/new": b"4"}}
+
+
+def more_requests(
+    kind: Callable[[], MemoryStore],
+    options: CommitOptions,
+    tasks: Mapping[int, Write],
+    jobs_before: int = 1,
+) -> int:
+    """How many requests more a whole job makes because the destination is a table with a log."""
+
+    def made(store: StoreOperations) -> Counter[str]:
+        for number in range(jobs_before):
+            before = new_job_attempt("/table", f"before_{number}", 0)
+            committed(store, {f"day=1/{number}": b"1"}, before)
+        return requests(store, whole) - Counter(sync=99)
+
+    def whole(store: StoreOperations) -> None:
+        write_job(store, JOB, tasks, mode=options.mode)
+        run_commit(store, JOB, options)
+
+    in_table, plain = table_on(kind()), kind()
+    more = made(in_table).total() - made(plain).total()
+    assert data_of_log(in_table) == data_in(in_table) == data_in(plain)
+    return more
 
 
 # Crashes, and the same command again
-
-
-def begun(kind: Callable[[], MemoryStore], files: Write, mode: ConflictMode) -> MemoryStore:
-    store = with_old_data(kind())
-    write(store, files, mode=mode)
-    return store
 
 
 @pytest.mark.parametrize(
@@ -366,7 +359,7 @@ def test_an_append_whose_commit_is_in_the_log_cannot_be_undone(kind):
 
 def test_a_log_that_is_damaged_before_the_record_changes_nothing(kind):
     store = begun(kind, NEW, ConflictMode.OVERWRITE)
-    store.write(TABLE.entry(1), b"{")
+    store.write(TABLE.entry(2), b"{")
     with pytest.raises(TableLogError) as caught:
         run_commit(store, JOB, OVERWRITE)
     assert caught.value.exit_code == 1
@@ -439,13 +432,6 @@ def test_a_job_of_hadoops_committer_is_in_the_log(kind):
 
 
 # Others in the table
-
-
-def stopped_at(store: StoreOperations, phase: str, job: JobAttempt, options: CommitOptions) -> None:
-    """Run a commit until just before the job gets into a phase."""
-    stop = do_at("advance", partial(pytest.fail, "stop"), end=phase)
-    with pytest.raises(pytest.fail.Exception):
-        run_commit(WrappedStore(store, before=stop), job, options)
 
 
 def test_an_open_job_with_a_claim_is_waited_for_and_named(kind):
@@ -569,9 +555,6 @@ def test_two_jobs_of_which_the_second_runs_at_any_request_of_the_first_agree_wit
         assert data_of_log(store) == data_in(store)
         assert in_flight(store) == []
         assert sorted(kinds_of(store)) == sorted(["claim", "commit"] * 3 + ["done"])
-
-
-THIRD = new_job_attempt("/table", "job_3", 0)
 
 
 def test_on_local_files_the_log_agrees_with_the_directory(tmp_path: Path):

@@ -12,13 +12,16 @@ from ray_committer.errors import TableLogError
 from ray_committer.protocol.file_list import (
     MOST_FILES,
     MOST_INLINE,
+    NO_PACKED,
     ListedFile,
+    are_inline,
     cut,
     decode_file_list,
-    file_set,
     inline_set,
     listed_set,
+    pack,
     partition_of,
+    unpack,
 )
 from ray_committer.protocol.paths import is_name
 
@@ -38,45 +41,47 @@ def some(count: int) -> list[ListedFile]:
 
 @given(st.lists(listed, min_size=1, max_size=5))
 def test_file_lists_round_trip(files: list[ListedFile]):
-    ((found, data),) = cut(files, 3)
-    assert decode_file_list(data, found.digest, "/p") == files
-    assert (found.files, found.bytes) == (len(files), sum(file.z for file in files))
+    (packed,) = cut(files)
+    assert decode_file_list(packed.data, packed.digest, "/p") == unpack(packed) == files
+    assert (packed.files, packed.size) == (len(files), sum(file.z for file in files))
 
 
-@pytest.mark.parametrize("count", [0, 1, MOST_INLINE])
-def test_a_few_files_are_inline(count: int):
-    found, lists = file_set(some(count))
-    assert (found.inline, found.lists, lists) == (some(count), [], {})
+@given(st.lists(st.lists(listed, max_size=3), max_size=3))
+def test_the_sum_of_packed_files_is_the_list_of_all(parts: list[list[ListedFile]]):
+    whole = sum(map(pack, parts), NO_PACKED)
+    files = [file for part in parts for file in part]
+    assert decode_file_list(whole.data, whole.digest, "/p") == files
+    assert (whole.files, whole.size) == (len(files), sum(file.z for file in files))
+
+
+@pytest.mark.parametrize(("count", "inline"), [(0, True), (MOST_INLINE, True), (MOST_INLINE + 1, False)])
+def test_a_few_files_are_inline(count: int, inline: bool):
+    assert are_inline(count) is inline
+    found = inline_set(some(count))
+    assert (found.inline, found.lists) == (some(count), [])
     assert (found.files, found.bytes) == (count, sum(range(count)))
 
 
 @pytest.mark.parametrize(
     ("count", "sizes"),
     [
-        (MOST_INLINE + 1, [MOST_INLINE + 1]),
+        (0, []),
         (MOST_FILES, [MOST_FILES]),
         (2 * MOST_FILES + 1, [MOST_FILES, MOST_FILES, 1]),
     ],
 )
-def test_more_files_are_cut_into_lists_that_hold_each_once_and_in_order(count: int, sizes: list[int]):
-    found, lists = file_set(some(count), batch=4)
-    assert found.inline == []
-    assert [one.files for one in found.lists] == sizes
-    assert (found.files, found.bytes) == (count, sum(range(count)))
-    read = [
-        file for one in found.lists for file in decode_file_list(lists[one.name], one.digest, one.name)
-    ]
-    assert read == some(count)
+def test_files_are_cut_into_lists_that_hold_each_once_and_in_order(count: int, sizes: list[int]):
+    lists = list(cut(some(count)))
+    assert [one.files for one in lists] == sizes
+    assert [file for one in lists for file in unpack(one)] == some(count)
 
 
-def test_a_list_is_named_by_its_batch_and_its_content_and_never_as_data_is():
-    ((first, _),) = cut(some(2), 7)
-    ((again, _),) = cut(some(2), 7)
-    ((other, _),) = cut(some(3), 7)
-    assert first == again
-    assert first.name != other.name
-    assert first.name.startswith("7-")
+def test_a_list_has_a_name_of_its_own_that_is_never_as_data_is():
+    first, again = pack(some(2)).listed("nonce"), pack(some(2)).listed("another nonce")
+    assert first.digest == again.digest
+    assert first.name != again.name
     assert is_name(first.name)
+    assert first.name.startswith(first.digest[:8])
     assert first.name.endswith(".z")
 
 
@@ -87,20 +92,19 @@ def test_a_list_takes_few_bytes_per_file():
         ListedFile(f"{place}-{run}.parquet", 1_000_000 + 7919 * task, 1_700_000_000_000 + 37 * task)
         for task, place in enumerate(places)
     ]
-    ((_, data),) = cut(files, 0)
-    assert len(data) < 24 * len(files)
+    assert len(pack(files).data) < 24 * len(files)
 
 
 def test_sets_of_lists_are_summed():
-    parts = [one for batch in range(3) for one, _ in cut(some(10), batch)]
+    parts = [pack(some(10)).listed(str(number)) for number in range(3)]
     assert (listed_set(parts).files, listed_set(parts).bytes) == (30, 135)
     assert inline_set(some(10)).bytes == 45
 
 
 def _lists() -> tuple[str, dict[str, bytes]]:
-    ((found, data),) = cut(some(3), 0)
-    ((_, other),) = cut(some(4), 0)
-    return found.digest, {
+    packed, other = pack(some(3)), pack(some(4)).data
+    data = packed.data
+    return packed.digest, {
         "empty": b"",
         "truncated": data[:-1],
         "cut to nothing": data[:5],

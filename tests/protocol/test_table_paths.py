@@ -25,7 +25,7 @@ def test_entries_are_in_directories_of_a_thousand(version: int, path: str):
 
 def test_each_kind_of_file_has_a_place():
     assert TABLE.definition == "/t/_ray_committer/table.entry"
-    assert TABLE.file_list("job_1", 2, "0-abc.z") == "/t/_ray_committer/files/job_1-2/0-abc.z"
+    assert TABLE.file_list("job_1", 2, "abc-n.z") == "/t/_ray_committer/files/job_1-2-abc-n.z"
     assert TABLE.checkpoint(64) == "/t/_ray_committer/checkpoint/64.entry"
     assert TABLE.parts == "/t/_ray_committer/checkpoint/parts"
     assert TABLE.kept(7, "day=1/a.parquet") == "/t/_ray_committer/removed/7/day=1/a.parquet.kept"

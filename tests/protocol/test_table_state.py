@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
 from ray_committer.errors import TableLogError
 from ray_committer.protocol.file_list import ListedFile, inline_set
@@ -24,6 +28,7 @@ from ray_committer.protocol.table_state import (
     apply_files,
     ended_since,
     follow,
+    quiet_at,
 )
 from ray_committer.protocol.write_ids import WriteIds
 
@@ -113,6 +118,34 @@ def test_a_commit_that_is_said_twice_is_one():
 def test_an_entry_that_cannot_follow_is_an_error(entries: tuple[LogEntry, ...], what: str):
     with pytest.raises(TableLogError, match=what):
         after(*entries)
+
+
+@given(st.randoms(use_true_random=False))
+def test_an_entry_shows_a_version_at_which_no_claim_was_in_flight(random: Random):
+    log: list[LogEntry] = []
+    while len(log) < 30:
+        state = after(*log)
+        one = random.choice([*state.in_flight, None]) if state.in_flight else None
+        if one is None:
+            log.append(structs.replace(claim(f"job_{len(log)}"), quiet=state.quiet))
+        elif one.committed is not None:
+            log.append(structs.replace(done(one.version), quiet=one.claim.quiet))
+        else:
+            ends = (commit(one.version), commit(one.version, replaces=True), abort(one.version))
+            log.append(structs.replace(random.choice(ends), quiet=one.claim.quiet))
+        quiet = quiet_at(len(log), log[-1])
+        assert after(*log[:quiet]).in_flight == []
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [(claim(), commit(1)), (claim(), abort(1)), (claim(), commit(1, replaces=True), done(1))],
+)
+def test_the_last_entry_of_a_job_that_was_alone_shows_that_none_is_in_flight(
+    entries: tuple[LogEntry, ...],
+):
+    assert quiet_at(len(entries), entries[-1]) == len(entries)
+    assert quiet_at(len(entries) - 1, entries[-2]) == 0
 
 
 def test_the_claim_of_the_same_job_attempt_is_found():

@@ -35,9 +35,13 @@ def claim_of(
     return TableClaim(job_id=job_id, mode=mode, partitions=list(partitions), files=files, **values)
 
 
-def commit_of(version: int, removed: FileSet | Sequence[ListedFile] = ()) -> TableCommit:
+def commit_of(
+    version: int, removed: FileSet | Sequence[ListedFile] = (), *, quiet: int = 0
+) -> TableCommit:
     removed = removed if isinstance(removed, FileSet) else inline_set(removed)
-    return TableCommit(job_id="job", job_attempt=0, claim=version, at_milliseconds=2, removed=removed)
+    return TableCommit(
+        job_id="job", job_attempt=0, claim=version, quiet=quiet, at_milliseconds=2, removed=removed
+    )
 
 
 def done_of(version: int) -> TableDone:

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 import ray_committer.job_files.settle as settle_module
-from ray_committer.errors import TableLogError, TableLogGoneError, TableVersionGoneError
+from ray_committer.errors import (
+    StoreUnavailableError,
+    TableLogError,
+    TableLogGoneError,
+    TableVersionGoneError,
+)
 from ray_committer.protocol.file_list import MOST_INLINE, ListedFile
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import Files, TableState
@@ -26,7 +31,7 @@ from ray_committer.tables.checkpoint import (
 from ray_committer.tables.file_sets import read_file_set, save_file_set
 from ray_committer.tables.log import append, find_head
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
-from tests.stages.support import KINDS, requests
+from tests.stages.support import KINDS, context, do_at, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, table_on
 
 JOB = {"job_id": "many", "job_attempt": 0}
@@ -275,18 +280,43 @@ def many(count: int) -> list[ListedFile]:
 )
 def test_many_files_are_saved_in_lists_and_read_back(store, table: TablePlaces, count: int, lists: int):
     table_on(store, table)
-    for _ in range(2):  # another run of the commit saves the same
-        found = save_file_set(store, table, many(count), **JOB, batch=3)
+    for _ in range(2):  # another run of the commit saves lists of its own
+        found = save_file_set(store, table, many(count), **JOB)
         assert read_file_set(store, table, found, **JOB) == many(count)
-    assert len(store.list_files(f"{table.directory}/files")) == lists
+    assert len(store.list_files(table.file_lists)) == 2 * lists
     assert store.list_files(table.temporaries) == []
+
+
+def test_a_list_whose_write_is_not_answered_is_saved_under_another_name(kind):
+    def lost() -> None:
+        raise StoreUnavailableError(TABLE.file_lists, "timed out")
+
+    memory = table_on(kind())
+    unanswered = WrappedStore(memory, after=do_at("write", lost, end=".z"))
+    found = save_file_set(context(unanswered).store, TABLE, many(2_000), **JOB)
+    names = [path.rpartition("/")[2] for path in memory.files(TABLE.file_lists)]
+    assert len(names) == 2
+    assert f"many-0-{found.lists[0].name}" in names
+    assert read_file_set(memory, TABLE, found, **JOB) == many(2_000)
+
+
+def test_a_list_takes_one_request(kind):
+    memory = table_on(kind())
+    found = requests(memory, lambda one: save_file_set(one, TABLE, many(25_000), **JOB))
+    assert found - Counter(sync=9) == Counter(write=3)
+
+
+def test_lists_of_a_table_whose_directory_is_gone_are_an_error(tmp_path: Path):
+    store, table = LocalStore(StoreSpec("file")), TablePlaces(str(tmp_path))
+    with pytest.raises(TableLogGoneError, match="_ray_committer/files: is gone"):
+        save_file_set(store, table, many(2_000), **JOB)
 
 
 def test_an_overwrite_of_many_files_is_read_back(kind):
     memory = table_on(kind())
-    old = save_file_set(memory, TABLE, many(2_000), **JOB, batch=0)
+    old = save_file_set(memory, TABLE, many(2_000), **JOB)
     append_commit(memory, "many", old)
-    removed = save_file_set(memory, TABLE, many(1_500), job_id="other", job_attempt=0, batch=0)
+    removed = save_file_set(memory, TABLE, many(1_500), job_id="other", job_attempt=0)
     append_commit(memory, "other", [a_file(1)], removed)
     _, files = read_files(memory, TABLE, "id")
     assert sum(map(len, files.values())) == 501
@@ -296,7 +326,7 @@ def test_an_overwrite_of_many_files_is_read_back(kind):
 
 def test_a_file_list_that_is_missing_or_another_is_named(kind):
     memory = table_on(kind())
-    found = save_file_set(memory, TABLE, many(2_000), **JOB, batch=0)
+    found = save_file_set(memory, TABLE, many(2_000), **JOB)
     append_commit(memory, "many", found)
     path = TABLE.file_list(**JOB, name=found.lists[0].name)
     memory.write(path, memory.read(path)[:-1])

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import ray_committer.job_files.settle as settle_module
-from ray_committer.errors import CommitCancelledError, CommitConflictError, TableVersionGoneError
+from ray_committer.errors import CommitCancelledError, CommitConflictError, TableLogGoneError
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_entry import Isolation, TableClaim, TableDefinition, WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
@@ -85,11 +86,36 @@ def test_a_claim_is_put_at_the_end_of_the_log(store, tmp_path: Path):
 
 def test_a_claim_without_others_makes_few_requests(kind):
     memory = table_on(kind())
+    for job_id in "abc":
+        version = claimed(memory, claim_of(job_id)).version
+        append(memory, TABLE, commit_of(version, quiet=version - 1), version)
+    found = requests(memory, lambda one: claimed(one, claim_of("replaces", base=6)))
+    assert found - Counter(sync=2) == Counter(list_status=1, read=1, write=1, rename=1)
+
+
+def test_the_log_is_read_from_where_no_claim_was_in_flight(kind):
+    memory = table_on(kind())
     append_commit(memory, "a")
-    state, files = read_files(memory, TABLE, "id")
-    save_checkpoint(memory, TABLE, "id", state, files)
-    found = requests(memory, lambda one: claimed(one, claim_of("replaces", base=2)))
-    assert found - Counter(sync=2) == Counter(list_status=2, read=1, write=1, rename=1)
+    append(memory, TABLE, OVERWRITE, 2)
+    assert claimed(memory, claim_of("one", partitions=["day=2"])).claim.quiet == 2
+    append(memory, TABLE, commit_of(4), 4)
+    with pytest.raises(CommitConflictError, match=r"job over .* is at work"):
+        claimed(memory, APPEND)
+    append(memory, TABLE, abort_of(3), 5)
+    assert claimed(memory, APPEND) == ClaimInFlight(7, structs.replace(APPEND, quiet=6))
+
+
+def test_a_claim_that_is_in_flight_for_long_makes_others_look_for_a_checkpoint(kind):
+    memory = table_on(kind())
+    append(memory, TABLE, claim_of("dead"), 0)
+    for number in range(40):
+        version = claimed(memory, claim_of(f"job_{number}")).version
+        append(memory, TABLE, commit_of(version), version)
+    save_checkpoint(memory, TABLE, "id", *read_files(memory, TABLE, "id"))
+    found = requests(memory, lambda one: claimed(one, APPEND))
+    assert found - Counter(sync=2) == Counter(list_status=2, read=2, write=1, rename=1)
+    with pytest.raises(CommitConflictError, match=r"job dead .* is at work"):
+        claimed(memory, OVERWRITE)
 
 
 def test_appends_do_not_wait_for_each_other(kind):
@@ -183,7 +209,7 @@ def test_without_isolation_nothing_is_refused(kind):
 
 
 def test_a_base_that_the_log_does_not_have_is_an_error(kind):
-    with pytest.raises(TableVersionGoneError, match="has no version 7"):
+    with pytest.raises(TableLogGoneError, match=r"007\.entry: is gone"):
         claimed(table_on(kind()), claim_of("one", mode=WriteMode.REPLACE, base=7))
 
 
@@ -289,7 +315,7 @@ def test_a_claim_that_was_aborted_does_not_refuse_its_own_job(kind):
     memory = table_on(kind())
     append(memory, TABLE, REPLACE, 0)
     append(memory, TABLE, abort_of(1), 0)
-    assert claimed(memory, REPLACE) == ClaimInFlight(3, REPLACE)
+    assert claimed(memory, REPLACE) == ClaimInFlight(3, structs.replace(REPLACE, quiet=2))
 
 
 def test_two_runs_at_once_have_one_claim(kind):
