@@ -35,6 +35,11 @@ class RayCommitterError(Exception):
     def __str__(self) -> str:
         return "; ".join(self.args)
 
+    def advise(self, text: str) -> None:
+        """Add to the advice."""
+        self.advice = f"{self.advice}; {text}"
+        self.args = (self.what, self.advice)
+
     def locate(self, store: str) -> None:
         """Make a URL of the path with which `what` begins, on the store of that URL; idempotent."""
         if self.what.startswith("/"):

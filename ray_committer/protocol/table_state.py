@@ -6,7 +6,7 @@ partition, are only for those who read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import structs
@@ -45,7 +45,8 @@ class ClaimCommitted(msgspec.Struct, frozen=True):
 
 
 class TableState(msgspec.Struct, frozen=True):
-    """The claims in flight at a version, and the last version that is a claim."""
+    """The claims in flight at a version, the last version that is a claim, and the last one at which no
+    claim was in flight, as far as that is known."""
 
     version: int = 0
     last_claim: int = 0
@@ -60,8 +61,10 @@ class TableState(msgspec.Struct, frozen=True):
         )
 
     def own(self, claim: TableClaim) -> ClaimInFlight | None:
-        """The claim in flight of the same job attempt, made by another run of its commit."""
-        return next((one for one in self.in_flight if claim.repeats(one.claim)), None)
+        """The claim in flight for the same work of the same job attempt, made by another run of its
+        commit."""
+        mine = (one for one in self.in_flight if claim.repeats(one.claim))
+        return next((one for one in mine if claim.writes_as(one.claim)), None)
 
 
 def follow(
@@ -69,7 +72,9 @@ def follow(
 ) -> tuple[TableState, list[ClaimCommitted]]:
     """The state after some entries, in the order of their versions, and the jobs that they commit.
 
-    An entry about a claim that has ended changes nothing. `TableLogError` if an entry cannot follow.
+    A job attempt has several claims if its runs were to do different things. Its commit names the one
+    that counts, and the others end with it. An entry about a claim that has ended changes nothing.
+    `TableLogError` if an entry cannot follow.
     """
     in_flight = {one.version: one for one in state.in_flight}
     version, last_claim, quiet = state.version, state.last_claim, state.quiet
@@ -80,6 +85,7 @@ def follow(
         elif (seen := in_flight.pop(entry.claim, None)) is not None:
             if isinstance(entry, TableCommit) and seen.committed is None:
                 committed.append(ClaimCommitted(version, seen.version, seen.claim, entry.removed))
+                in_flight = {one.version: one for one in _of_others(in_flight.values(), seen.claim)}
             if (after := _after(seen, version, entry)) is not None:
                 in_flight[seen.version] = after
         quiet = quiet if in_flight else version
@@ -99,6 +105,9 @@ def quiet_at(version: int, entry: LogEntry) -> int:
     first = version - (2 if isinstance(entry, TableDone) else 1)  # `done` comes after the commit
     return version if is_last and entry.claim == first == entry.quiet + 1 else entry.quiet
 
+
+def _of_others(claims: Iterable[ClaimInFlight], own: TableClaim) -> Iterator[ClaimInFlight]:
+    return (one for one in claims if not own.repeats(one.claim))
 
 
 def ended_since(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError
+from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCommitterError
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.other_attempts import abort_older_attempts
@@ -44,17 +44,19 @@ class Turn:
         """Put the claim of a declared job into the log, once; return the claim that must end first.
 
         The claims of aborted jobs, and of older attempts of this job, are ended. `CommitConflictError`
-        if the claim is refused, or if an earlier run has claimed something else.
+        if the claim is refused.
         """
         if self.claimed is not None:
             return None
         while isinstance(found := self.claimant.put(), Obstacle):
             if not self._is_released(found.other):
                 return found
-        _check_own(self.context, found, self.claimant.claim)
+        _refuse_committed(self.context, found)
         for other in self.claimant.other_attempts():
             self._is_released(other)
-        self.claimed = ClaimedTable(self.base.table_id, found.version, found.claim.quiet)
+        self.context.journal.claimed = found.version
+        quiet = found.claim.quiet
+        self.claimed = ClaimedTable(self.base.table_id, found.version, quiet)
         return None
 
     def _is_released(self, other: ClaimInFlight) -> bool:
@@ -98,6 +100,17 @@ def wait_for_turn(context: JobContext, declared: Seen, other: Obstacle, patience
     return after
 
 
+def say_that_claim_stays(context: JobContext, error: RayCommitterError) -> RayCommitterError:
+    """Add to an error that the claim of a job stays in the log: only the job's state can end it."""
+    if context.journal.claimed is not None:
+        error.advise(
+            f"the log of the table still has the claim of this job (version {context.journal.claimed}), "
+            f"for which other jobs wait: run the same command again, or give the job up with: "
+            f"{abort_command(context.store, context.job)}"
+        )
+    return error
+
+
 def _claim_of(
     context: JobContext, state: JobState, base: TableBase, loaded: LoadedManifests, roots: ModeRoots
 ) -> TableClaim:
@@ -123,22 +136,14 @@ def _claim_of(
     )
 
 
-def _check_own(context: JobContext, found: ClaimInFlight, claim: TableClaim) -> None:
-    """Refuse a claim of an earlier run that says something else: a process may still go by it."""
+def _refuse_committed(context: JobContext, found: ClaimInFlight) -> None:
+    """Refuse to go on with a job that is committed by its log, but not by its state."""
     job = context.job
     if found.committed is not None:
         raise CommitStateUnknownError(
             f"{TablePlaces(job.destination).entry(found.committed)}: says that job {job.job_id} is "
             f"committed, but the job's state does not",
             "nothing was done: find out who has changed the log or the job's directory",
-        )
-    if not found.claim.writes_as(claim):
-        raise CommitConflictError(
-            f"{job.directory}: an earlier run of this commit has claimed other work in the log of the "
-            f"table (version {found.version}: {found.claim.mode} in "
-            f"{' | '.join(found.claim.partitions[:5]) or 'the whole table'})",
-            f"nothing was changed: commit with the same options as then, or give the job up with: "
-            f"{abort_command(context.store, job)}",
         )
 
 

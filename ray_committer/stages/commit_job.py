@@ -33,6 +33,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.protocol.state import UNDECIDED, Intent, JobState, Phase, new_nonce
+from ray_committer.stages.claim_table import say_that_claim_stays
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.commit_in_table import (
     commit_in_table,
@@ -127,10 +128,11 @@ def commit_job(
         with context.stage(names.COMMIT_JOB), at_work(run.name):
             _commit(run, state)
     except OSError as e:
-        failure = _store_failure(context, progress, e)
+        failure = _undecided(context, progress, _store_failure(context, progress, e))
         raise failure from e
     except RayCommitterError as e:
         failure = _as_unknown(e) if progress.is_decided and _looks_harmless(e) else e
+        failure = _undecided(context, progress, failure)
         raise failure from e.__cause__
     except Exception as e:
         failure = e
@@ -458,6 +460,13 @@ def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError
         "the commit stopped in the middle and kept everything: fix that and run "
         "the same command to finish it",
     )
+
+
+def _undecided(
+    context: JobContext, progress: CommitProgress, error: RayCommitterError
+) -> RayCommitterError:
+    """The error; for a job that is not recorded, it also says if the job has a claim in a log."""
+    return error if progress.is_decided else say_that_claim_stays(context, error)
 
 
 def _looks_harmless(error: RayCommitterError) -> bool:

@@ -143,12 +143,14 @@ class JobContext:
 
 @dataclass(slots=True)
 class Journal:
-    """What happened so far, for the report: seconds by stage, statistics and notices."""
+    """What happened so far, for the report: seconds by stage, statistics and notices; `claimed` is the
+    version of the job's claim in the log of its table."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: IOStatistics = field(default_factory=IOStatistics)
     notices: list[str] = field(default_factory=list)
     failed_stage: str | None = None
+    claimed: int | None = None
 
     def note_stage(self, name: str, seconds: float, *, failed: bool) -> None:
         self.seconds[name] = seconds

@@ -76,6 +76,7 @@ def record_job(
     try:
         return _decide(decision, seen, patience)
     except StateChangedError as e:
+        context.journal.claimed = None
         if e.now is not None and e.now.phase is Phase.ABORTED:  # perhaps before this run's claim
             release_own(context.store, context.job, e.now.state, context.now_milliseconds())
         raise

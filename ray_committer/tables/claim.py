@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -66,18 +66,18 @@ class Claimant:
     def put(self) -> ClaimInFlight | Obstacle:
         """Put the claim at the end of the log, unless another one must end first.
 
-        If another run of the same commit has put its claim, that one is returned, with the version of
-        its commit if it was committed since the claim's base. `CommitConflictError` if it is refused.
+        If another run of the same commit has put the same claim, that one is returned. So is any claim
+        of this job that was committed since the claim's base, with the version of its commit.
+        `CommitConflictError` if it is refused.
         """
         while True:
             self._look()
             ended, now = ended_since(self._base, self._entries)
             if (own := _own(self.claim, ended, now)) is not None:
                 return own
-            others = [one for one in ended if not self.claim.repeats(one.claim)]
-            obstacle = judge(self.claim, others, now.in_flight, self._isolation)
-            if obstacle is not None and obstacle.verdict is Verdict.REFUSED:
-                raise _refused(self._store, self._table, self.claim, obstacle)
+            obstacle = self._judge(ended, now)
+            if obstacle is not None and is_known:
+                continue
             if obstacle is not None:
                 return obstacle
             claim = structs.replace(self.claim, quiet=now.quiet)
@@ -85,11 +85,27 @@ class Claimant:
             if isinstance(there, TableClaim) and claim.repeats(there) and claim.writes_as(there):
                 return ClaimInFlight(now.version + 1, there)
 
+    def look(self) -> Obstacle | None:
+        """What the claim would wait for now; changes nothing. `CommitConflictError` as `put`."""
+        self._look()
+        ended, now = ended_since(self._base, self._entries)
+        return None if _own(self.claim, ended, now) else self._judge(ended, now)
+
+    def _judge(self, ended: Iterable[ClaimInFlight], now: TableState) -> Obstacle | None:
+        at_work = self._of_others(now.in_flight)
+        obstacle = judge(self.claim, self._of_others(ended), at_work, self._isolation)
+        if obstacle is not None and obstacle.verdict is Verdict.REFUSED:
+            raise _refused(self._store, self._table, self.claim, obstacle)
+        return obstacle
+
     def other_attempts(self) -> list[ClaimInFlight]:
         """The claims in flight of other attempts of the same job."""
         now = ended_since(self._base, self._entries)[1]
-        mine = [one for one in now.in_flight if one.claim.job_id == self.claim.job_id]
-        return [one for one in mine if not self.claim.repeats(one.claim)]
+        others = self._of_others(now.in_flight)
+        return [one for one in others if one.claim.job_id == self.claim.job_id]
+
+    def _of_others(self, claims: Iterable[ClaimInFlight]) -> list[ClaimInFlight]:
+        return [one for one in claims if not self.claim.repeats(one.claim)]
 
     def _look(self) -> None:
         if not self._is_fresh:
@@ -118,9 +134,9 @@ def claim_partitions(
 
 
 def _own(claim: TableClaim, ended: Sequence[ClaimInFlight], now: TableState) -> ClaimInFlight | None:
-    """The claim of the same job attempt, if it is in flight or was committed."""
+    """The claim of the same job attempt, if it was committed, or is in flight for the same work."""
     committed = (one for one in ended if one.committed is not None and claim.repeats(one.claim))
-    return now.own(claim) or next(committed, None)
+    return next(committed, None) or now.own(claim)
 
 
 def _refused(

@@ -13,6 +13,7 @@ import pytest
 import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitAbortedError,
+    CommitCancelledError,
     CommitConflictError,
     CommitRecordExistsError,
     CommitStateUnknownError,
@@ -431,6 +432,49 @@ def test_a_job_of_hadoops_committer_is_in_the_log(kind):
     assert (claim.base, claim.nonce) == (None, UNSTAMPED)
 
 
+# Refused after the claim
+
+
+@pytest.mark.parametrize("error", [PermissionError("denied"), CommitCancelledError("cancelled")])
+def test_a_commit_that_fails_after_its_claim_says_that_the_claim_stays(kind, error: Exception):
+    store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
+    failing = WrappedStore(store, before=do_at("advance", partial(raised, error), end="recorded"))
+    with pytest.raises(RayCommitterError) as caught:
+        run_commit(failing, JOB, AT_ONCE)
+    assert "still has the claim of this job (version 3), for which other jobs wait" in str(caught.value)
+    assert "ray-committer abort memory://test/table --job-id job_1" in caught.value.advice
+    assert in_flight(store) == ["job_1"]
+    assert run_commit(store, JOB, AT_ONCE).table_version == 4
+
+
+def test_a_job_that_wants_no_data_and_finds_some_after_its_claim_can_go_on_or_be_aborted(kind):
+    wants_none = of_mode(ConflictMode.ERROR_PARTITIONS)
+    for end in (run_commit, run_abort):
+        store = begun(kind, {"day=1/a": b"1"}, ConflictMode.ERROR_PARTITIONS)
+        with pytest.raises(
+            CommitConflictError, match=r"holds data already.*claim of this job \(version 3"
+        ):
+            run_commit(store, JOB, wants_none)
+        store.delete_file("/table/day=1/old")
+        if end is run_abort:
+            assert run_abort(store, JOB)
+            assert kinds_of(store)[2:] == ["claim", "abort"]
+        else:
+            assert run_commit(store, JOB, wants_none).table_version == 4
+        assert in_flight(store) == []
+
+
+def test_a_commit_that_is_refused_before_its_claim_says_nothing_of_one(kind):
+    store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
+    with pytest.raises(RayCommitterError) as caught:
+        run_commit(store, JOB, CommitOptions(expected_tasks=7))
+    assert "claim" not in str(caught.value)
+
+
+def raised(error: Exception) -> None:
+    raise error
+
+
 # Others in the table
 
 
@@ -439,8 +483,9 @@ def test_an_open_job_with_a_claim_is_waited_for_and_named(kind):
     stopped_at(store, "recorded", JOB, OVERWRITE)
     third = new_job_attempt("/table", "job_3", 0)
     write(store, {"day=1/c": b"c"}, third)
+    refuses = CommitOptions(conflict_wait_seconds=0.0, unfinished="refuse")
     with pytest.raises(CommitConflictError) as caught:
-        run_commit(store, third, AT_ONCE)
+        run_commit(store, third, refuses)
     assert caught.value.exit_code == 4
     assert "job job_1 (version 3) is at work in day=1, and" in caught.value.what
     assert "ray-committer abort memory://test/table --job-id job_1" in caught.value.advice
@@ -507,12 +552,40 @@ def test_a_newer_attempt_ends_the_claim_of_an_older_one(kind):
     assert in_flight(store) == []
 
 
-def test_a_claim_for_other_work_is_not_taken_over(kind):
+def test_a_run_that_is_to_do_other_work_claims_that_too(kind):
     store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
     stopped_at(store, "recorded", JOB, AT_ONCE)
-    with pytest.raises(CommitConflictError, match="has claimed other work in the log"):
-        run_commit(store, JOB, OVERWRITE)
-    assert run_commit(store, JOB, AT_ONCE).table_version == 4
+    assert run_commit(store, JOB, OVERWRITE).table_version == 5
+    assert kinds_of(store)[2:] == ["claim", "claim", "commit", "done"]
+    entries = dict(read_entries(store, TABLE))
+    assert [entries[version].partitions for version in (3, 4)] == [["day=1"], [""]]
+    assert entries[5].claim == 4
+    assert in_flight(store) == []
+    assert data_of_log(store) == data_in(store) == {"day=1/a": 1}
+
+
+@pytest.mark.parametrize("flat", ["flat", "generations"])  # where tasks can commit after the freeze
+def test_a_task_that_commits_after_the_claim_is_in_the_next_claim_of_the_same_command(flat: str):
+    store = begun(KINDS[flat], {"day=1/a": b"1"}, ConflictMode.APPEND)
+    stopped_at(store, "recorded", JOB, AT_ONCE)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    advance(store, JOB, seen, Phase.OPEN)
+    attempt = set_up_attempt(store, JOB, 7, 0)
+    write_attempt(store, JOB, attempt, {"day=3/late": b"22"})
+    commit_attempt(store, JOB, 7, attempt)
+    run_commit(store, JOB, AT_ONCE)
+    assert kinds_of(store)[2:] == ["claim", "claim", "commit"]
+    assert in_flight(store) == []
+    assert (
+        data_of_log(store)
+        == data_in(store)
+        == {"day=1/old": 1, "day=2/old": 2}
+        | {
+            "day=1/a": 1,
+            "day=3/late": 2,
+        }
+    )
 
 
 def test_a_job_that_has_read_what_another_has_changed_is_refused(kind):

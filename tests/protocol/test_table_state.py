@@ -120,6 +120,18 @@ def test_an_entry_that_cannot_follow_is_an_error(entries: tuple[LogEntry, ...], 
         after(*entries)
 
 
+@pytest.mark.parametrize("committed", [1, 2])
+def test_the_commit_of_one_of_several_claims_of_a_job_ends_the_others(committed: int):
+    other = structs.replace(claim(), partitions=["day=2"])
+    state, jobs = follow(
+        TableState(), enumerate((claim(), other, claim("job_2"), commit(committed, replaces=True)), 1)
+    )
+    named = (claim(), other)[committed - 1]
+    assert jobs == [ClaimCommitted(4, committed, named, OLD)]
+    assert state.in_flight == [ClaimInFlight(committed, named, 4), ClaimInFlight(3, claim("job_2"))]
+    assert after(claim(), other, abort(1)).in_flight == [ClaimInFlight(2, other)]
+
+
 @given(st.randoms(use_true_random=False))
 def test_an_entry_shows_a_version_at_which_no_claim_was_in_flight(random: Random):
     log: list[LogEntry] = []
@@ -148,10 +160,11 @@ def test_the_last_entry_of_a_job_that_was_alone_shows_that_none_is_in_flight(
     assert quiet_at(len(entries) - 1, entries[-2]) == 0
 
 
-def test_the_claim_of_the_same_job_attempt_is_found():
+def test_the_claim_of_the_same_job_attempt_for_the_same_work_is_found():
     state = after(claim("job_1"), claim("job_2"))
     assert state.own(claim("job_2")) == ClaimInFlight(2, claim("job_2"))
     assert state.own(claim("job_3")) is None
+    assert state.own(structs.replace(claim("job_1"), partitions=["day=2"])) is None
 
 
 def test_a_state_is_the_same_wherever_the_log_is_cut():
