@@ -141,6 +141,9 @@ class CommitOptions(_Given):
         "refuse" stops with `CommitConflictError`. None supersedes it if this job replaces all that it
         writes: until this job is committed, readers then see the data from before both. Otherwise, and
         for a deferred commit, None refuses.
+    finish_others: finish the commit of a recorded job that is in the way and whose process has died,
+        also where `unfinished` would stop. Do not use it if that job can be an earlier run of this
+        application.
     rename_attempts: attempts per rename; only a rename that certainly did not happen is repeated.
     manifest_save_attempts: attempts to save a task manifest.
     """
@@ -173,6 +176,7 @@ class CommitOptions(_Given):
     retry_seconds: float = 300.0
     conflict_wait_seconds: float = 600.0
     unfinished: Unfinished | None = None
+    finish_others: bool = False
     rename_attempts: int = 8
     manifest_save_attempts: int = 5
 
@@ -307,6 +311,7 @@ TEXTS: dict[str, _Kind] = {
     "retry_seconds": _DURATION,
     "conflict_wait_seconds": _DURATION,
     "unfinished": _or_none(_one_of(get_args(Unfinished)), "auto"),
+    "finish_others": _TRUTH,
     "rename_attempts": _COUNT,
     "manifest_save_attempts": _COUNT,
 }

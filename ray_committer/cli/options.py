@@ -124,6 +124,7 @@ FLAGS = {
     "validate": "Compare each directory before the job is committed; default: where a listing is cheap.",
     "durable": "Force the commit to disk, so that a power cut cannot undo it.",
     "delete_blocking_files": "Remove a file that is in the place of a new directory.",
+    "finish_others": "Finish a recorded job that is in the way and whose process has died.",
 }
 SETTINGS = {
     "max_requests_per_second": "The limit of requests to the store for all processes together, or none.",

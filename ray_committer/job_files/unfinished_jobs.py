@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 
 from ray_committer.errors import (
     CommitAbortedError,
@@ -53,9 +54,11 @@ class End(StrEnum):
     """Its commit is finished, as by ``ray-committer commit``."""
     UNDO = "undo"
     """It is given up, as by ``ray-committer abort --undo``."""
+    ABORT = "abort"
+    """It is not recorded, and is aborted, as by ``ray-committer abort``."""
 
 
-_WAS = {End.FINISH: "finished", End.UNDO: "given up"}
+_WAS = {End.FINISH: "finished", End.UNDO: "given up", End.ABORT: "aborted"}
 
 EndJob = Callable[[OtherJob, End], list[str]]
 """Ends a job and returns the notices of that; `StateChangedError` if the job is not as it was seen."""
@@ -70,15 +73,28 @@ def cannot_end(other: OtherJob, how: End) -> list[str]:
     raise NotImplementedError(f"{other.job.directory}: {how}")
 
 
-def end_of(other: OtherJob, unfinished: Unfinished | None, roots: Sequence[str]) -> End | None:
+def end_of(
+    other: OtherJob,
+    unfinished: Unfinished | None,
+    roots: Sequence[str],
+    *,
+    finish_others: bool = False,
+) -> End | None:
     """How a job is ended before another one that replaces all that is in `roots`; None if it is not.
 
     The default supersedes a job whose whole output is replaced. To finish it would change what readers
     see, and what the other job reads if it reads its own destination, to the output of a run that is
     repeated. A sealed job can only be finished, and an undo that has begun can only be finished too.
+    With `finish_others`, a job is finished that would not be ended without it.
     """
-    if other.phase not in UNFINISHED or other.is_alive or other.job.is_gone or unfinished == "refuse":
+    if other.phase not in UNFINISHED or other.is_alive or other.job.is_gone:
         return None
+    how = None if unfinished == "refuse" else _end_as_usual(other, unfinished, roots)
+    is_finished = finish_others and other.phase is not Phase.UNDOING
+    return how or (End.FINISH if is_finished else None)
+
+
+def _end_as_usual(other: OtherJob, unfinished: Unfinished | None, roots: Sequence[str]) -> End | None:
     if other.phase is Phase.UNDOING:
         return End.UNDO
     if unfinished == "finish":
@@ -99,6 +115,7 @@ def unfinished_beside(
     *,
     replaces: Sequence[str],
     must_be_empty: bool,
+    finish_others: bool = False,
 ) -> list[Choice]:
     """Those of the other jobs at a job's destination beside which it must not go on, and their ends.
 
@@ -116,7 +133,8 @@ def unfinished_beside(
         return is_sure or (other.is_unfinished and not is_known)
 
     stopped = [other for other in others if other.phase in UNFINISHED and not other.is_alive]
-    return [(other, end_of(other, unfinished, roots)) for other in stopped if is_in_the_way(other)]
+    end = partial(end_of, unfinished=unfinished, roots=roots, finish_others=finish_others)
+    return [(other, end(other)) for other in stopped if is_in_the_way(other)]
 
 
 def none_refused(

@@ -169,6 +169,7 @@ def setup_job(
             replaces=_to_be_replaced(options, job, store.spec),
             must_be_empty=_to_be_empty(options, job),
             unfinished=options.unfinished,
+            finish_others=options.finish_others,
             end=ending(store.spec, options, storage_options),
             on_warning=lambda text: on_warning(located(store.spec, text)),
         )

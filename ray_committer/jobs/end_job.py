@@ -1,4 +1,4 @@
-"""End another job that is in the way and has stopped, as ``commit`` and ``abort --undo`` do."""
+"""End another job that is in the way and has stopped, as ``commit`` and ``abort`` do."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import logging
 from ray_committer.cancellation import CancelToken
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.job_files.job_state import StateChangedError
+from ray_committer.job_files.job_state import StateChangedError, advance
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.job_files.unfinished_jobs import End, EndJob
 from ray_committer.jobs.open_job import StorageOptions, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import Phase
+from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stores.base import StoreSpec
@@ -40,14 +42,17 @@ def ending(
         with open_job(
             destination_url(spec, other.job.destination),
             other.job.job_id,
-            executor="threads" if how is End.UNDO else executor,
+            executor=executor if how is End.FINISH else "threads",
             options=_of_other(options, other),
             storage_options=storage_options,
             cancel=cancel,
         ) as job:
             if job.state.seen != other.seen:
                 raise StateChangedError(job.state.seen, other.seen)
-            if how is End.UNDO:
+            if how is End.ABORT:
+                advance(job.context.store, other.job, other.seen, Phase.ABORTED)
+                abort_job_stage.abort_job(job.context)
+            elif how is End.UNDO:
                 undo_job_stage.undo_job(job.context, job.state, allowed_roots=job.allowed_roots)
             else:
                 commit_job_stage.commit_job(job.context, job.state, allowed_roots=job.allowed_roots)

@@ -85,6 +85,10 @@ class Owner(msgspec.Struct, frozen=True):
     run: str
 
 
+NOBODY = Owner("", "", 0, 0, "")
+"""The owner of work that no process continues, such as the import of the files of a table."""
+
+
 class Claim(msgspec.Struct, frozen=True):
     """The directories that a job writes; no other job can write to `excludes` at the same time."""
 

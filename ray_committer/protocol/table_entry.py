@@ -18,6 +18,7 @@ import msgspec
 
 from ray_committer.errors import TableFormatError, TableLogError
 from ray_committer.protocol.file_list import FileSet
+from ray_committer.protocol.record import NOBODY, Owner
 
 FORMAT = 1
 
@@ -83,6 +84,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
         the table.
     reads: the directories that its rows come from.
     manifests: the digest of its manifests, by which another run sees that it would write the same.
+    owner: the process that made the claim.
     """
 
     job_id: str
@@ -95,6 +97,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     reads: list[str] = []
     files: FileSet = FileSet()
     manifests: str = ""
+    owner: Owner = NOBODY
     at_milliseconds: int
 
     def __post_init__(self) -> None:

@@ -27,6 +27,8 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         words += [word for one in directories for word in (name, one)]
     if options.unfinished is not None and not result.manifests:
         words += ["--unfinished", options.unfinished]
+    if options.finish_others and not result.manifests:
+        words.append("--finish-others")
     if options.durable:
         words.append("--durable")
     return shlex.join(words)

@@ -15,6 +15,7 @@ from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCom
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.other_attempts import abort_older_attempts
+from ray_committer.job_files.owners import owner_of
 from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, common_partitions, fold_partitions
 from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
 from ray_committer.protocol.state import JobState, TableBase
@@ -23,6 +24,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, withdraw
+from ray_committer.stages.end_claim import end_claim
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
@@ -73,6 +75,7 @@ def begin_turn(
     base: TableBase | None,
     loaded: LoadedManifests,
     roots: ModeRoots,
+    run: str,
 ) -> Turn | None:
     """Read the log of the job's table; None if it belongs to none.
 
@@ -81,22 +84,21 @@ def begin_turn(
     """
     if base is None:
         return None
-    claim = _claim_of(context, state, base, loaded, roots)
+    claim = _claim_of(context, state, base, loaded, roots, run)
     table = TablePlaces(context.job.destination)
     definition = require_definition(context.store, table, base.table_id)
     return Turn(context, Claimant(context.store, table, definition, claim), base)
 
 
 def wait_for_turn(context: JobContext, declared: Seen, other: Obstacle, patience: Patience) -> Seen:
-    """Withdraw the declaration and wait a little for a claim in the way; the state after that.
+    """Withdraw the declaration, then end the job of the claim in the way, or wait a little for it; the
+    state after that.
 
     `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
     """
     after = withdraw(context, declared)
-    if patience.is_over:
-        seconds = context.options.conflict_wait_seconds
-        raise waited_too_long(context.store, TablePlaces(context.job.destination), other, seconds)
-    patience.wait(context)
+    if not end_claim(context, other, patience):
+        patience.wait(context)
     return after
 
 
@@ -112,7 +114,12 @@ def say_that_claim_stays(context: JobContext, error: RayCommitterError) -> RayCo
 
 
 def _claim_of(
-    context: JobContext, state: JobState, base: TableBase, loaded: LoadedManifests, roots: ModeRoots
+    context: JobContext,
+    state: JobState,
+    base: TableBase,
+    loaded: LoadedManifests,
+    roots: ModeRoots,
+    run: str,
 ) -> TableClaim:
     partitions = _partitions(context, loaded, roots)
     reads = fold_partitions(path.strip("/") for path in context.options.reads)
@@ -132,6 +139,7 @@ def _claim_of(
         reads=reads,
         files=loaded.new_files,
         manifests=_digest_of(loaded.manifests),
+        owner=owner_of(run),
         at_milliseconds=context.now_milliseconds(),
     )
 

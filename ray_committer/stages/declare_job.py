@@ -43,11 +43,12 @@ LONGEST_SECONDS = 2.0
 @dataclass(slots=True)
 class Patience:
     """How long to wait for others: random pauses that grow, up to a limit for all of them; `rounds`
-    counts how often unfinished jobs were ended."""
+    counts how often unfinished jobs were ended, and `gone` is a claim whose job was not there."""
 
     deadline: float
     pause: float = SHORTEST_SECONDS
     rounds: int = 0
+    gone: int | None = None
 
     @classmethod
     def of(cls, context: JobContext) -> Patience:
@@ -217,7 +218,7 @@ def _end_stopped(
     if patience.rounds >= ROUNDS and patience.is_over:
         raise refuse(stopped[0])
     patience.rounds += 1
-    texts = end_jobs(context.store, chosen, context.end_other, partial(_sleep, context))
+    texts = end_jobs(context.store, chosen, context.end_other, partial(pause, context))
     if not list(map(context.notice, texts)):
         patience.wait(context)
 
@@ -235,11 +236,15 @@ def ends_of(context: JobContext, stopped: Iterable[OtherJob], roots: Sequence[st
         there = other.job.destination
         return any(there == root or is_inside(there, root) for root in named)
 
-    unfinished = context.options.unfinished
-    return [(one, end_of(one, unfinished, roots) if is_named(one) else None) for one in stopped]
+    options = context.options
+    end = partial(
+        end_of, unfinished=options.unfinished, roots=roots, finish_others=options.finish_others
+    )
+    return [(one, end(one) if is_named(one) else None) for one in stopped]
 
 
-def _sleep(context: JobContext, seconds: float) -> None:
+def pause(context: JobContext, seconds: float) -> None:
+    """Sleep; `CommitCancelledError` if the commit is cancelled."""
     context.check_cancelled()
     time.sleep(seconds)
 

@@ -109,7 +109,9 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     record = _record(decision, seen, claim, OldFiles())
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
-    begin = partial(begin_turn, context, seen.state, decision.table, decision.loaded, decision.roots)
+    begin = partial(
+        begin_turn, context, seen.state, decision.table, loaded, decision.roots, decision.run
+    )
     turn = with_coordinator(context, begin, decision.load)
     seen = _freeze_and_declare(decision, seen, claim, record)
     is_written = _is_written_meanwhile(decision, claim)

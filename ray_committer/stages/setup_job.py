@@ -57,6 +57,7 @@ def setup_job(
     replaces: Sequence[str] = (),
     must_be_empty: Sequence[str] = (),
     unfinished: Unfinished | None = "refuse",
+    finish_others: bool = False,
     end: EndJob = cannot_end,
     on_warning: Callable[[str], None] = _log.warning,
     now_milliseconds: int | None = None,
@@ -88,7 +89,13 @@ def setup_job(
         look = partial(_look, store, job, now_milliseconds)
         is_refused = job.destination in must_be_empty
         beside = partial(
-            unfinished_beside, store, job, unfinished, replaces=replaces, must_be_empty=is_refused
+            unfinished_beside,
+            store,
+            job,
+            unfinished,
+            replaces=replaces,
+            must_be_empty=is_refused,
+            finish_others=finish_others,
         )
         refuse = partial(_refusal, store, unfinished, replaces)
         others = _end_stopped(store, look, beside, refuse, end, on_warning)

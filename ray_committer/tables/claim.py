@@ -71,6 +71,7 @@ class Claimant:
         `CommitConflictError` if it is refused.
         """
         while True:
+            is_known = self._is_fresh  # since before the caller's look at the other jobs
             self._look()
             ended, now = ended_since(self._base, self._entries)
             if (own := _own(self.claim, ended, now)) is not None:
@@ -152,16 +153,32 @@ def _refused(
 
 
 def waited_too_long(
-    store: StoreOperations, table: TablePlaces, obstacle: Obstacle, seconds: float
+    store: StoreOperations,
+    table: TablePlaces,
+    obstacle: Obstacle,
+    seconds: float,
+    advice: str | None = None,
 ) -> CommitConflictError:
-    """The error for a claim that has waited for `seconds`."""
-    other = obstacle.other
-    job = _job(table, other.claim)
+    """The error for a claim that has waited for `seconds`; the `advice` says how to end the other job,
+    if not by its usual commands."""
+    job = _job(table, obstacle.other.claim)
+    if advice is None:
+        advice = (
+            f"finish that job with: {commit_command(store, job)}, or give it up with: "
+            f"{abort_command(store, job)}"
+        )
     return CommitConflictError(
+        f"{at_work(table, obstacle)}, and this job must not be at the same time (waited {seconds:g} s)",
+        f"nothing was changed: {advice}; then run the same command",
+    )
+
+
+def at_work(table: TablePlaces, obstacle: Obstacle) -> str:
+    """The job that is in the way, and where."""
+    other = obstacle.other
+    return (
         f"{table.destination}: job {other.claim.job_id} (version {other.version}) is at work in "
-        f"{_shown(obstacle)}, and this job must not be at the same time (waited {seconds:g} s)",
-        f"nothing was changed: finish that job with: {commit_command(store, job)}, or give it up with: "
-        f"{abort_command(store, job)}; then run the same command",
+        f"{_shown(obstacle)}"
     )
 
 

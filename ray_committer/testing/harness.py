@@ -9,13 +9,13 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.find_job import AttemptState, read_attempt_state, without_late
-from ray_committer.job_files.job_state import StateChangedError, read_state
+from ray_committer.job_files.job_state import StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.job_files.unfinished_jobs import End, EndJob
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import CommitResult
@@ -85,7 +85,10 @@ def ending(store: StoreOperations) -> EndJob:
         if state.seen != other.seen:
             raise StateChangedError(state.seen, other.seen)
         context = _context(store, other.job, _OF_OTHERS, None)
-        if how is End.UNDO:
+        if how is End.ABORT:
+            advance(store, other.job, other.seen, Phase.ABORTED)
+            abort_job(context)
+        elif how is End.UNDO:
             undo_job(context, state)
         else:
             commit_job(context, state)

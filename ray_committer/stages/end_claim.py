@@ -1,0 +1,100 @@
+"""End the job of a claim that is in the way of another job's claim, if that job has stopped.
+
+A job that is not recorded is aborted, but only at the end of the waiting time: until then, the same
+command can go on with it. A recorded job can no longer be refused, so it is finished, if the options say
+so. Both are changes of the state of that job, and the log follows its state.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ray_committer.errors import CommitConflictError
+from ray_committer.job_files.commands import resolve_command
+from ray_committer.job_files.find_job import refuse_links
+from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.other_jobs import OtherJob, finish_first, read_other
+from ray_committer.job_files.owners import is_alive
+from ray_committer.job_files.unfinished_jobs import ROUNDS, End, end_jobs, end_of
+from ray_committer.protocol.claims import Obstacle
+from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
+from ray_committer.protocol.record import Claim, Declaration
+from ray_committer.protocol.state import UNDECIDED, UNFINISHED, Phase
+from ray_committer.protocol.table_entry import TableClaim
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.declare_job import Patience, pause
+from ray_committer.tables.claim import waited_too_long
+
+
+def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience) -> bool:
+    """End the job of the claim in the way, if that is permitted now; notices say so. False if it is not
+    ended, so that this job waits.
+
+    `CommitConflictError`, which says how a person ends that job, if the waiting time is over.
+    """
+    if not (patience.is_over or context.options.finish_others):
+        return False
+    claim = obstacle.other.claim
+    job = new_job_attempt(context.job.destination, claim.job_id, claim.job_attempt)
+    other = _read(context, job, claim)
+    if other is None and patience.gone != obstacle.other.version:
+        patience.gone = obstacle.other.version  # it may have ended just now: read the log again
+        return True
+    how = _end_of(context, other, patience) if other is not None else None
+    if other is not None and how is not None and patience.rounds < ROUNDS:
+        patience.rounds += 1
+        texts = end_jobs(context.store, [(other, how)], context.end_other, partial(pause, context))
+        return bool(list(map(context.notice, texts)))
+    if patience.is_over:
+        raise _refusal(context, obstacle, job, other)
+    return False
+
+
+def _end_of(context: JobContext, other: OtherJob, patience: Patience) -> End | None:
+    options = context.options
+    if other.phase not in UNDECIDED:
+        return end_of(other, options.unfinished, (), finish_others=options.finish_others)
+    is_refused = other.is_alive or options.unfinished in ("refuse", "finish")
+    return End.ABORT if patience.is_over and not is_refused else None
+
+
+def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> OtherJob | None:
+    """The job of a claim; None if it is gone, or its id was set up again."""
+    store, now = context.store, context.now_milliseconds()
+    refuse_links(store, (job.directory, job.state))
+    seen = read_state(store, job)
+    if seen is None or seen.state.stamp != claim.nonce:
+        return None
+    if seen.phase is not Phase.OPEN:
+        return read_other(store, job, now)
+    writes = [join(job.destination, path) if path else job.destination for path in claim.partitions]
+    declaration = Declaration(
+        nonce=seen.state.nonce,
+        job_id=job.job_id,
+        job_attempt=job.number,
+        created_milliseconds=claim.at_milliseconds,
+        owner=claim.owner,
+        claim=Claim(writes),
+    )
+    alive = is_alive(claim.owner, claim.at_milliseconds, now)
+    return OtherJob(job, seen, declaration, alive, claim.owner)
+
+
+def _refusal(
+    context: JobContext, obstacle: Obstacle, job: JobAttempt, other: OtherJob | None
+) -> CommitConflictError:
+    store, seconds = context.store, context.options.conflict_wait_seconds
+    advice: str | None = None
+    if other is None:
+        command = partial(resolve_command, store, job)
+        advice = (
+            f"its directory is gone, so nothing shows how far it came: if its files are to stay, end it "
+            f"with: {command('--forward')}, or else with: {command('--back')}"
+        )
+    elif other.phase in UNFINISHED:
+        finishes = other.phase is not Phase.UNDOING and not other.is_alive
+        advice = finish_first(store, other)[1] + (
+            ", or let this job do so with --finish-others" if finishes else ""
+        )
+    return waited_too_long(store, TablePlaces(context.job.destination), obstacle, seconds, advice)
