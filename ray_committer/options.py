@@ -42,6 +42,7 @@ COMMAND_LINE = frozenset(
         "mode",
         "older_than",
         "output",
+        "reads",
         "replace",
         "since",
         "storage_options",
@@ -112,6 +113,9 @@ class CommitOptions(_Given):
         path means all of it. If the destination is a table with a log, the commit is refused if another
         job has changed one of them since this job was set up.
     partition_paths: the partitions that a dynamic partition overwrite replaces; kept in the record.
+    keep_replaced: in a table with a log, keep the old files that the job replaces: they are moved to
+        ``_ray_committer/removed``, and not deleted. None: as the table says. With True, a job at a
+        destination without a log is refused.
     mark_success: write ``_SUCCESS``.
     cleanup: remove the job's directory after the commit.
     validate: list each destination directory and compare; None means where listing is cheap.
@@ -158,6 +162,7 @@ class CommitOptions(_Given):
     allowed_roots: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     partition_paths: tuple[str, ...] = ()
+    keep_replaced: bool | None = None
     mark_success: bool = True
     cleanup: bool = True
     validate: bool | None = None
@@ -299,6 +304,7 @@ TEXTS: dict[str, _Kind] = {
     "validate": _or_none(_TRUTH, "auto"),
     "durable": _TRUTH,
     "delete_blocking_files": _TRUTH,
+    "keep_replaced": _or_none(_TRUTH, "auto"),
     "summary_directory": _Kind("a path or URL on the destination's store", str),
     "threads": _COUNT,
     "workers": _or_none(_COUNT, "auto"),

@@ -119,6 +119,8 @@ class _Truth(click.types.BoolParamType):
 
 
 FLAGS = {
+    "keep_replaced": "In a table with a log, keep the files that the job replaces; default: as the "
+    "table says.",
     "mark_success": "Write _SUCCESS.",
     "cleanup": "Remove the job's directory after the commit.",
     "validate": "Compare each directory before the job is committed; default: where a listing is cheap.",

@@ -170,6 +170,7 @@ def setup_job(
             must_be_empty=_to_be_empty(options, job),
             unfinished=options.unfinished,
             finish_others=options.finish_others,
+            needs_table=options.keep_replaced is True,
             end=ending(store.spec, options, storage_options),
             on_warning=lambda text: on_warning(located(store.spec, text)),
         )

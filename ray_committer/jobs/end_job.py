@@ -73,6 +73,7 @@ def _of_other(options: CommitOptions, other: OtherJob) -> CommitOptions:
         replaced_roots=(),
         allowed_roots=(*options.replaced_roots, *options.allowed_roots),
         reads=(),
+        keep_replaced=None,
         partition_paths=(),
         may_start_ray=False,
         conflict_wait_seconds=0.0,

@@ -115,11 +115,12 @@ class Claim(msgspec.Struct, frozen=True):
 
 class ClaimedTable(msgspec.Struct, frozen=True):
     """The table with a log that a job writes to, the version of the job's claim there, and the `quiet`
-    version of that claim."""
+    version of that claim; whether the job `keeps` the old files that it replaces."""
 
     table_id: str
     version: int
     quiet: int = 0
+    keeps: bool = False
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +180,11 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the job is sealed before it is committed: since old data goes, or since the log of a
         table says that it is committed, after which it must not be undone."""
         return self.replaces or self.table is not None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether old files are kept in the directory of the table's log, instead of deleted."""
+        return self.table is not None and self.table.keeps
 
     @property
     def files(self) -> int:

@@ -72,9 +72,13 @@ class TablePlaces:
         """The directory of the files that checkpoints share."""
         return join(self.checkpoints, "parts")
 
+    def kept_directory(self, claim: int) -> str:
+        """The directory of the old files that the job of a claim has kept."""
+        return join(self.directory, "removed", str(claim))
+
     def kept(self, claim: int, path: str) -> str:
         """The place of an old file that the job of a claim has kept; `path` is as the log names it."""
-        return join(self.directory, "removed", str(claim), f"{path}{KEPT_SUFFIX}")
+        return join(self.kept_directory(claim), f"{path}{KEPT_SUFFIX}")
 
     @property
     def temporaries(self) -> str:

@@ -29,6 +29,8 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         words += ["--unfinished", options.unfinished]
     if options.finish_others and not result.manifests:
         words.append("--finish-others")
+    if options.keep_replaced is not None and not result.manifests:
+        words.append("--keep-replaced" if options.keep_replaced else "--no-keep-replaced")
     if options.durable:
         words.append("--durable")
     return shlex.join(words)

@@ -25,21 +25,25 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, withdraw
 from ray_committer.stages.end_claim import end_claim
+from ray_committer.stages.keep_replaced_files import refuse_what_cannot_be_kept
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
-from ray_committer.tables.claim import Claimant, waited_too_long
+from ray_committer.stages.preflight import OldFiles
+from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import require_definition
 from ray_committer.tables.release import release_if_aborted
 
 
 @dataclass(slots=True)
 class Turn:
-    """The turn of a job among the jobs of its table; `claimed` is its claim, once that is in the log."""
+    """The turn of a job among the jobs of its table; `claimed` is its claim, once that is in the log.
+    The job `keeps` the old files that it replaces, or deletes them."""
 
     context: JobContext
     claimant: Claimant
     base: TableBase
+    keeps: bool = False
     claimed: ClaimedTable | None = None
 
     def take(self) -> Obstacle | None:
@@ -58,8 +62,13 @@ class Turn:
             self._is_released(other)
         self.context.journal.claimed = found.version
         quiet = found.claim.quiet
-        self.claimed = ClaimedTable(self.base.table_id, found.version, quiet)
+        self.claimed = ClaimedTable(self.base.table_id, found.version, quiet, self.keeps)
         return None
+
+    def refuse_what_cannot_be_kept(self, old: OldFiles) -> None:
+        """`PreflightError` if the job keeps the old files that it replaces, and one cannot be kept."""
+        if self.keeps and self.claimed is not None:
+            refuse_what_cannot_be_kept(self.context, old, self.claimed.version)
 
     def _is_released(self, other: ClaimInFlight) -> bool:
         context = self.context
@@ -87,7 +96,9 @@ def begin_turn(
     claim = _claim_of(context, state, base, loaded, roots, run)
     table = TablePlaces(context.job.destination)
     definition = require_definition(context.store, table, base.table_id)
-    return Turn(context, Claimant(context.store, table, definition, claim), base)
+    keeps = context.options.keep_replaced
+    keeps = definition.keep_replaced if keeps is None else keeps
+    return Turn(context, Claimant(context.store, table, definition, claim), base, keeps)
 
 
 def wait_for_turn(context: JobContext, declared: Seen, other: Obstacle, patience: Patience) -> Seen:

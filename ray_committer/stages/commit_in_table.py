@@ -51,7 +51,8 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
         return there
     old = list(_listed(job.destination, _old_files(record)))
     removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
-    entry = structs.replace(entry, removed=removed)
+    kept = record.keeps and removed.files > 0
+    entry = structs.replace(entry, removed=removed, kept=kept)
     return put_next(store, table, entry, record.table.version + len(entries))
 
 

@@ -47,7 +47,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
 from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
-from ray_committer.stages.find_table import find_table_late
+from ray_committer.stages.find_table import find_table_late, require_table
 from ray_committer.stages.heartbeat import heartbeat
 from ray_committer.stages.load_manifests import (
     LOADS,
@@ -59,7 +59,13 @@ from ray_committer.stages.load_manifests import (
 )
 from ray_committer.stages.old_success import delete_old_success
 from ray_committer.stages.preflight import preflight
-from ray_committer.stages.publish_job import decide_committed, move_files, replace_old_files, seal
+from ray_committer.stages.publish_job import (
+    decide_committed,
+    keep_old_files,
+    move_files,
+    replace_old_files,
+    seal,
+)
 from ray_committer.stages.record_job import record_job
 from ray_committer.stages.rename_files import Pass, Renamed
 from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
@@ -234,6 +240,8 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
     context, progress = run.context, run.progress
     _check_intent(context, seen)
     run.known = seen = find_table_late(context.store, context.job, seen)
+    if context.options.keep_replaced:
+        require_table(context.job, seen)
     for _ in range(LOADS):
         try:
             loaded = _load_checked(run, seen)
@@ -344,10 +352,12 @@ def _publish(run: _Run, seen: Seen) -> Seen:
             if record.is_sealed:
                 run.known = seen = seal(context, seen, record)
                 _commit_in_table(context, progress, record)
+                keep_old_files(context, progress, seen, record)
             if record.replaces:
                 replace_old_files(context, progress, seen, record, loaded, Pass.NAMESAKES)
         else:
             _commit_in_table(context, progress, record)
+            keep_old_files(context, progress, seen, record)
             move_files(context, progress, record, loaded, reload, is_sealed=True)
             if record.replaces:
                 replace_old_files(context, progress, seen, record, loaded, None)

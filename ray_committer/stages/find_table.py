@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import TaskCommitError
+from ray_committer.errors import SettingsError, TaskCommitError
 from ray_committer.job_files.job_state import Seen, StateChangedError, join_table
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
@@ -39,3 +39,14 @@ def find_table_late(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen
         return seen
     definition = read_definition(store, TablePlaces(job.destination))
     return seen if definition is None else join_table(store, job, seen, TableBase(definition.table_id))
+
+
+def require_table(job: JobAttempt, seen: Seen) -> None:
+    """`SettingsError` if a job that is to keep the files that it replaces belongs to no table."""
+    if seen.state.table is None:
+        raise SettingsError(
+            f"{job.destination}: is not a table with a log, so the files that job {job.job_id} replaces "
+            f"cannot be kept",
+            "nothing was changed: make it one with: ray-committer table init DEST, or do not set "
+            "keep_replaced",
+        )

@@ -50,12 +50,12 @@ def put_aside(store: StoreOperations, old: Old) -> None:
     """Rename a file aside; ``FileNotFoundError`` if the file or the directory aside is missing."""
     file, place = old
     try:
-        _rename_aside(store, file, place)
+        rename_aside(store, file, place)
     except FileExistsError:  # after a power cut, the file can be back beside the renamed one
         if store.get_status(place) is None:
             raise
         store.delete_file(place)
-        _rename_aside(store, file, place)
+        rename_aside(store, file, place)
 
 
 def put_back(store: StoreOperations, old: Old) -> str | None:
@@ -93,7 +93,8 @@ def _is_same(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> b
     return told == (False, file.size, file.modified_milliseconds)
 
 
-def _rename_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
+def rename_aside(store: StoreOperations, file: ReplacedFile, place: str) -> None:
+    """Rename a file aside; ``FileExistsError`` if it has changed, or if another file is there."""
     if sets_aside(store):
         settle(lambda: set_aside(store, file.path, place), lambda: store.get_status(file.path) is None)
     else:

@@ -22,6 +22,7 @@ from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
+from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_success import put_old_success_aside
 from ray_committer.stages.remove_replaced_files import (
@@ -72,7 +73,10 @@ def move_files(
 def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
     """Change the job from recorded to sealed: from now on, old files may be gone."""
     nonce = new_nonce()
-    make_places_aside(context, record.replaced, nonce)
+    if record.keeps:
+        make_places_of_kept(context, record, nonce)
+    else:
+        make_places_aside(context, record.replaced, nonce)
     try:
         sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
     except StateChangedError as e:
@@ -80,6 +84,15 @@ def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
         raise
     sync_state(context)
     return sealed
+
+
+def keep_old_files(
+    context: JobContext, progress: CommitProgress, sealed: Seen, record: CommitRecord
+) -> None:
+    """Move the old files that are to be kept, before new files get the names of some of them."""
+    if record.keeps:
+        with context.stage(names.REMOVE_REPLACED):
+            progress.replaced = keep_replaced_files(context, record, sealed.state.nonce)
 
 
 def replace_old_files(
@@ -90,17 +103,19 @@ def replace_old_files(
     loaded: LoadedManifests,
     which: Pass | None,
 ) -> None:
-    """Remove the old files, after all new files are in place."""
+    """Remove the old files that are not kept, after all new files are in place."""
     if which is not None and record.overwritten:
         with context.stage(names.RENAME_FILES):
             progress.renamed.held_by_manifest.clear()
             rename_files(context, record, loaded, progress.renamed, which)
             reconcile(context, record, progress.renamed)
     with context.stage(names.REMOVE_REPLACED):
-        progress.replaced = remove_replaced_files(context, record, sealed.state.nonce)
+        if not record.keeps:
+            progress.replaced = remove_replaced_files(context, record, sealed.state.nonce)
         sync_replaced(context, record)
         remove_emptied_directories(context, record)
-        remove_places_aside(context, record.replaced, sealed.state.nonce)
+        if not record.keeps:
+            remove_places_aside(context, record.replaced, sealed.state.nonce)
 
 
 def decide_committed(

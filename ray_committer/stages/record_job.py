@@ -140,6 +140,8 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
             break
         else:
             below = old.destinations  # other jobs were set up there: check them too, then look again
+    if turn is not None:
+        turn.refuse_what_cannot_be_kept(old)
     if not is_written or old.success is not None:
         record = _record(decision, seen, claim, old, turn.claimed if turn else None)
         context.at_once(lambda step: step(context, record), [write_commit_record, make_place_of_success])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -81,7 +81,8 @@ def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str)
 
     Returns the number of files that this call removed.
     """
-    removed, kept = _remove_files(context, _remove, record.replaced, nonce)
+    groups = _groups(record.replaced, context.job.aside(nonce))
+    removed, kept = remove_files(context, _remove, groups)
     for path in kept:
         context.notice(f"{path}: was to be replaced but has changed since then; it was kept")
     return removed
@@ -109,11 +110,12 @@ def put_blocking_files_aside(context: JobContext, record: CommitRecord) -> None:
     A notice names the removed files. A file that has changed since it was recorded is kept, and no
     directory can be made there. `CommitConflictError` if a file cannot be put aside.
     """
-    removed, kept = _remove_files(context, _remove_blocking, record.blocking, record.nonce)
+    groups = _groups(record.blocking, context.job.aside(record.nonce))
+    removed, kept = remove_files(context, _remove_blocking, groups)
     for place in _directories_aside(record.blocking, context.job.aside(record.nonce)):
         _keep(context.store, place)
-    groups = context.until_cancelled(batches(context.executor, _kept_groups(context, record)))
-    for paths in context.executor.run(_move_strangers_back, groups):  # also those of a dead run
+    kept_groups = context.until_cancelled(batches(context.executor, _kept_groups(context, record)))
+    for paths in context.executor.run(_move_strangers_back, kept_groups):  # also those of a dead run
         kept += paths
     context.check_cancelled()
     if removed:
@@ -172,12 +174,9 @@ def _remove_places(context: JobContext, files: Sequence[ReplacedFile], nonce: st
     context.check_cancelled()
 
 
-def _remove_files(
-    context: JobContext, remove: Remove, files: Sequence[ReplacedFile], nonce: str
-) -> tuple[int, list[str]]:
+def remove_files(context: JobContext, remove: Remove, groups: Sequence[Group]) -> tuple[int, list[str]]:
     """Remove files; return how many were there, and those that have changed since they were listed."""
     removed, changed = 0, list[str]()
-    groups = _groups(files, context.job.aside(nonce))
     items = context.until_cancelled(batches(context.executor, groups))
     for count, kept in context.executor.run(partial(_remove_from_directories, remove=remove), items):
         removed += count
@@ -186,13 +185,20 @@ def _remove_files(
     return removed, changed
 
 
-def _groups(files: Sequence[ReplacedFile], aside: str, kept: str = "") -> list[Group]:
-    """The files by directory, each with its path aside."""
+def grouped(olds: Iterable[Old]) -> list[Group]:
+    """Old files by directory, each with its path aside."""
     groups: dict[str, list[Old]] = defaultdict(list)
-    for number, file in enumerate(files):
-        place = join(_directory_aside(aside, number) + kept, str(number))
+    for file, place in olds:
         groups[parent(file.path)].append((file, place))
     return [(path, tuple(files)) for path, files in groups.items()]
+
+
+def _groups(files: Sequence[ReplacedFile], aside: str, kept: str = "") -> list[Group]:
+    """The files by directory, each with its path aside."""
+    return grouped(
+        (file, join(_directory_aside(aside, number) + kept, str(number)))
+        for number, file in enumerate(files)
+    )
 
 
 def _kept_groups(context: JobContext, record: CommitRecord) -> list[Group]:

@@ -43,7 +43,7 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Intent, Phase, new_state
 from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
-from ray_committer.stages.find_table import find_table
+from ray_committer.stages.find_table import find_table, require_table
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stores.base import StoreOperations, list_anew
 
@@ -58,6 +58,7 @@ def setup_job(
     must_be_empty: Sequence[str] = (),
     unfinished: Unfinished | None = "refuse",
     finish_others: bool = False,
+    needs_table: bool = False,
     end: EndJob = cannot_end,
     on_warning: Callable[[str], None] = _log.warning,
     now_milliseconds: int | None = None,
@@ -102,7 +103,7 @@ def setup_job(
         if is_refused:
             refuse_data(store, job.destination)
         intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
-        stamp = _begin(store, job, intent)
+        stamp = _begin(store, job, intent, needs_table=needs_table)
     stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
     links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
     for warning in (*hidden, *stopped, *links):
@@ -110,7 +111,7 @@ def setup_job(
     return stamp
 
 
-def _begin(store: StoreOperations, job: JobAttempt, intent: Intent) -> str:
+def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool) -> str:
     """Make the job's directories and its state; return its stamp."""
     if store.capabilities.moves_directories:
         store.mkdirs(job.directory)
@@ -125,6 +126,8 @@ def _begin(store: StoreOperations, job: JobAttempt, intent: Intent) -> str:
     try:
         refuse_other_attempts(store, job)
         seen = find_table(store, job, seen)
+        if needs_table:
+            require_table(job, seen)
         _forget_earlier_job(store, job)
     except RayCommitterError:
         _give_up(store, job, seen)

@@ -48,6 +48,12 @@ def sync_replaced(context: JobContext, record: CommitRecord) -> None:
         _run(context, _sync_what_is_there, batches(context.executor, directories))
 
 
+def sync_kept(context: JobContext, directories: Sequence[str]) -> None:
+    """Force the names of kept files to disk, in the directories in which they are kept now."""
+    if context.syncs:
+        _run(context, _sync_what_is_there, batches(context.executor, directories))
+
+
 def sync_taken_back(context: JobContext) -> None:
     """Force to disk that no file of the job is still at its destination."""
     if context.syncs:

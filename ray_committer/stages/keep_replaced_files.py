@@ -1,0 +1,168 @@
+"""Keep the old files that a job of a table replaces: move them to the directory of the table's log.
+
+This takes as many requests as their removal. If files have versions, each is renamed to its place, and
+the rename names the version. Otherwise a file is renamed aside, under the path that it has in the table,
+and then the directory aside is renamed to its place. So a process that sleeps in the meantime finds no
+directory aside, as after a removal, and moves no file of a later job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError, some_of
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.paths import join, parent
+from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.old_files import (
+    NOT_THERE,
+    Old,
+    is_unchanged,
+    put_aside,
+    rename_aside,
+    sets_aside,
+)
+from ray_committer.stages.preflight import OldFiles
+from ray_committer.stages.remove_replaced_files import grouped, remove_files
+from ray_committer.stages.sync_to_disk import sync_kept
+from ray_committer.stores.base import StoreOperations, file_system, move_directory
+from ray_committer.work.batches import batches
+from ray_committer.work.worker import Worker
+
+_ASIDE = "kept"
+
+
+def refuse_what_cannot_be_kept(context: JobContext, old: OldFiles, claim: int) -> None:
+    """`PreflightError`, before the record, if an old file cannot be moved to where it is to be kept."""
+    store, job = context.store, context.job
+    files = (*old.replaced, *old.overwritten)
+    wrong = [f"{file.path}: is in the place of a directory" for file in old.blocking]
+    if store.capabilities.spans_file_systems:
+        home = file_system(store, job.directory)
+        directories = sorted({parent(file.path) for file in files})
+        elsewhere = (path for path in directories if file_system(store, path) != home)
+        wrong += [f"{path}: is on another file system than the table" for path in elsewhere]
+    places = _places(context, TablePlaces(job.destination).kept_directory(claim), files)
+    wrong += [f"{path}: has too long a name" for path, place in places if not _fits(store, place)]
+    if wrong:
+        raise PreflightError(
+            some_of(wrong),
+            "this cannot be kept, and nothing was changed: move it away, or commit with "
+            "--no-keep-replaced; then run the same command",
+        )
+
+
+def make_places_of_kept(context: JobContext, record: CommitRecord, nonce: str) -> None:
+    """Make the directories aside for the old files, if the store needs them, before the state with this
+    `nonce` exists."""
+    if sets_aside(context.store):
+        _make_places(context, _places(context, _aside(context, nonce), _files(record)))
+
+
+def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
+    """Move the old files that `record` names to where they are kept, after the job was sealed under this
+    `nonce`; idempotent. Returns the number of files that this call moved.
+
+    That is done before new files of the same names are moved. `CommitConflictError` if a file cannot be
+    moved.
+    """
+    files = _files(record)
+    if record.table is None or not files:
+        return 0
+    kept = TablePlaces(context.job.destination).kept_directory(record.table.version)
+    is_aside = sets_aside(context.store)
+    places = _places(context, _aside(context, nonce) if is_aside else kept, files)
+    if not is_aside:
+        _make_places(context, places)
+    by_path = dict(places)
+    groups = grouped((file, by_path[file.path]) for file in files)
+    moved, changed = remove_files(context, partial(_keep, kept=kept), groups)
+    for path in sorted(set(changed) & {file.path for file in record.replaced}):
+        context.notice(f"{path}: was to be replaced but has changed since then; it stays there")
+    if is_aside:
+        _put_in_place(context, _aside(context, nonce), kept)
+    sync_kept(context, [parent(kept), *_directories(_places(context, kept, files))])
+    return moved
+
+
+def _files(record: CommitRecord) -> Sequence[ReplacedFile]:
+    return (*record.replaced, *record.overwritten)
+
+
+def _aside(context: JobContext, nonce: str) -> str:
+    return join(context.job.aside(nonce), _ASIDE)
+
+
+def _places(context: JobContext, directory: str, files: Iterable[ReplacedFile]) -> list[tuple[str, str]]:
+    """The path of each file, and its place below `directory`."""
+    destination = context.job.destination
+    return [
+        (file.path, join(directory, relative(destination, file.path) + KEPT_SUFFIX)) for file in files
+    ]
+
+
+def _directories(places: Iterable[tuple[str, str]]) -> list[str]:
+    return sorted({parent(place) for _, place in places})
+
+
+def _fits(store: StoreOperations, place: str) -> bool:
+    name = place.rpartition("/")[2]
+    limits = store.capabilities
+    return len(name.encode()) <= limits.max_name_length and len(place.encode()) <= limits.max_path_length
+
+
+def _make_places(context: JobContext, places: Sequence[tuple[str, str]]) -> None:
+    if not context.store.capabilities.has_directories:
+        return
+    work = context.until_cancelled(batches(context.executor, _directories(places)))
+    for _ in context.executor.run(_make_directories, work):
+        pass
+    context.check_cancelled()
+
+
+def _make_directories(worker: Worker, directories: tuple[str, ...]) -> None:
+    """Work: make some directories for old files."""
+    for _ in worker.map(worker.store.mkdirs, directories):
+        pass
+
+
+def _put_in_place(context: JobContext, aside: str, kept: str) -> None:
+    """Rename the directory with all old files; idempotent."""
+    store = context.store
+    store.mkdirs(parent(kept))
+    try:
+        settle(lambda: move_directory(store, aside, kept), lambda: store.get_status(kept) is not None)
+    except FileNotFoundError as e:  # an earlier run, or another process, has done it
+        if store.get_status(kept) is None:
+            raise CommitStateUnknownError(
+                f"{aside}: is gone, with the old files that were to be kept in {kept}",
+                "put it there, or make an empty directory there, and run the same command",
+            ) from e
+
+
+def _keep(store: StoreOperations, old: Old, *, kept: str) -> bool:
+    """Move an old file to where it is kept; False if it is there, or gone."""
+    file, place = old
+    try:
+        if sets_aside(store):
+            put_aside(store, old)
+        else:
+            rename_aside(store, file, place)
+    except FileExistsError:
+        if store.get_status(place) is None:
+            raise
+        return False  # an earlier run has moved it, and a new file has its name
+    except OSError as e:
+        if e.errno not in NOT_THERE:
+            raise
+        if not is_unchanged(store, file) or store.get_status(kept) is not None:
+            return False
+        raise CommitConflictError(
+            f"{file.path}: is to be kept and could not be moved ({e.strerror}), so it is still there",
+            "move it away and run the same command",
+        ) from e
+    return True
