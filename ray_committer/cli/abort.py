@@ -9,7 +9,7 @@ import click
 
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
-from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
 from ray_committer.events import Event, Notice
 from ray_committer.jobs.commit import abort_job
 from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
@@ -70,4 +70,7 @@ def _plan_lines(plan: AbortPlan, *, undo: bool) -> Iterator[str]:
     if undo:
         yield f"  {count_text(plan.moved, 'file')} of its commit would be taken back"
     yield f"  {count_text(plan.files, 'file')} of its tasks would be deleted, {size_text(plan.bytes)}"
+    if plan.claim is not None:
+        shown = partitions_text(plan.partitions)
+        yield f"  its claim on {shown} would end (version {plan.claim:,} of the table's log)"
     yield "  nothing was changed"

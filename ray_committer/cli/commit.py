@@ -46,6 +46,13 @@ from ray_committer.stages.commit_result import Outcome
     metavar="DIR",
     help="With --mode overwrite: a directory whose files are replaced; default: all of DEST.",
 )
+@click.option(
+    "--reads",
+    multiple=True,
+    metavar="PARTITION",
+    help="A partition that the job's rows come from, such as day=1. In a table with a log, the commit "
+    "is refused if another job has changed it since this job was set up.",
+)
 @shared.allowed_root_option
 @shared.executor_option
 @click.option(
@@ -121,6 +128,7 @@ def _options(
     assume_complete: bool,
     mode: str,
     replace: tuple[str, ...],
+    reads: tuple[str, ...],
     allowed_root: tuple[str, ...],
     allow_start: bool,
     is_dry: bool,
@@ -136,6 +144,7 @@ def _options(
         assume_complete=assume_complete or is_dry,
         mode=ConflictMode(mode),
         replaced_roots=replace,
+        reads=reads,
         allowed_roots=allowed_root,
         may_start_ray=allow_start,
     )

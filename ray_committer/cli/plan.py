@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
 from ray_committer.jobs.plan import JobPlan, plan_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import is_inside
@@ -51,6 +51,13 @@ def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str
     files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
     yield from (f"  {text}" for text in plan.unfinished)
     yield f"  {_STATES[plan.state]} {files}, of {count_text(plan.manifests, 'task')}"
+    if plan.claims:
+        shown = partitions_text(plan.claims)
+        yield (
+            f"  would claim {shown} in the log of the table"
+            if plan.claim is None
+            else f"  has claimed {shown} in the log of the table (version {plan.claim:,})"
+        )
     if plan.replaced:
         yield f"  would remove {count_text(plan.replaced, 'old file')}"
     if plan.first_directories:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -13,6 +13,7 @@ from rich.text import Text
 from ray_committer.report.amounts import bytes_text, seconds_text
 
 _DAY = 86_400.0
+_SHOWN_PARTITIONS = 5
 
 
 def print_result(output: str, value: Any, lines: Iterable[Text | str]) -> None:
@@ -40,6 +41,13 @@ def count_text(number: int | None, what: str, *, about: bool = False) -> str:
     if number is None:
         return f"an unknown number of {what}s"
     return f"{'about ' if about else ''}{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def partitions_text(partitions: Sequence[str]) -> str:
+    """``day=1 | day=2``, ``the whole table``, or the first ones and how many more."""
+    shown = " | ".join(path or "the whole table" for path in partitions[:_SHOWN_PARTITIONS])
+    left = len(partitions) - _SHOWN_PARTITIONS
+    return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def size_text(number: int | None, *, about: bool = False) -> str:

@@ -10,7 +10,14 @@ from rich.text import Text
 
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
-from ray_committer.cli.print import age_text, ago_text, count_text, print_result, size_text
+from ray_committer.cli.print import (
+    age_text,
+    ago_text,
+    count_text,
+    partitions_text,
+    print_result,
+    size_text,
+)
 from ray_committer.jobs.list_jobs import JobSummary, list_jobs
 
 _MEANING = {
@@ -75,6 +82,8 @@ def _lines(destination: str, jobs: list[JobSummary]) -> Iterator[Text | str]:
             yield f"  {_committer(job)}"
         if job.moved is not None and job.left is None:
             yield f"  {_moved(job)}"
+        if job.claim is not None:
+            yield f"  {_in_log(job)}"
         if job.problem is not None:
             yield Text(f"  {job.problem}", style="red")
         yield from _commands(job)
@@ -93,6 +102,13 @@ def _moved(job: JobSummary) -> str:
     """The progress at the last sign of life, without the files that an earlier process moved."""
     files, ago = count_text(job.files, "file"), ago_text(job.moved_seconds)
     return f"at least {job.moved:,} of {files} moved, as of {ago}"
+
+
+def _in_log(job: JobSummary) -> str:
+    """The job's claim in the log of its table, and its commit."""
+    if job.table_version is not None:
+        return f"committed as version {job.table_version:,} of the table (claim {job.claim:,})"
+    return f"other jobs wait for its claim on {partitions_text(job.partitions)} (version {job.claim:,})"
 
 
 def _commands(job: JobSummary) -> Iterator[str]:

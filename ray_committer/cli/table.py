@@ -11,11 +11,9 @@ from rich.text import Text
 
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import HELP, Command
-from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
 from ray_committer.jobs.table import LoggedEntry, init_table, table_log
 from ray_committer.protocol.table_entry import Isolation
-
-_SHOWN_PARTITIONS = 5
 
 
 @click.group(context_settings=HELP)
@@ -35,12 +33,18 @@ def table() -> None:
     show_default=True,
     help="When a job is refused because another one has changed what it has read.",
 )
+@click.option(
+    "--keep-replaced",
+    is_flag=True,
+    help="Jobs keep the old files that they replace, in DEST/_ray_committer/removed.",
+)
 @shared.settings(("retry_seconds",))
 @shared.storage_option
 @shared.output_option
 def init(
     destination: str,
     isolation: str,
+    keep_replaced: bool,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
     **_settings: Any,
@@ -52,6 +56,7 @@ def init(
     found = init_table(
         destination,
         isolation=isolation,
+        keep_replaced=keep_replaced,
         options=shared.commit_options(),
         storage_options=dict(storage_options),
     )
@@ -94,8 +99,6 @@ def _lines(entries: list[LoggedEntry]) -> Iterator[Text | str]:
 def _detail(one: LoggedEntry) -> str:
     amount = f"{count_text(one.files, 'file')}, {size_text(one.bytes)}"
     if one.kind == "claim":
-        shown = " | ".join(path or "the whole table" for path in one.partitions[:_SHOWN_PARTITIONS])
-        left = len(one.partitions) - _SHOWN_PARTITIONS
-        return f": {one.mode} in {shown}{f' and {left:,} more' if left > 0 else ''}, {amount}"
-    removed = f", {amount} removed" if one.files else ""
+        return f": {one.mode} in {partitions_text(one.partitions)}, {amount}"
+    removed = f", {amount} {'kept' if one.kept else 'removed'}" if one.files else ""
     return f": version {one.claim}{removed}"

@@ -63,5 +63,7 @@ def _lines(destination: str, jobs: list[VacuumedJob], *, dry_run: bool) -> Itera
         if job.files is not None:
             amount = f"{count_text(job.files, 'file')}, {size_text(job.bytes)}"
             yield f"  {amount}; {age_text(job.age_seconds)}"
+        if job.claim is not None and job.removed:
+            yield f"  its claim in the log of the table (version {job.claim:,}) ends with it"
         if job.command is not None:
             yield f"  finish it: {job.command}"

@@ -20,7 +20,7 @@ from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.other_jobs import OtherJob, read_other
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
-from ray_committer.protocol.record import decode_record
+from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.entries import entries, store_path
@@ -39,7 +39,8 @@ _MOVING = (Phase.RECORDED, Phase.SEALED)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One job attempt; see `ray_committer.JobSummary`. `begun` is its commit, if that has begun."""
+    """One job attempt; see `ray_committer.JobSummary`. `begun` is its commit, if that has begun; `stamp`
+    is the job's, and `table` the claim that its record names."""
 
     phase: Phase = Phase.OPEN
     manifests: int = 0
@@ -50,6 +51,8 @@ class Survey:
     newest_milliseconds: int | None = None
     problem: str | None = None
     begun: OtherJob | None = None
+    stamp: str | None = None
+    table: ClaimedTable | None = None
 
     @property
     def state(self) -> str:
@@ -86,7 +89,8 @@ def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> S
         found = Survey(phase)
     except RayCommitterError as e:
         found = Survey(phase, manifests=len(manifests), problem=str(e))
-    return replace(found, newest_milliseconds=newest)
+    stamp = seen.state.stamp if seen else None
+    return replace(found, newest_milliseconds=newest, stamp=stamp)
 
 
 def survey_exactly(
@@ -146,6 +150,7 @@ def _by_record(store: StoreOperations, job: JobAttempt, seen: Seen) -> Survey:
         files=record.files,
         bytes=record.bytes,
         left=0 if seen.phase is Phase.COMMITTED else None,
+        table=record.table,
     )
 
 

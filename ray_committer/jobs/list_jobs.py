@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.find_job import list_job_directories, not_read, skipped_link
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
@@ -14,6 +15,8 @@ from ray_committer.jobs.open_job import StorageOptions, open_here, require_desti
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 
 _DEFAULTS = CommitOptions()
 _UNDO = ("abort", "--undo")
@@ -48,6 +51,9 @@ class JobSummary:
     problem: why one of its files, or its directory, was not read; the numbers are then not reliable.
     command: the command that finishes what was begun; None if nothing was begun.
     undo_command: the command that gives up a recorded commit; None if that would be refused.
+    claim: the version of its claim in the log of a table, for which other jobs wait, or None.
+    partitions: what it claims, relative to the destination; an empty path is the whole table.
+    table_version: the version at which the log says that it is committed.
     """
 
     job_id: str
@@ -68,6 +74,9 @@ class JobSummary:
     problem: str | None = None
     command: str | None = None
     undo_command: str | None = None
+    claim: int | None = None
+    partitions: tuple[str, ...] = ()
+    table_version: int | None = None
 
 
 def list_jobs(
@@ -90,8 +99,10 @@ def list_jobs(
         require_destination(store, destination)
         now = time.time()
         milliseconds = round(now * 1000)
-        found = []
-        for job in list_job_directories(store, destination):
+        found: list[JobSummary] = []
+        directories = list(list_job_directories(store, destination))
+        in_log = _InLog(store, destination) if directories else None
+        for job in directories:
             if job.closed is not None:
                 problem = not_read(job.closed, job.directory)
                 found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
@@ -105,8 +116,37 @@ def list_jobs(
                     if exact
                     else survey_job(store, attempt, milliseconds)
                 )
-                found.append(_summary(dest, attempt, survey, now, several=several))
+                summary = _summary(dest, attempt, survey, now, several=several)
+                found.append(in_log.told(summary, attempt, survey) if in_log else summary)
         return found
+
+
+class _InLog:
+    """What the log of the destination holds of its jobs; that a log cannot be read is a problem of each
+    job."""
+
+    def __init__(self, store: StoreOperations, destination: str) -> None:
+        self._problem: str | None = None
+        self._jobs = JobsInLog(store)
+        try:
+            self._jobs = read_jobs_in_log(store, destination)
+        except (RayCommitterError, OSError) as e:
+            self._problem = f"the log of the table cannot be read: {e}"
+
+    def told(self, summary: JobSummary, attempt: JobAttempt, survey: Survey) -> JobSummary:
+        """The summary of a job, with its claim."""
+        try:
+            found = self._jobs.of(attempt, survey.stamp, survey.table) if survey.stamp else None
+        except (RayCommitterError, OSError) as e:
+            return replace(summary, problem=summary.problem or str(e))
+        if found is None:
+            return replace(summary, problem=summary.problem or self._problem)
+        return replace(
+            summary,
+            claim=found.claim,
+            partitions=found.partitions,
+            table_version=found.version,
+        )
 
 
 def _link(attempt: JobAttempt) -> JobSummary:

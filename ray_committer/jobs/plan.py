@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,9 +16,12 @@ from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state,
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.claim_table import Turn, begin_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator
 from ray_committer.stages.declare_job import ends_of, look_around
+from ray_committer.stages.find_table import require_table
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -32,6 +36,8 @@ from ray_committer.stages.record_job import claim_of
 from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stores.base import real_path
 from ray_committer.stores.registry import shown_url
+from ray_committer.tables.claim import at_work
+from ray_committer.tables.jobs_in_log import read_jobs_in_log
 from ray_committer.work.entries import entries
 from ray_committer.work.sidecars import freezes_copies
 from ray_committer.work.worker import Worker
@@ -63,6 +69,8 @@ class JobPlan:
     first_renames: the first in the order of the manifests.
     unfinished: a sentence for each job in the way that has stopped: how it would be ended first, or why
         the commit would be refused.
+    claims: the partitions of a table with a log that the commit would claim, or has claimed, relative to
+        the destination; an empty path is the whole table. `claim` is the version of its claim there.
     requests: the approximate number of requests to the store, without work that is known to be done.
     """
 
@@ -78,6 +86,8 @@ class JobPlan:
     first_directories: tuple[str, ...] = ()
     first_renames: tuple[PlannedRename, ...] = ()
     unfinished: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    claim: int | None = None
     requests: int = 0
 
     def seconds_at(self, requests_per_second: float) -> float:
@@ -160,7 +170,9 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
     loaded = load() if record else load_unchanged(context, load)
     if record is None:
         preflight(context, loaded)
+    turn = None if record else _turn(job, seen, loaded)
     old, unfinished = (record, ()) if record else _look(job, loaded)
+    logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced) + len(old.blocking)
     directories = context.executor.directories.plan()
     return _plan(
@@ -173,7 +185,9 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
             shown_url(context.store.spec, path) for path in context.executor.directories.claim(first)
         ),
         first_renames=_first_renames(context, loaded, first),
-        unfinished=unfinished,
+        unfinished=(*unfinished, *(_waits(context, turn) if turn else ())),
+        claims=tuple(turn.claimant.claim.partitions) if turn else logged.partitions if logged else (),
+        claim=logged.claim if logged else None,
         requests=_requests(context, loaded, directories, removed),
     )
 
@@ -183,6 +197,24 @@ def _look(job: OpenJob, loaded: LoadedManifests) -> tuple[OldFiles, tuple[str, .
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
     old = look_at_data(job.context, loaded, roots, job.allowed_roots)
     return old, _unfinished(job, loaded, roots)
+
+
+def _turn(job: OpenJob, seen: Seen | None, loaded: LoadedManifests) -> Turn | None:
+    """The claim that the commit would put into the log of the job's table, if it belongs to one."""
+    if job.context.options.keep_replaced and seen is not None:
+        require_table(job.context.job, seen)
+    if seen is None or seen.state.table is None:
+        return None
+    roots = roots_of_mode(job.context, loaded, job.replaced_roots)
+    return begin_turn(job.context, seen.state, seen.state.table, loaded, roots, "a dry run")
+
+
+def _waits(context: JobContext, turn: Turn) -> Iterator[str]:
+    """The job whose claim the commit would wait for."""
+    obstacle = turn.claimant.look()
+    if obstacle is not None:
+        table = TablePlaces(context.job.destination)
+        yield context.located(f"{at_work(table, obstacle)}; the commit would wait for it")
 
 
 def _unfinished(job: OpenJob, loaded: LoadedManifests, roots: ModeRoots) -> tuple[str, ...]:
@@ -242,6 +274,8 @@ def _plan(
     first_directories: tuple[str, ...] = (),
     first_renames: tuple[PlannedRename, ...] = (),
     unfinished: tuple[str, ...] = (),
+    claims: tuple[str, ...] = (),
+    claim: int | None = None,
     requests: int,
 ) -> JobPlan:
     return JobPlan(
@@ -257,5 +291,7 @@ def _plan(
         first_directories=first_directories,
         first_renames=first_renames,
         unfinished=unfinished,
+        claims=claims,
+        claim=claim,
         requests=requests,
     )

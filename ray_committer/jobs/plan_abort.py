@@ -12,6 +12,7 @@ from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.undo_job import refuse_alive, refuse_sealed
+from ray_committer.tables.jobs_in_log import read_jobs_in_log
 
 _DEFAULTS = CommitOptions()
 
@@ -22,6 +23,7 @@ class AbortPlan:
 
     moved: files that a recorded commit has moved and that would be taken back; None if an undo has begun
         and it is not known how many files are left for it.
+    claim, partitions: the claim in the log of a table that would end; None if the job has none.
     """
 
     destination: str
@@ -31,6 +33,8 @@ class AbortPlan:
     files: int
     bytes: int
     moved: int | None = 0
+    claim: int | None = None
+    partitions: tuple[str, ...] = ()
 
 
 def plan_abort(
@@ -55,6 +59,8 @@ def plan_abort(
         if not undo:
             refuse_decided(context, found.state.phase)
         files = context.store.list_files(job.tasks)
+        stamp = found.state.seen.state.stamp if found.state.seen else None
+        logged = read_jobs_in_log(context.store, job.destination).of(job, stamp)
         return AbortPlan(
             destination=context.url,
             job_id=job.job_id,
@@ -63,6 +69,8 @@ def plan_abort(
             files=len(files),
             bytes=sum(file.size for file in files),
             moved=moved,
+            claim=logged.claim if logged else None,
+            partitions=logged.partitions if logged else (),
         )
 
 

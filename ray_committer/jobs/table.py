@@ -34,6 +34,7 @@ class LoggedEntry:
     claim: the version of the job's claim; that of the entry itself for a claim.
     mode, partitions: what a claim says that the job does, and where; an empty partition is the table.
     files, bytes: the new files of a claim, or the old files that a commit removes.
+    kept: whether a commit has moved its old files to ``_ray_committer/removed``, and not deleted them.
     """
 
     version: int
@@ -46,26 +47,34 @@ class LoggedEntry:
     partitions: tuple[str, ...] = ()
     files: int = 0
     bytes: int = 0
+    kept: bool = False
 
 
 def init_table(
     dest: str,
     *,
     isolation: str = Isolation.SERIALIZABLE,
+    keep_replaced: bool = False,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> LoggedEntry:
     """Make `dest` a table with a log that names the files that are there; return the claim for them.
 
     Every later commit to `dest` with this package uses the log. `isolation` is "serializable",
-    "snapshot" or "none". `CommitConflictError` if it is a table already, or while a job that was set up
+    "snapshot" or "none". With `keep_replaced`, jobs keep the old files that they replace, unless their
+    options say otherwise. `CommitConflictError` if it is a table already, or while a job that was set up
     before is at work; then the same call continues.
     """
     level = _level(isolation)
     with open_here(dest, options, storage_options) as (store, destination):
         require_destination(store, destination)
         now = time.time_ns() // 1_000_000
-        definition = TableDefinition(table_id=new_table_id(), isolation=level, created_milliseconds=now)
+        definition = TableDefinition(
+            table_id=new_table_id(),
+            isolation=level,
+            keep_replaced=keep_replaced,
+            created_milliseconds=now,
+        )
         table = TablePlaces(destination)
         return _logged(*make_table(store, table, definition, now))
 
@@ -104,5 +113,5 @@ def _logged(version: int, entry: LogEntry) -> LoggedEntry:
         found = replace(found, mode=entry.mode.value, partitions=tuple(entry.partitions))
     else:
         named = entry.removed if isinstance(entry, TableCommit) else NO_FILES
-        found = replace(found, claim=entry.claim)
+        found = replace(found, claim=entry.claim, kept=isinstance(entry, TableCommit) and entry.kept)
     return replace(found, files=named.files, bytes=named.bytes)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, SettingsError
+from ray_committer.errors import (
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    RayCommitterError,
+    SettingsError,
+)
 from ray_committer.job_files.commands import is_beside_others, job_command
 from ray_committer.job_files.find_job import is_noted, read_attempt_state
 from ray_committer.job_files.gone_jobs import sweep_gone
@@ -17,6 +24,7 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.vacuum_jobs import Remains, at_work, find_remains
 from ray_committer.stores.guarded import GuardedStore
+from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 
 WEEK_SECONDS = 7 * 86_400.0
 LEAST_SECONDS = 3600.0
@@ -36,6 +44,7 @@ class VacuumedJob:
     removed: whether it was removed or, in a dry run, would be.
     reason: why it was kept, else None; `command`: the command that finishes a commit or an abort that
         has begun.
+    claim: the version of its claim in the log of a table, which ends if the job is removed.
     """
 
     job_id: str
@@ -48,6 +57,7 @@ class VacuumedJob:
     had_ended: bool = False
     reason: str | None = None
     command: str | None = None
+    claim: int | None = None
 
 
 def vacuum_jobs(
@@ -78,12 +88,24 @@ def vacuum_jobs(
         found = find_remains(
             store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now
         )
-        return [_settle(store, dest, remains, now, options, dry_run=dry_run) for remains in found]
+        in_log = JobsInLog(store)
+        with suppress(RayCommitterError):  # the reason is that of each job whose claim cannot end
+            in_log = read_jobs_in_log(store, destination)
+        settle = partial(_settle, store, dest, in_log, now, options, dry_run=dry_run)
+        return list(map(settle, found))
 
 
 def _settle(
-    store: GuardedStore, dest: str, remains: Remains, now: int, options: CommitOptions, *, dry_run: bool
+    store: GuardedStore,
+    dest: str,
+    in_log: JobsInLog,
+    now: int,
+    options: CommitOptions,
+    remains: Remains,
+    *,
+    dry_run: bool,
 ) -> VacuumedJob:
+    logged = in_log.of(remains.attempt) if remains.attempt else None
     reason, newest, decided = remains.kept, remains.newest_milliseconds, remains.decided
     if reason is None and not dry_run:
         try:
@@ -102,6 +124,7 @@ def _settle(
         had_ended=remains.is_gone and reason is None,
         reason=reason,
         command=_command(store, dest, decided),
+        claim=logged.claim if logged else None,
     )
 
 

@@ -22,6 +22,7 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         words += ["--mode", options.mode.value]
     for name, directories in (
         ("--replace", options.replaced_roots),
+        ("--reads", options.reads),
         ("--allowed-root", options.allowed_roots),
     ):
         words += [word for one in directories for word in (name, one)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,77 @@ def test_the_commands_do_the_same(dest: Path):
     assert again.exit_code == 4
     assert "is a table with a log already" in again.stderr
     assert run("table", "log", str(dest / "day=1")).exit_code == 1
+
+
+def test_a_table_can_keep_the_files_that_jobs_replace(dest: Path):
+    dest.mkdir(exist_ok=True)
+    commit(dest, "before")
+    assert run("table", "init", str(dest), "--keep-replaced").exit_code == 0
+    commit(dest, "a", "overwrite")
+    assert (dest / "_ray_committer" / "removed" / "3" / "day=1" / "before.kept").read_bytes() == b"x"
+    assert [one.kept for one in table_log(str(dest), since=2)] == [False, True, False]
+    assert "1 file, 1 byte kept" in run("table", "log", str(dest)).stdout
+
+
+def test_commands_name_the_claim_of_a_job_that_was_refused(dest: Path):
+    dest.mkdir(exist_ok=True)
+    init_table(str(dest))
+    commit(dest, "before")
+    with pytest.raises(CommitConflictError, match=r"still has the claim of this job \(version 5\)"):
+        commit(dest, "a", "error_partitions")
+    (job,) = ray_committer.list_jobs(str(dest))
+    assert (job.claim, job.partitions, job.table_version) == (5, ("day=1",), None)
+    shown = run("status", str(dest)).stdout
+    assert "other jobs wait for its claim on day=1 (version 5)" in shown
+    plan = ray_committer.plan_abort(str(dest), "job_a")
+    assert (plan.claim, plan.partitions) == (5, ("day=1",))
+    dry = run("abort", str(dest), "--dry-run").stdout
+    assert "its claim on day=1 would end (version 5 of the table's log)" in dry
+    dry = run("commit", str(dest), "--job-id", "job_a", "--dry-run").stdout
+    assert "has claimed day=1 in the log of the table (version 5)" in dry
+    week_ago = time.time() - 8 * 86_400
+    for path in [*dest.rglob("*"), dest]:
+        os.utime(path, (week_ago, week_ago))
+    before = {path for path in (dest / "_ray_committer").rglob("*") if path.is_file()}
+    assert (
+        "its claim in the log of the table (version 5) ends with it" in run("vacuum", str(dest)).stdout
+    )
+    assert table_log(str(dest), since=5)[0].kind == "abort"
+    assert before < {path for path in (dest / "_ray_committer").rglob("*") if path.is_file()}
+
+
+def test_a_dry_run_names_what_would_be_claimed_and_waited_for(dest: Path):
+    dest.mkdir(exist_ok=True)
+    init_table(str(dest))
+    commit(dest, "before")
+    with pytest.raises(CommitConflictError):
+        commit(dest, "a", "error_partitions")
+    job = ray_committer.setup_job(str(dest), "job_b")
+    with (
+        ray_committer.task_attempt(str(dest), job, task=0) as attempt,
+        attempt.open("day=1/b") as file,
+    ):
+        file.write(b"x")
+    plan = ray_committer.plan_job(str(dest), job)
+    assert (plan.claims, plan.claim) == (("day=1",), None)
+    assert "job job_a (version 5) is at work in day=1; the commit would wait" in plan.unfinished[0]
+    dry = run("commit", str(dest), "--job-id", job, "--dry-run").stdout
+    assert "would claim day=1 in the log of the table" in dry
+    assert len(table_log(str(dest))) == 5
+
+
+def test_the_command_line_says_what_a_job_has_read(dest: Path):
+    dest.mkdir(exist_ok=True)
+    init_table(str(dest))
+    job = ray_committer.setup_job(str(dest), "job_a")
+    with (
+        ray_committer.task_attempt(str(dest), job, task=0) as attempt,
+        attempt.open("sums/a") as file,
+    ):
+        file.write(b"x")
+    commit(dest, "b")
+    words = ["commit", str(dest), "--job-id", job, "--assume-complete", "--reads", "day=1"]
+    refused = run(*words, "--reads", "day=2")
+    assert refused.exit_code == 4
+    assert "job job_b (version 3) has written to day=1" in refused.stderr
+    assert "--reads day=1 --reads day=2" in refused.stderr
