@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ray_committer.jobs.list_jobs import JobSummary, list_jobs
     from ray_committer.jobs.plan import JobPlan, PlannedRename, plan_job
     from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
+    from ray_committer.jobs.table import LoggedEntry, init_table, table_log
     from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
     from ray_committer.jobs.vacuum import VacuumedJob, vacuum_jobs
     from ray_committer.jobs.validate import Evidence, Validation, validate_job
@@ -61,6 +62,7 @@ __all__ = [
     "Evidence",
     "JobPlan",
     "JobSummary",
+    "LoggedEntry",
     "Outcome",
     "PlannedRename",
     "TaskAttempt",
@@ -71,12 +73,14 @@ __all__ = [
     "commit_job",
     "commit_pool",
     "doctor",
+    "init_table",
     "list_jobs",
     "plan_abort",
     "plan_job",
     "read_document",
     "record_job",
     "setup_job",
+    "table_log",
     "task_attempt",
     "vacuum_jobs",
     "validate_job",
@@ -94,16 +98,19 @@ _ELSEWHERE = {
     "Evidence": "jobs.validate",
     "JobPlan": "jobs.plan",
     "JobSummary": "jobs.list_jobs",
+    "LoggedEntry": "jobs.table",
     "Outcome": "stages.commit_result",
     "PlannedRename": "jobs.plan",
     "TaskAttempt": "jobs.task_attempts",
     "VacuumedJob": "jobs.vacuum",
     "Validation": "jobs.validate",
     "__version__": "version",
+    "init_table": "jobs.table",
     "list_jobs": "jobs.list_jobs",
     "plan_abort": "jobs.plan_abort",
     "plan_job": "jobs.plan",
     "read_document": "jobs.documents",
+    "table_log": "jobs.table",
     "task_attempt": "jobs.task_attempts",
     "vacuum_jobs": "jobs.vacuum",
     "validate_job": "jobs.validate",
