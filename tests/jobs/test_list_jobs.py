@@ -52,7 +52,7 @@ def test_a_job_costs_few_requests_however_many_tasks_it_has(
     write_job(tasks(number))
     calls.clear()
     assert one(dest).manifests == number
-    assert sorted(calls) == ["get_status", *["list_status"] * 5, "read", "read_state"]
+    assert sorted(calls) == ["get_status", *["list_status"] * 5, "read", "read", "read_state"]
 
 
 def test_a_job_that_may_not_be_read_is_named_and_the_others_are_listed_and_vacuumed(
