@@ -62,7 +62,7 @@ def judge(
 def common_partitions(some: Iterable[str], others: Iterable[str]) -> set[str]:
     """The directories that are in both of two sets of directories, each with all that is below it."""
     one, other = set(some), set(others)
-    return {path for path in one if _is_in(path, other)} | {path for path in other if _is_in(path, one)}
+    return {path for path in one if is_in(path, other)} | {path for path in other if is_in(path, one)}
 
 
 def fold_partitions(partitions: Iterable[str], most: int = MOST_PARTITIONS) -> list[str]:
@@ -73,6 +73,11 @@ def fold_partitions(partitions: Iterable[str], most: int = MOST_PARTITIONS) -> l
         folded = _outermost({"/".join(path.split("/")[:depth]) for path in folded})
         depth -= 1
     return sorted(folded)
+
+
+def is_in(path: str, directories: set[str]) -> bool:
+    """Whether `path` is one of some directories, or below one."""
+    return path in directories or any(above in directories for above in _above(path))
 
 
 def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
@@ -102,10 +107,6 @@ def _read(reader: TableClaim, writer: TableClaim) -> set[str]:
     if writer.mode is WriteMode.REWRITE:
         return set()
     return common_partitions(reader.reads, writer.partitions)
-
-
-def _is_in(path: str, directories: set[str]) -> bool:
-    return path in directories or any(above in directories for above in _above(path))
 
 
 def _above(path: str) -> Sequence[str]:

@@ -83,6 +83,8 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     partitions: the directories that it writes to, relative to the destination; an empty one is all of
         the table.
     reads: the directories that its rows come from.
+    replaces: the directories whose old files it removes; None if the claim cannot name them all.
+    is_import: whether its files were there before, so that they stay if the claim is given up.
     manifests: the digest of its manifests, by which another run sees that it would write the same.
     owner: the process that made the claim.
     """
@@ -95,6 +97,8 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     quiet: int = 0
     partitions: list[str]
     reads: list[str] = []
+    replaces: list[str] | None = None
+    is_import: bool = False
     files: FileSet = FileSet()
     manifests: str = ""
     owner: Owner = NOBODY
@@ -147,6 +151,7 @@ class TableAbort(_Step, frozen=True, kw_only=True, tag="abort"):
     why: str = ""
 
 
+Decision = TableCommit | TableAbort
 LogEntry = TableClaim | TableCommit | TableDone | TableAbort
 
 

@@ -16,7 +16,13 @@ from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.owners import owner_of
-from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, common_partitions, fold_partitions
+from ray_committer.protocol.claims import (
+    MOST_PARTITIONS,
+    WHOLE_TABLE,
+    Obstacle,
+    common_partitions,
+    fold_partitions,
+)
 from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
 from ray_committer.protocol.state import JobState, TableBase
 from ray_committer.protocol.table_entry import TableClaim, WriteMode
@@ -148,6 +154,7 @@ def _claim_of(
         base=base.version,
         partitions=partitions,
         reads=reads,
+        replaces=_replaces(context, roots),
         files=loaded.new_files,
         manifests=_digest_of(loaded.manifests),
         owner=owner_of(run),
@@ -174,6 +181,14 @@ def _partitions(context: JobContext, loaded: LoadedManifests, roots: ModeRoots) 
     paths = {*roots.replaced, *roots.empty, *context.executor.directories.share(0, 1)}
     paths.update((destination,) if loaded.fills_destination else ())
     return fold_partitions(relative(destination, path) for path in paths)
+
+
+def _replaces(context: JobContext, roots: ModeRoots) -> list[str] | None:
+    """The directories whose old files the job removes; None if they are too many to be named, or if old
+    files can be anywhere."""
+    if context.options.delete_blocking_files or len(roots.replaced) > MOST_PARTITIONS:
+        return None
+    return fold_partitions(relative(context.job.destination, path) for path in roots.replaced)
 
 
 def _mode(context: JobContext, partitions: Sequence[str], reads: Sequence[str]) -> WriteMode:
