@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ClaimedTable, CommitRecord, ReplacedFile
-from ray_committer.protocol.table_entry import TableCommit, TableDone
+from ray_committer.protocol.table_entry import TableAbort, TableCommit, TableDone
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
@@ -22,8 +22,8 @@ from ray_committer.tables import checkpoint
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import (
     append_next,
-    find_repeated,
-    put_next,
+    find_decision,
+    put_decision,
     read_entries,
     require_definition,
 )
@@ -33,6 +33,7 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
     """Append that a sealed job is committed; return the version; None without a table. Idempotent.
 
     If another run made the claim, `is_resumed`, the table can be another one by now: `TableLogError`.
+    `CommitStateUnknownError` if the claim was given up: the caller removes no old file then.
     """
     if record.table is None:
         return None
@@ -47,13 +48,17 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
         at_milliseconds=context.now_milliseconds(),
     )
     entries = read_entries(store, table, record.table.version)
-    if (there := find_repeated(entries, entry)) is not None:
-        return there
-    old = list(_listed(job.destination, _old_files(record)))
-    removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
-    kept = record.keeps and removed.files > 0
-    entry = structs.replace(entry, removed=removed, kept=kept)
-    return put_next(store, table, entry, record.table.version + len(entries))
+    found = find_decision(entries, record.table.version)
+    if found is None:
+        old = list(_listed(job.destination, _old_files(record)))
+        removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
+        kept = record.keeps and removed.files > 0
+        entry = structs.replace(entry, removed=removed, kept=kept)
+        found = put_decision(store, table, entry, record.table.version + len(entries))
+    version, decision = found
+    if isinstance(decision, TableAbort):
+        raise _given_up(context, table.entry(version))
+    return version
 
 
 def end_in_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
@@ -93,6 +98,16 @@ def version_of(context: JobContext, record: CommitRecord) -> int | None:
     except (OSError, RayCommitterError) as e:
         context.notice(f"{context.job.destination}: the log of the table could not be read ({e})")
         return None
+
+
+def _given_up(context: JobContext, entry: str) -> CommitStateUnknownError:
+    job_id = context.job.job_id
+    return CommitStateUnknownError(
+        f"{entry}: says that the claim of job {job_id} was given up, so its commit has stopped before "
+        f"it removed old files",
+        "some of its new files can be in place: look at the table with `ray-committer table scan DEST`, "
+        "then run the application again",
+    )
 
 
 def _is_due(context: JobContext, record: CommitRecord, table: ClaimedTable, committed: int) -> bool:

@@ -16,7 +16,10 @@ from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_entry import (
+    Decision,
     LogEntry,
+    TableAbort,
+    TableCommit,
     TableDefinition,
     decode_definition,
     decode_entry,
@@ -149,6 +152,33 @@ def append_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, aft
     return append(store, table, entry, after)
 
 
+def decide(store: StoreOperations, table: TablePlaces, entry: Decision) -> tuple[int, Decision]:
+    """Append the decision about a claim, unless the log has one; the one that counts, and its version.
+
+    A decision is put only right after entries that were all read. So of a commit and an abort at once
+    the log has the first, and both callers get it.
+    """
+    entries = read_entries(store, table, entry.claim)
+    found = find_decision(entries, entry.claim)
+    return found or put_decision(store, table, entry, entry.claim + len(entries))
+
+
+def find_decision(entries: Iterable[tuple[int, LogEntry]], claim: int) -> tuple[int, Decision] | None:
+    """The first of some entries that commits or aborts a claim, with its version."""
+    decisions = ((version, _decision(entry, claim)) for version, entry in entries)
+    return next(((version, found) for version, found in decisions if found is not None), None)
+
+
+def put_decision(
+    store: StoreOperations, table: TablePlaces, entry: Decision, after: int
+) -> tuple[int, Decision]:
+    """`decide`, if all entries up to the version `after` were read and none of them is the decision."""
+    version = after + 1
+    while (found := _decision(put_entry(store, table, version, entry), entry.claim)) is None:
+        version += 1  # another process was faster
+    return version, found
+
+
 def _put(store: StoreOperations, table: TablePlaces, path: str, data: bytes) -> bytes:
     """Put a file with the content `data` at `path`, unless one is there; the content that is there."""
     temporary = table.temporary(new_nonce())
@@ -167,6 +197,11 @@ def _put(store: StoreOperations, table: TablePlaces, path: str, data: bytes) -> 
         data = there
     sync(store, parent(path))
     return data
+
+
+def _decision(entry: LogEntry, claim: int) -> Decision | None:
+    """The entry, if it commits or aborts this claim."""
+    return entry if isinstance(entry, TableCommit | TableAbort) and entry.claim == claim else None
 
 
 def _read_if_there(store: StoreOperations, path: str) -> bytes | None:

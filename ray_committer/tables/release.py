@@ -13,7 +13,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
-from ray_committer.tables.log import append, read_definition
+from ray_committer.tables.log import decide, read_definition
 
 
 def release_own(
@@ -34,13 +34,13 @@ def release_own(
 def release_if_aborted(
     store: StoreOperations, table: TablePlaces, other: ClaimInFlight, now_milliseconds: int
 ) -> bool:
-    """End the claim of another job if that job was aborted; False if it was not, or is not there."""
+    """End the claim of another job if that job was aborted; False if it was not, is not there, or is
+    committed in the log."""
     job = new_job_attempt(table.destination, other.claim.job_id, other.claim.job_attempt)
     seen = read_state(store, job)
     if seen is None or seen.phase is not Phase.ABORTED or not _is_of(other, job, seen.state):
         return False
-    _append_abort(store, table, other, now_milliseconds)
-    return True
+    return _append_abort(store, table, other, now_milliseconds)
 
 
 def _is_of(one: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:
@@ -50,7 +50,8 @@ def _is_of(one: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:
 
 def _append_abort(
     store: StoreOperations, table: TablePlaces, one: ClaimInFlight, now_milliseconds: int
-) -> None:
+) -> bool:
+    """Append the abort of a claim; False if the log says that it is committed."""
     claim = one.claim
     entry = TableAbort(
         job_id=claim.job_id,
@@ -60,4 +61,4 @@ def _append_abort(
         at_milliseconds=now_milliseconds,
         why="the job was aborted",
     )
-    append(store, table, entry, one.version)
+    return isinstance(decide(store, table, entry)[1], TableAbort)

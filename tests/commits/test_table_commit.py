@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
@@ -25,11 +26,13 @@ from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import advance, join_table, read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
+from ray_committer.protocol.file_list import ListedFile, inline_set
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_entry import TableClaim, TableCommit, WriteMode
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
+from ray_committer.stages import claim_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.log import append, read_entries
@@ -77,7 +80,7 @@ from tests.stages.support import (
     requests,
     state_of,
 )
-from tests.tables.support import TABLE, claim_of, table_on
+from tests.tables.support import TABLE, abort_of, claim_of, commit_of, table_on
 
 
 @pytest.fixture(params=KINDS)
@@ -157,6 +160,39 @@ def test_what_a_job_claims(kind, options: CommitOptions, mode: WriteMode, partit
     assert isinstance(claim, TableClaim)
     assert (claim.mode, claim.partitions) == (mode, partitions)
     assert claim.reads == [path.strip("/") for path in options.reads]
+
+
+@pytest.mark.parametrize(
+    ("options", "replaces"),
+    [
+        (AT_ONCE, []),
+        (of_mode(ConflictMode.ERROR_PARTITIONS), []),
+        (of_mode(ConflictMode.OVERWRITE), [""]),
+        (of_mode(ConflictMode.OVERWRITE, replaced_roots=("/table/day=1",)), ["day=1"]),
+        (of_mode(ConflictMode.OVERWRITE_PARTITIONS), ["day=3"]),
+        (of_mode(ConflictMode.APPEND, delete_blocking_files=True), None),
+    ],
+)
+def test_a_claim_names_the_directories_that_the_job_replaces_and_no_others(
+    kind, options: CommitOptions, replaces: list[str] | None
+):
+    store = with_old_data(kind())
+    committed(store, {"day=3/new": b"3"}, options=options)
+    claim = dict(read_entries(store, TABLE))[3]
+    assert isinstance(claim, TableClaim)
+    assert (claim.replaces, claim.is_import) == (replaces, False)
+
+
+def test_a_claim_that_would_have_to_name_too_many_directories_names_none(
+    kind, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(claim_table, "MOST_PARTITIONS", 1)
+    store = with_old_data(kind())
+    files = {"day=3/new": b"3", "day=4/new": b"4"}
+    committed(store, files, options=of_mode(ConflictMode.OVERWRITE_PARTITIONS))
+    claim = dict(read_entries(store, TABLE))[3]
+    assert isinstance(claim, TableClaim)
+    assert claim.replaces is None
 
 
 def test_a_job_that_wants_no_data_claims_the_whole_table(kind):
@@ -538,6 +574,33 @@ def test_who_claims_for_a_job_that_was_aborted_meanwhile_ends_the_claim(kind):
         run_commit(WrappedStore(store, before=meanwhile), JOB, OVERWRITE)
     assert kinds_of(store)[2:] == ["claim", "abort"]
     assert data_of_log(store) == data_in(store)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_commit_whose_claim_was_given_up_stops_before_it_removes_an_old_file(kind, when: str):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    give_up = do_at("advance", lambda: append(store, TABLE, abort_of(3), 3), end="sealed")
+    with pytest.raises(CommitStateUnknownError, match=r"004.entry: says that the claim .* was given up"):
+        run_commit(WrappedStore(store, **{when: give_up}), JOB, OVERWRITE)
+    assert OLD.keys() <= data_in(store).keys()
+    assert kinds_of(store)[2:] == ["claim", "abort"]
+    with pytest.raises(CommitStateUnknownError):
+        run_commit(store, JOB, OVERWRITE)
+    assert OLD.keys() <= data_in(store).keys()
+    assert kinds_of(store)[2:] == ["claim", "abort"]
+
+
+def test_a_claim_that_the_log_commits_is_not_ended_as_that_of_an_aborted_job(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    stopped_at(store, "recorded", JOB, OVERWRITE)
+    commit_entry = structs.replace(commit_of(3), removed=inline_set([ListedFile("day=1/old", 1)]))
+    append(store, TABLE, commit_entry, 3)
+    run_abort(store, JOB)
+    third = new_job_attempt("/table", "job_3", 0)
+    write(store, {"day=1/c": b"c"}, third)
+    with pytest.raises(CommitConflictError, match="job job_1"):
+        run_commit(store, third, AT_ONCE)
+    assert kinds_of(store)[2:] == ["claim", "commit"]
 
 
 def test_a_newer_attempt_ends_the_claim_of_an_older_one(kind):

@@ -28,6 +28,7 @@ from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.tables.log import (
     append,
     append_next,
+    decide,
     find_head,
     init_table,
     new_table_id,
@@ -39,7 +40,7 @@ from ray_committer.tables.log import (
 )
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import KINDS, MakesParentsOfWrites, SyncedStore, at, do_at, requests
-from tests.tables.support import DEFINITION, TABLE, claim_of, commit_of, table_on
+from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
 
 THREADS, ENTRIES = 8, 200
 LOCAL: dict[str, Callable[[], StoreOperations]] = {
@@ -166,6 +167,25 @@ def test_an_entry_that_another_run_has_appended_is_not_appended_again(store, tab
     assert append(store, table, commit_of(1), 1) == 2
     assert append(store, table, claim(), 0) == 1
     assert find_head(store, table) == 3
+
+
+@pytest.mark.parametrize("first", [commit_of(1), abort_of(1)])
+@pytest.mark.parametrize("second", [commit_of(1), abort_of(1)])
+def test_a_claim_has_one_decision_and_who_comes_later_gets_it(store, table: TablePlaces, first, second):
+    with_table(store, 2, table)
+    assert decide(store, table, first) == (3, first)
+    append(store, table, claim(7), 3)
+    assert decide(store, table, second) == (3, first)
+    assert decide(store, table, commit_of(2)) == (5, commit_of(2))
+    assert find_head(store, table) == 5
+
+
+@pytest.mark.parametrize("faster", [commit_of(1), abort_of(1), claim(7)])
+def test_of_two_decisions_at_once_one_counts(kind, faster):
+    memory = with_table(kind(), 2)
+    hook = do_at("rename", lambda: append(memory, TABLE, faster, 2))
+    found = decide(WrappedStore(memory, before=hook), TABLE, abort_of(1))
+    assert found == ((4, abort_of(1)) if isinstance(faster, TableClaim) else (3, faster))
 
 
 def test_the_entry_that_is_there_stays(store, table: TablePlaces):
