@@ -320,6 +320,13 @@ class TableVersionGoneError(TableLogError):
     advice = "nothing was changed: choose a version that `ray-committer table log DEST` shows"
 
 
+class TableClaimError(CommitConflictError):
+    """A claim in a table's log cannot be resolved in this way. Run the command that the text names."""
+
+    id = "table-claim"
+    advice = "nothing was changed: look at the table with `ray-committer table scan DEST`"
+
+
 class ValidationError(RayCommitterError):
     """The files at the destination differ from the manifests."""
 

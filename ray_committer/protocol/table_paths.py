@@ -84,6 +84,10 @@ class TablePlaces:
     def temporaries(self) -> str:
         return join(self.directory, "tmp")
 
+    def aside(self, claim: int) -> str:
+        """The directory of the old files that a claim removes, before they are deleted."""
+        return join(self.temporaries, f"aside-{claim}")
+
     def temporary(self, nonce: str) -> str:
         """The place where a file of the log is written before it gets its name."""
         return join(self.temporaries, nonce)

@@ -10,24 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ray_committer.errors import CommitConflictError
+from ray_committer.errors import CommitConflictError, TableClaimError
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.claims import WHOLE_TABLE
 from ray_committer.protocol.file_list import ListedFile
-from ray_committer.protocol.paths import JobAttempt, is_inside, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.protocol.table_entry import TableClaim, TableCommit, TableDefinition, WriteMode
-from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
+from ray_committer.protocol.table_entry import (
+    TableAbort,
+    TableClaim,
+    TableCommit,
+    TableDefinition,
+    WriteMode,
+)
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.list_new_files import relative
-from ray_committer.stages.other_tables import holds_table, refuse_partitions_of_tables
+from ray_committer.stages.other_tables import refuse_partitions_of_tables
+from ray_committer.stages.table_files import as_listed, is_hidden, list_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import (
-    append,
+    decide,
     find_head,
     init_table,
     put_entry,
@@ -61,7 +67,12 @@ def make_table(
         quiet=found.claim.quiet,
         at_milliseconds=now_milliseconds,
     )
-    append(store, table, commit, found.version)
+    version, decision = decide(store, table, commit)
+    if isinstance(decision, TableAbort):
+        raise TableClaimError(
+            f"{table.entry(version)}: says that the claim for the files of the table was given up",
+            "nothing was changed: run the same command",
+        )
     return found.version, found.claim
 
 
@@ -74,6 +85,8 @@ def _imported(
         entry = read_entry(store, table, version)
         if isinstance(entry, TableClaim) and entry.job_id == _job_id(definition):
             found, claim = version, entry
+        elif isinstance(entry, TableAbort) and entry.claim == found:
+            found = None  # a person has given it up
         elif isinstance(entry, TableCommit) and entry.claim == found:
             raise CommitConflictError(
                 f"{table.definition}: {table.destination} is a table with a log already",
@@ -101,6 +114,7 @@ def _import(
             job_attempt=0,
             nonce=definition.table_id,
             mode=WriteMode.CREATE,
+            is_import=True,
             partitions=[WHOLE_TABLE],
             files=lists,
             quiet=state.quiet,
@@ -113,20 +127,8 @@ def _import(
 
 
 def _files(store: StoreOperations, table: TablePlaces) -> Iterator[ListedFile]:
-    """The files that readers see; `PreflightError` if another table is below."""
-    for status in store.list_files(table.destination):
-        if is_inside(status.path, table.directory):
-            continue
-        if is_in_log(status.path):
-            raise holds_table(status.path.partition(f"/{DIRECTORY}/")[0])
-        path = relative(table.destination, status.path)
-        if not any(map(_is_hidden, path.split("/"))):
-            yield ListedFile(path, status.size, status.modified_milliseconds, status.etag)
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether readers of directories pass over a file or directory of this name, as Spark does."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+    """The files that readers see; errors as `list_table`."""
+    return (as_listed(path, status) for path, status in list_table(store, table) if not is_hidden(path))
 
 
 def _refuse_jobs(store: StoreOperations, table: TablePlaces) -> None:

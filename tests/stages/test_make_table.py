@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer.job_files.settle as settle_module
-from ray_committer.errors import CommitConflictError, PreflightError
+from ray_committer.errors import CommitConflictError, PreflightError, TableClaimError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
 from ray_committer.protocol.paths import SUCCESS, join, new_job_attempt
@@ -20,11 +20,11 @@ from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.checkpoint import read_files
-from ray_committer.tables.log import append, read_definition
+from ray_committer.tables.log import append, decide, read_definition
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, KINDS, NOW, OTHER_JOB, do_at, each_crash, state_of
-from tests.tables.support import DEFINITION, TABLE, claim_of
+from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of
 
 AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
 FILES = {"day=1/a": b"1", "day=2/b": b"22", "c": b"333"}
@@ -183,3 +183,29 @@ def test_an_attempt_elsewhere_is_not_in_the_way(kind):
     write_job(store, new_job_attempt("/other", "job", 0), {0: {"a": b""}})
     other = TableDefinition(table_id="another", created_milliseconds=1)
     assert make_table(store, TABLE, other, NOW)[1].nonce == "another"
+
+
+def test_a_link_to_a_directory_is_refused_and_no_table_is_made(tmp_path: Path):
+    store, table = LocalStore(StoreSpec("file")), TablePlaces(str(tmp_path / "table"))
+    put_file(store, str(tmp_path / "elsewhere/a"), b"1")
+    put_file(store, join(table.destination, "b"), b"2")
+    for link in (tmp_path / "table/day=1", tmp_path / "table/day=2/hour=1"):
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(PreflightError, match=f"{link}: is a symbolic link to a directory"):
+            made(store, table)
+        assert read_definition(store, table) is None
+        link.unlink()
+    (tmp_path / "table/.old").symlink_to(tmp_path / "elsewhere")
+    made(store, table)
+    assert named(store, table) == {"b": 1}
+
+
+def test_an_import_that_was_given_up_is_made_anew(kind):
+    store = with_files(kind())
+    meanwhile = do_at("rename", lambda: decide(store, TABLE, abort_of(1)), end="002.entry")
+    with pytest.raises(TableClaimError, match=r"002.entry: says that the claim .* was given up"):
+        made(WrappedStore(store, before=meanwhile))
+    version, claim = made(store)
+    assert (version, claim.is_import) == (3, True)
+    assert named(store) == SIZES

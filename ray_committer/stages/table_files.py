@@ -1,0 +1,144 @@
+"""The files in the directory of a table: list them, and find those that the log names, with proof."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from ray_committer.errors import PreflightError
+from ray_committer.protocol.file_list import ListedFile, partition_of
+from ray_committer.protocol.paths import TEMPORARY, join
+from ray_committer.protocol.recovery import Expectation, Proof, prove
+from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
+from ray_committer.stages.context import DRIVER_THREADS
+from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.other_tables import holds_table
+from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+
+AT_ONCE = 1_000
+"""The number of directories whose listings are held at once."""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that the log names, the file that is in its place, and the proof that it is this one."""
+
+    file: ListedFile
+    status: FileStatus | None = None
+    proof: Proof | None = None
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether it is there by more than its size."""
+        return self.proof not in (None, Proof.SIZE_ONLY)
+
+    def __str__(self) -> str:
+        """What is wrong with it."""
+        if self.status is None:
+            return f"{self.file.p}: is missing"
+        if self.status.is_directory:
+            return f"{self.file.p}: is a directory"
+        if self.status.size != self.file.z:
+            return f"{self.file.p}: has {self.status.size} bytes, not {self.file.z}"
+        if self.proof is Proof.SIZE_ONLY:
+            return f"{self.file.p}: only its size shows that it is the file"
+        return f"{self.file.p}: was changed"
+
+
+def list_table(store: StoreOperations, table: TablePlaces) -> Iterator[tuple[str, FileStatus]]:
+    """The files below the destination by relative path, also hidden ones; none of jobs or of the log.
+
+    Each directory directly below the destination is listed on its own, so that only one such listing is
+    held. `PreflightError` if another table is below, if a directory is a symbolic link, or if the log
+    cannot hold a name.
+    """
+    try:
+        top = list_anew(store, table.destination)
+    except FileNotFoundError:
+        return
+    for status in top:
+        if status.name not in (TEMPORARY, DIRECTORY):
+            is_walked = status.is_directory and not status.is_link
+            for one in store.list_files(status.path) if is_walked else (status,):
+                if not (one.is_directory and is_hidden(relative(table.destination, one.path))):
+                    yield _name(table, one), one
+
+
+def is_hidden(path: str) -> bool:
+    """Whether readers of directories pass over a file at this relative path, as Spark does."""
+    return any(name.startswith(".") or (name[:1] == "_" and "=" not in name) for name in path.split("/"))
+
+
+def find_listed(
+    store: StoreOperations, table: TablePlaces, files: Iterable[ListedFile]
+) -> Iterator[Found]:
+    """What is in the places of some files of the log; one listing per directory."""
+    by_directory: defaultdict[str, list[ListedFile]] = defaultdict(list)
+    for file in files:
+        by_directory[partition_of(file.p)].append(file)
+    groups = list(by_directory.items())
+    for start in range(0, len(groups), AT_ONCE):
+        part = groups[start : start + AT_ONCE]
+        for found in at_once(store, partial(_find_in_directory, store, table), part):
+            yield from found
+
+
+def compare(file: ListedFile, status: FileStatus | None) -> Found:
+    """Compare a file of the log with what is in its place."""
+    if status is None or status.is_directory:
+        return Found(file, status)
+    return Found(file, status, prove(Expectation(file.z, file.e, file.m), status.observation()))
+
+
+def as_listed(path: str, status: FileStatus) -> ListedFile:
+    """A file as a claim names it."""
+    return ListedFile(path, status.size, status.modified_milliseconds, status.etag)
+
+
+def at_once(
+    store: StoreOperations, function: Callable[[_Item], _Result], items: Sequence[_Item]
+) -> list[_Result]:
+    """Apply `function` to items; in parallel where requests have to be waited for."""
+    if store.capabilities.renames_are_local or len(items) < 2:
+        return list(map(function, items))
+    with ThreadPoolExecutor(min(DRIVER_THREADS, len(items))) as pool:
+        return list(pool.map(function, items))
+
+
+def _name(table: TablePlaces, status: FileStatus) -> str:
+    if is_in_log(status.path):
+        raise holds_table(status.path.partition(f"/{DIRECTORY}/")[0])
+    if status.is_directory:
+        raise PreflightError(
+            f"{status.path}: is a symbolic link to a directory, and the data behind it may belong to "
+            f"others",
+            "nothing was changed: replace the link by a directory, and run the same command",
+        )
+    try:
+        status.path.encode()
+    except UnicodeEncodeError as e:
+        shown = status.path.encode(errors="backslashreplace").decode()
+        raise PreflightError(
+            f"{shown}: its name is not UTF-8, so the log cannot hold it",
+            "nothing was changed: rename or remove that file, and run the same command",
+        ) from e
+    return relative(table.destination, status.path)
+
+
+def _find_in_directory(
+    store: StoreOperations, table: TablePlaces, group: tuple[str, Sequence[ListedFile]]
+) -> list[Found]:
+    directory, files = group
+    try:
+        listed = list_anew(store, join(table.destination, directory) if directory else table.destination)
+    except (FileNotFoundError, NotADirectoryError):
+        listed = []
+    there = {status.name: status for status in listed}
+    return [compare(file, there.get(file.p.rpartition("/")[2])) for file in files]
