@@ -20,10 +20,12 @@ JOBS_PREFIX = "jobs."
 it."""
 COMMAND_LINE = frozenset(
     (
+        "accept_lost",
         "allow_start",
         "allowed_root",
         "assume_complete",
         "attempt",
+        "back",
         "command",
         "commit",
         "driver",
@@ -33,8 +35,10 @@ COMMAND_LINE = frozenset(
         "executor",
         "expect_tasks",
         "first",
+        "forward",
         "format",
         "html_file",
+        "import_foreign",
         "isolation",
         "job_id",
         "json",
@@ -43,6 +47,7 @@ COMMAND_LINE = frozenset(
         "older_than",
         "output",
         "reads",
+        "remove_orphans",
         "replace",
         "since",
         "storage_options",

@@ -19,7 +19,7 @@ _COMMANDS = {
     "spark-conf": "Print the settings that make ray-committer commit a Spark driver's writes.",
     "spark-job": "Set up, commit or abort a job; run by Spark drivers without Python.",
     "status": "List the jobs in DEST/_temporary: tasks, files, bytes, age, and progress of each commit.",
-    "table": "Make DEST a table with a log, and show its log.",
+    "table": "Make DEST a table with a log, show its log, and repair it.",
     "vacuum": "Remove the leftovers of dead jobs from DEST/_temporary.",
     "validate": "Compare the files at DEST with the job's manifests, or with its _SUCCESS file.",
 }

@@ -1,4 +1,4 @@
-"""``ray-committer table``: make a table with a log, and show the log."""
+"""``ray-committer table``: make a table with a log, show the log, and repair what people broke."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import HELP, Command
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
+from ray_committer.cli.table_resolve import resolve
+from ray_committer.cli.table_scan import scan
 from ray_committer.jobs.table import LoggedEntry, init_table, table_log
 from ray_committer.protocol.table_entry import Isolation
 
 
 @click.group(context_settings=HELP)
 def table() -> None:
-    """Make DEST a table with a log, and show its log.
+    """Make DEST a table with a log, show its log, and repair it.
 
     The log orders all jobs of the table and names the files of each.
     """
@@ -85,6 +87,10 @@ def log(
         storage_options=dict(storage_options),
     )
     print_result(output, entries, _lines(entries))
+
+
+table.add_command(resolve)
+table.add_command(scan)
 
 
 def _lines(entries: list[LoggedEntry]) -> Iterator[Text | str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import list_attempts
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import destination_url
 
@@ -61,3 +62,12 @@ def is_beside_others(store: StoreOperations, job: JobAttempt) -> bool:
         return any(other.number != job.number for other in list_attempts(store, job))
     except (OSError, RayCommitterError):
         return True
+
+
+def resolve_command(
+    store: StoreOperations, destination: str, claim: TableClaim, *, forward: bool
+) -> str:
+    """The command that commits the claim of a job that is gone, or gives it up."""
+    words = ["table", "resolve", destination_url(store.spec, destination), claim.job_id]
+    attempt = ["--attempt", str(claim.job_attempt)] if claim.job_attempt else []
+    return shlex.join(["ray-committer", *words, *attempt, "--forward" if forward else "--back"])

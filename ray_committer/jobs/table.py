@@ -20,6 +20,7 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.make_table import make_table
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import new_table_id, read_definition, read_entries
 
 _DEFAULTS = CommitOptions()
@@ -88,13 +89,20 @@ def table_log(
 ) -> list[LoggedEntry]:
     """The entries of a table's log after the version `since`; `JobNotFoundError` if `dest` has none."""
     with open_here(dest, options, storage_options) as (store, destination):
-        table = TablePlaces(destination)
-        if read_definition(store, table) is None:
-            raise JobNotFoundError(
-                f"{destination}: is not a table with a log",
-                "make it one with: ray-committer table init DEST",
-            )
+        table, _ = require_table(store, destination)
         return [_logged(version, entry) for version, entry in read_entries(store, table, since)]
+
+
+def require_table(store: StoreOperations, destination: str) -> tuple[TablePlaces, TableDefinition]:
+    """The table at `destination`; `JobNotFoundError` if it has no log."""
+    table = TablePlaces(destination)
+    definition = read_definition(store, table)
+    if definition is None:
+        raise JobNotFoundError(
+            f"{destination}: is not a table with a log",
+            "make it one with: ray-committer table init DEST",
+        )
+    return table, definition
 
 
 def _level(isolation: str) -> Isolation:

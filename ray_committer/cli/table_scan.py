@@ -1,0 +1,83 @@
+"""``ray-committer table scan``: compare the directory of a table with its log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ray_committer.cli import options as shared
+from ray_committer.cli.command import Command
+from ray_committer.cli.print import count_text, print_result
+from ray_committer.errors import SHOWN, ValidationError
+from ray_committer.jobs.scan_table import ScannedClaim, TableScan, scan_table
+
+
+@click.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.option("--import", "import_foreign", is_flag=True, help="Put the foreign files into the log.")
+@click.option("--remove-orphans", is_flag=True, help="Remove the orphans.")
+@shared.settings(("retry_seconds", "conflict_wait_seconds"))
+@shared.storage_option
+@shared.output_option
+def scan(
+    destination: str,
+    import_foreign: bool,
+    remove_orphans: bool,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
+    """Compare the files at DEST with the log of the table.
+
+    Foreign files are named by no entry of the log. Orphans are new files of a job that was given up.
+    Jobs can be at work: their files are neither. The exit code is 0 if the files and the log agree, and
+    5 otherwise.
+    """
+    found = scan_table(
+        destination,
+        import_foreign=import_foreign,
+        remove_orphans=remove_orphans,
+        options=shared.commit_options(),
+        storage_options=dict(storage_options),
+    )
+    print_result(output, {**asdict(found), "agrees": found.agrees}, _lines(found))
+    sys.exit(0 if found.agrees else ValidationError.exit_code)
+
+
+def _lines(found: TableScan) -> Iterator[Text | str]:
+    yield Text(
+        f"{found.destination}: version {found.version}, {count_text(found.compared, 'file')} in the log"
+    )
+    yield from _named("missing, although the log names them", found.missing)
+    yield from _named("changed", found.changed)
+    yield from _named("foreign, which no entry of the log names", found.foreign)
+    yield from _named("orphans of jobs that were given up", found.orphans)
+    if found.imported:
+        yield f"{count_text(found.imported, 'foreign file')} put into the log"
+    if found.removed:
+        yield f"{count_text(found.removed, 'orphan')} removed"
+    yield from _named("kept", found.kept)
+    for claim in found.claims:
+        yield from _claim(claim)
+    yield "the files and the log agree" if found.agrees else "the files and the log do not agree"
+
+
+def _named(what: str, texts: Sequence[str]) -> Iterator[Text | str]:
+    if texts:
+        yield f"{count_text(len(texts), 'file')} {what}:"
+        yield from (Text(f"  {text}") for text in texts[:SHOWN])
+    if len(texts) > SHOWN:
+        yield f"  and {len(texts) - SHOWN:,} more"
+
+
+def _claim(claim: ScannedClaim) -> Iterator[Text]:
+    job = claim.job_id if not claim.job_attempt else f"{claim.job_id}, attempt {claim.job_attempt}"
+    state = claim.state or "its directory is gone"
+    yield Text(f"claim {claim.version} of job {job} is in flight: {state}")
+    for command in claim.commands:
+        yield Text(f"  {command}")

@@ -1,0 +1,220 @@
+"""Remove the old files that an entry of a table's log names, when the job that did this is gone.
+
+A file is removed only with proof that it is the one that the log names. The claim is in flight until
+then, so no other job of the table works there. But a process can sleep between its look at a file and
+the removal, while others end the claim and a later job writes a file of that name. So a removal is
+bound to the version that was there while the claim was in flight. On a store without versions it is a
+rename to a directory of this claim. When all old files are gone, a file takes the place of that
+directory for ever: a process that wakes up after that can neither use nor make the directory.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.errors import CommitStateUnknownError
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.file_list import ListedFile
+from ray_committer.protocol.paths import join, parent
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.old_files import put_aside, replaced_file, sets_aside
+from ray_committer.stages.table_files import Found, at_once, compare, find_listed
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    Versions,
+    delete_version,
+    move_directory,
+    sync,
+)
+
+FILES_ASIDE = 10_000
+ROUNDS = 10
+
+_GONE = (errno.ENOENT, errno.ENOTDIR)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The number of files that this run has `removed`, and what is wrong with those that were `kept`."""
+
+    removed: int = 0
+    kept: tuple[str, ...] = ()
+
+
+def remove_listed_files(
+    store: StoreOperations,
+    table: TablePlaces,
+    claim: int,
+    files: Sequence[ListedFile],
+    is_in_flight: Callable[[], bool],
+) -> Removal:
+    """Remove the old files of a claim in flight, and the directories that are empty then; idempotent.
+
+    All runs for one claim must name the same files in the same order. A file without proof is kept.
+    `is_in_flight` is asked after the look at the files: if the claim has ended by then, they can be
+    those of a later job, and nothing is removed.
+    """
+    if not files or (sets_aside(store) and not _make_places(store, table, claim, files)):
+        return Removal()
+    places = {file.p: _place(table, claim, number) for number, file in enumerate(files)}
+    found = [one for one in find_listed(store, table, files) if one.status is not None]
+    if not is_in_flight():
+        return Removal()
+    proved = [one for one in found if one.is_proved]
+    kept = [str(one) for one in found if not one.is_proved]
+    removed = at_once(store, lambda one: _remove(store, one, places[one.file.p]), proved)
+    if sets_aside(store):
+        kept += _remove_places(store, table, claim, files)
+    _remove_empty_directories(store, table, files)
+    return Removal(sum(removed), tuple(kept))
+
+
+def keep_listed_files(
+    store: StoreOperations,
+    table: TablePlaces,
+    claim: int,
+    files: Sequence[ListedFile],
+    is_in_flight: Callable[[], bool],
+) -> Removal:
+    """Move the old files of a claim to where the log keeps them; as `remove_listed_files`.
+
+    A rename never replaces, so a process that wakes up late moves nothing.
+    """
+    found = [one for one in find_listed(store, table, files) if one.status is not None]
+    if not is_in_flight():
+        return Removal()
+    kept = [str(one) for one in found if not one.is_proved]
+    places = [(one.status, table.kept(claim, one.file.p)) for one in found if one.is_proved]
+    if store.capabilities.has_directories:
+        at_once(store, store.mkdirs, sorted({parent(place) for _, place in places}))
+    moved = at_once(store, lambda one: _move(store, *one), places)
+    _remove_empty_directories(store, table, files)
+    return Removal(sum(moved), tuple(kept))
+
+
+def _remove(store: StoreOperations, found: Found, place: str) -> bool:
+    """Remove a file that was proved; False if another process has, or has changed it."""
+    status = found.status
+    if status is None:
+        return False
+    try:
+        if store.capabilities.versions is not Versions.NONE:
+            return delete_version(store, status.path, status.version)
+        if not sets_aside(store):
+            return store.delete_file(status.path)
+        put_aside(store, (replaced_file(status), place))
+    except FileExistsError:
+        return False
+    except OSError as e:
+        if e.errno == errno.EXDEV:  # such as an encryption zone of its own
+            return _is_unchanged(store, found.file, status) and store.delete_file(status.path)
+        if e.errno not in _GONE:
+            raise
+        return False
+    return True
+
+
+def _is_unchanged(store: StoreOperations, file: ListedFile, status: FileStatus) -> bool:
+    return compare(file, store.get_status(status.path)).is_proved
+
+
+def _move(store: StoreOperations, status: FileStatus | None, place: str) -> bool:
+    if status is None:
+        return False
+    try:
+        settle(
+            lambda: store.rename(status.path, place, status.version),
+            lambda: store.get_status(status.path) is None,
+        )
+    except (FileExistsError, FileNotFoundError):  # another process has moved it
+        return False
+    return True
+
+
+def _make_places(
+    store: StoreOperations, table: TablePlaces, claim: int, files: Sequence[ListedFile]
+) -> bool:
+    """Make the directories aside; False if another process has ended the removal."""
+    try:
+        for number in range(0, len(files), FILES_ASIDE):
+            store.mkdirs(parent(_place(table, claim, number)))
+    except (FileExistsError, NotADirectoryError):
+        return False
+    return True
+
+
+def _remove_places(
+    store: StoreOperations, table: TablePlaces, claim: int, files: Sequence[ListedFile]
+) -> list[str]:
+    """Delete the files aside, and put a file in the place of their directory. Files aside that are
+    others are moved back first; what is wrong with them is returned."""
+    aside, strangers = table.aside(claim), list[str]()
+    for _ in range(ROUNDS):
+        for number in range(0, len(files), FILES_ASIDE):
+            part = files[number : number + FILES_ASIDE]
+            strangers += _move_strangers_back(store, table, parent(_place(table, claim, number)), part)
+        if _is_closed(store, table, aside):
+            return strangers
+    raise CommitStateUnknownError(
+        f"{aside}: another process keeps putting files there", "run the same command again"
+    )
+
+
+def _is_closed(store: StoreOperations, table: TablePlaces, aside: str) -> bool:
+    with suppress(NotADirectoryError):
+        store.delete_directory(aside)
+    temporary = table.temporary(new_nonce())
+    store.write(temporary, b"")
+    try:
+        settle(lambda: store.rename(temporary, aside), lambda: store.get_status(temporary) is None)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        store.delete_file(temporary)
+        there = store.get_status(aside)
+        return there is not None and not there.is_directory
+    return True
+
+
+def _move_strangers_back(
+    store: StoreOperations, table: TablePlaces, directory: str, files: Sequence[ListedFile]
+) -> list[str]:
+    """Move back what was put aside after the look at it, but is another file."""
+    try:
+        listed = store.list_status(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    kept = []
+    for status in listed:
+        found = compare(files[int(status.name) % FILES_ASIDE], status)
+        if not found.is_proved:
+            path = join(table.destination, found.file.p)
+            rename = partial(move_directory, store) if status.is_directory else store.rename
+            settle(partial(rename, status.path, path), partial(_is_gone, store, status.path))
+            kept.append(str(found))
+    return kept
+
+
+def _is_gone(store: StoreOperations, path: str) -> bool:
+    return store.get_status(path) is None
+
+
+def _place(table: TablePlaces, claim: int, number: int) -> str:
+    return join(table.aside(claim), str(number // FILES_ASIDE), str(number))
+
+
+def _remove_empty_directories(
+    store: StoreOperations, table: TablePlaces, files: Sequence[ListedFile]
+) -> None:
+    """Force the removal to disk, and remove the directories of old files that are empty now."""
+    paths = {parent(join(table.destination, file.p)) for file in files} - {table.destination}
+    for directory in sorted(paths, key=lambda path: path.count("/"), reverse=True):
+        with suppress(FileNotFoundError):
+            sync(store, directory)
+        if store.capabilities.has_directories:
+            with suppress(OSError):  # in use, or not this user's: it is empty, so nothing is lost
+                store.remove_empty_directory(directory)

@@ -1,0 +1,109 @@
+"""Remove orphans: files of claims that were given up, which no other entry of a table's log names.
+
+They are removed as a job would remove old files: a claim of its own excludes other jobs, its commit
+names the files, and ``done`` says that they are gone. So a file of a job that was set up meanwhile is
+never taken for an orphan, and another run finishes what this one leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ray_committer.errors import TableClaimError
+from ray_committer.protocol.claims import fold_partitions
+from ray_committer.protocol.file_list import ListedFile, partition_of
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.table_entry import (
+    TableAbort,
+    TableClaim,
+    TableCommit,
+    TableDefinition,
+    WriteMode,
+)
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.list_new_files import OF_OLD_FILES
+from ray_committer.stages.remove_listed_files import Removal
+from ray_committer.stages.resolve_claim import finish_removal, give_up, job_of
+from ray_committer.stages.table_files import find_listed
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables import checkpoint
+from ray_committer.tables.claim import Waiting, claim_partitions
+from ray_committer.tables.file_sets import save_file_set
+from ray_committer.tables.log import decide
+
+REMOVAL = "remove-orphans-"
+IMPORT = "import-files-"
+
+
+def remove_orphans(
+    store: StoreOperations,
+    table: TablePlaces,
+    definition: TableDefinition,
+    candidates: Sequence[ListedFile],
+    now_milliseconds: int,
+    waiting: Waiting,
+) -> Removal:
+    """Remove those of some files of claims that were given up that are there with proof; idempotent.
+
+    A file that is named by a claim that counts is left alone. `CommitConflictError` if another job is at
+    work where they are.
+    """
+    end_interrupted(store, table, definition, now_milliseconds)
+    found = [one for one in find_listed(store, table, candidates) if one.status is not None]
+    if not found:
+        return Removal()
+    claim = TableClaim(
+        job_id=REMOVAL + new_nonce(),
+        job_attempt=0,
+        nonce=new_nonce(),
+        mode=WriteMode.OVERWRITE,
+        partitions=fold_partitions(partition_of(one.file.p) for one in found),
+        replaces=[],
+        at_milliseconds=now_milliseconds,
+    )
+    own = claim_partitions(store, table, definition, claim, waiting)
+    _, files = checkpoint.read_files(store, table, definition.table_id)
+    orphans = [one.file for one in found if one.file.p not in files.get(partition_of(one.file.p), {})]
+    still = list(find_listed(store, table, orphans))
+    proved = [one.file for one in still if one.is_proved]
+    kept = tuple(str(one) for one in still if one.status is not None and not one.is_proved)
+    if not proved:
+        give_up(store, table, own, "nothing was left to remove", now_milliseconds)
+        return Removal(0, kept)
+    commit = TableCommit(
+        job_id=claim.job_id,
+        job_attempt=0,
+        claim=own.version,
+        removed=save_file_set(
+            store, table, proved, job_id=claim.job_id, job_attempt=0, batch=OF_OLD_FILES
+        ),
+        at_milliseconds=now_milliseconds,
+    )
+    version, decision = decide(store, table, commit)
+    if isinstance(decision, TableAbort):
+        raise interrupted(table, version)
+    removal = finish_removal(store, table, own, version, now_milliseconds)
+    return Removal(removal.removed, (*kept, *removal.kept))
+
+
+def end_interrupted(
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition, now_milliseconds: int
+) -> None:
+    """End what earlier runs have left: a removal is finished, an import without a commit is given up."""
+    for one in checkpoint.read_state(store, table, definition.table_id).in_flight:
+        if not one.claim.job_id.startswith((REMOVAL, IMPORT)) or job_of(store, table, one.claim):
+            continue
+        committed = one.committed
+        if committed is None:
+            version, decision = give_up(store, table, one, "it was interrupted", now_milliseconds)
+            committed = version if isinstance(decision, TableCommit) else None
+        if committed is not None:
+            finish_removal(store, table, one, committed, now_milliseconds)
+
+
+def interrupted(table: TablePlaces, version: int) -> TableClaimError:
+    """The error for a run whose claim was given up by another run."""
+    return TableClaimError(
+        f"{table.entry(version)}: another run of this command has given up the claim of this one",
+        "nothing was changed by this run: run the same command again",
+    )

@@ -1,0 +1,376 @@
+"""Resolve a claim whose job is gone, because its directory below ``_temporary`` was deleted.
+
+As long as the state of the job is there, it decides. Without it, only the log can, so a person chooses:
+forward, if each new file is in its place with proof, or back. The decision is an entry of the log, and
+of several at once the first one counts. No file is deleted before it is in the log.
+
+Forward appends ``commit``, removes the old files that it names, and appends ``done``. Other jobs wait
+until then. Back appends ``abort``, which lets other jobs start, before it deletes new files. The other
+order is not safe: another person could commit the claim meanwhile, and the table would lose these files.
+So from the ``abort`` on, the new files are orphans: no entry that counts names them. `remove_orphans`
+deletes them under a claim of its own, when no other job works there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ray_committer.errors import (
+    AmbiguousJobError,
+    JobNotFoundError,
+    TableClaimError,
+    ValidationError,
+    some_of,
+)
+from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
+from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.protocol.claims import is_in
+from ray_committer.protocol.file_list import NO_FILES, FileSet, ListedFile
+from ray_committer.protocol.paths import join, new_job_attempt
+from ray_committer.protocol.table_entry import (
+    LogEntry,
+    TableAbort,
+    TableClaim,
+    TableCommit,
+    TableDefinition,
+    TableDone,
+    WriteMode,
+)
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.list_new_files import OF_OLD_FILES, relative
+from ray_committer.stages.remove_listed_files import Removal, keep_listed_files, remove_listed_files
+from ray_committer.stages.table_files import find_listed, is_hidden, list_table
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables import checkpoint
+from ray_committer.tables.file_sets import read_file_set, save_file_set
+from ray_committer.tables.log import append_next, decide, read_entries, read_entry
+
+_ADDS = (WriteMode.APPEND, WriteMode.CREATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A claim, and the versions of the entries about it: `committed`, `aborted`, or both None; and
+    whether it is in flight."""
+
+    version: int
+    claim: TableClaim
+    committed: int | None = None
+    aborted: int | None = None
+    in_flight: bool = True
+
+
+def find_claim(
+    store: StoreOperations,
+    table: TablePlaces,
+    definition: TableDefinition,
+    job_id: str,
+    job_attempt: int | None,
+) -> Logged:
+    """The claim of a job: the one in flight or, if there is none, its last one.
+
+    `JobNotFoundError` if the log has none, `AmbiguousJobError` if several attempts have one in flight.
+    """
+    state = checkpoint.read_state(store, table, definition.table_id)
+    mine = [one for one in state.in_flight if _is_named(one.claim, job_id, job_attempt)]
+    if len(mine) > 1:
+        numbers = [one.claim.job_attempt for one in mine]
+        raise AmbiguousJobError(
+            f"{table.log}: has claims in flight of the attempts {numbers} of job {job_id}",
+            "name one with --attempt",
+        )
+    if mine:
+        return Logged(mine[0].version, mine[0].claim, mine[0].committed)
+    last = _last_claim(read_entries(store, table), job_id, job_attempt)
+    if last is None:
+        raise JobNotFoundError(
+            f"{table.log}: has no claim of job {job_id}",
+            "look at the log with: ray-committer table log DEST",
+        )
+    return last
+
+
+def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> Seen | None:
+    """The state of the job of a claim; None if it is gone, also if another job has its id now."""
+    seen = read_state(store, new_job_attempt(table.destination, claim.job_id, claim.job_attempt))
+    return seen if seen is not None and seen.state.stamp == claim.nonce else None
+
+
+def resolve_forward(
+    store: StoreOperations,
+    table: TablePlaces,
+    definition: TableDefinition,
+    one: Logged,
+    now_milliseconds: int,
+    *,
+    accepts_lost: bool = False,
+) -> tuple[int, Removal]:
+    """Commit a claim whose job is gone, and remove its old files; idempotent.
+
+    Returns the version of the commit. `ValidationError` if a new file is not in its place with proof; if
+    the commit is in the log already, that is accepted with `accepts_lost`. `TableClaimError` if the
+    job is not gone, the claim was given up, or the log does not show which old files the job removes.
+    """
+    if one.aborted is not None:
+        raise _decided(store, table, one, TableAbort, one.aborted)
+    if not one.in_flight and one.committed is not None:
+        return one.committed, Removal()
+    _refuse_job(store, table, one.claim)
+    committed = one.committed
+    if committed is None:
+        entry = _commit_of(store, table, definition, one, now_milliseconds)
+        committed, decision = decide(store, table, entry)
+        if isinstance(decision, TableAbort):
+            raise _decided(store, table, one, TableAbort, committed)
+    elif not accepts_lost:
+        _refuse_lost(store, table, one)
+    return committed, finish_removal(store, table, one, committed, now_milliseconds)
+
+
+def resolve_back(store: StoreOperations, table: TablePlaces, one: Logged, now_milliseconds: int) -> int:
+    """Give up a claim whose job is gone; its new files are orphans then, until `remove_orphans`.
+
+    Returns the version of the abort; idempotent. `TableClaimError` if the job is not gone, or the claim
+    is committed.
+    """
+    if one.committed is not None:
+        raise _decided(store, table, one, TableCommit, one.committed)
+    if one.aborted is not None:
+        return one.aborted
+    _refuse_job(store, table, one.claim)
+    version, decision = give_up(store, table, one, "a person has given it up", now_milliseconds)
+    if isinstance(decision, TableCommit):
+        raise _decided(store, table, one, TableCommit, version)
+    return version
+
+
+def give_up(
+    store: StoreOperations,
+    table: TablePlaces,
+    one: Logged | ClaimInFlight,
+    why: str,
+    now_milliseconds: int,
+) -> tuple[int, TableCommit | TableAbort]:
+    """Append the abort of a claim, unless it is decided; the decision that counts, and its version."""
+    claim = one.claim
+    entry = TableAbort(
+        job_id=claim.job_id,
+        job_attempt=claim.job_attempt,
+        claim=one.version,
+        at_milliseconds=now_milliseconds,
+        why=why,
+    )
+    return decide(store, table, entry)
+
+
+def finish_removal(
+    store: StoreOperations,
+    table: TablePlaces,
+    one: Logged | ClaimInFlight,
+    committed: int,
+    now_milliseconds: int,
+) -> Removal:
+    """Remove the old files that a commit names, and append that they are gone; idempotent.
+
+    A path that is also a new file of the job is left alone: the new file is there, or only the old one.
+    What no entry names is also kept, and named.
+    """
+    claim, commit = one.claim, read_entry(store, table, committed)
+    if not isinstance(commit, TableCommit) or not commit.removed.files:
+        return Removal()
+    new = {file.p for file in files_of(store, table, claim, claim.files)}
+    old = [file for file in files_of(store, table, claim, commit.removed) if file.p not in new]
+    remove = keep_listed_files if commit.kept else remove_listed_files
+    is_in_flight = partial(_is_not_done, store, table, one.version, committed)
+    removal = remove(store, table, one.version, old, is_in_flight)
+    known = new.union(file.p for file in old)
+    kept = (*removal.kept, *_foreign(store, table, claim, known))
+    entry = TableDone(
+        job_id=claim.job_id,
+        job_attempt=claim.job_attempt,
+        claim=one.version,
+        at_milliseconds=now_milliseconds,
+    )
+    append_next(store, table, entry, committed)
+    return Removal(removal.removed, kept)
+
+
+def files_of(
+    store: StoreOperations, table: TablePlaces, claim: TableClaim, found: FileSet
+) -> list[ListedFile]:
+    """The files of an entry about a claim."""
+    job_id, number = claim.job_id, claim.job_attempt
+    return read_file_set(store, table, found, job_id=job_id, job_attempt=number)
+
+
+def _foreign(
+    store: StoreOperations, table: TablePlaces, claim: TableClaim, known: set[str]
+) -> Iterator[str]:
+    """The files where the job replaces data that no entry names: the job would have removed them."""
+    for root in claim.replaces or ():
+        for path in _listed_in(store, table, root):
+            if path not in known and not is_hidden(path):
+                yield f"{path}: no entry of the log names it"
+
+
+def _listed_in(store: StoreOperations, table: TablePlaces, root: str) -> Iterator[str]:
+    if not root:
+        return (path for path, _ in list_table(store, table))
+    listed = store.list_files(join(table.destination, root))
+    return (relative(table.destination, status.path) for status in listed)
+
+
+def _is_not_done(store: StoreOperations, table: TablePlaces, claim: int, committed: int) -> bool:
+    entries = read_entries(store, table, committed)
+    return not any(isinstance(entry, TableDone) and entry.claim == claim for _, entry in entries)
+
+
+def _is_named(claim: TableClaim, job_id: str, job_attempt: int | None) -> bool:
+    return claim.job_id == job_id and job_attempt in (None, claim.job_attempt)
+
+
+def _last_claim(
+    entries: Sequence[tuple[int, LogEntry]], job_id: str, job_attempt: int | None
+) -> Logged | None:
+    last: Logged | None = None
+    for version, entry in entries:
+        if isinstance(entry, TableClaim):
+            if _is_named(entry, job_id, job_attempt):
+                last = Logged(version, entry, in_flight=False)
+        elif last is not None and entry.claim == last.version and _is_open(last):
+            if isinstance(entry, TableCommit):
+                last = replace(last, committed=version)
+            elif isinstance(entry, TableAbort):
+                last = replace(last, aborted=version)
+    return last
+
+
+def _is_open(one: Logged) -> bool:
+    return one.committed is None and one.aborted is None
+
+
+def _refuse_job(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> None:
+    """`TableClaimError` if the job of the claim is there."""
+    seen = job_of(store, table, claim)
+    if seen is not None:
+        job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
+        raise TableClaimError(
+            f"{job.directory}: job {job.job_id} is there ({seen.phase}), so its state decides what "
+            f"becomes of its claim",
+            f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
+            f"with: {abort_command(store, job)}",
+        )
+
+
+def _commit_of(
+    store: StoreOperations,
+    table: TablePlaces,
+    definition: TableDefinition,
+    one: Logged,
+    now_milliseconds: int,
+) -> TableCommit:
+    """The commit of a claim whose new files are all in place, with the old files that the job replaces.
+
+    The claim is in flight, so no other job has changed anything where it replaces files: the old files
+    are all that the log names there. Files that no entry names stay, although the job would have removed
+    them.
+    """
+    claim = one.claim
+    _refuse_undecidable(store, table, one)
+    wrong = _wrong_files(store, table, claim)
+    if wrong:
+        raise ValidationError(
+            f"{table.destination}: {len(wrong)} of {claim.files.files} new files of job {claim.job_id} "
+            f"are not in their places with proof: {some_of(wrong)}",
+            f"nothing was changed: give the claim up with: "
+            f"{resolve_command(store, table.destination, claim, forward=False)}",
+        )
+    removed = NO_FILES
+    if claim.replaces:
+        roots = set(claim.replaces)
+        _, files = checkpoint.read_files(store, table, definition.table_id)
+        old = [
+            file
+            for partition in sorted(files)
+            if is_in(partition, roots)
+            for file in files[partition].values()
+        ]
+        save = partial(save_file_set, job_id=claim.job_id, job_attempt=claim.job_attempt)
+        removed = save(store, table, old, batch=OF_OLD_FILES)
+    return TableCommit(
+        job_id=claim.job_id,
+        job_attempt=claim.job_attempt,
+        claim=one.version,
+        removed=removed,
+        at_milliseconds=now_milliseconds,
+    )
+
+
+def _refuse_undecidable(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
+    """`TableClaimError` if the claim does not show which old files the job removes.
+
+    A job that rewrites files names them only in its commit. A job that replaces data and has no new file
+    leaves no sign that it was decided.
+    """
+    claim = one.claim
+    if claim.mode in _ADDS:
+        return
+    why = None
+    if claim.mode is WriteMode.REWRITE:
+        why = "rewrites files, and only its commit would have named them"
+    elif claim.replaces is None:
+        why = "replaces more than its claim names"
+    elif not claim.files.files:
+        why = "replaces data and has no new file, so nothing shows that it was decided"
+    if why is not None:
+        raise TableClaimError(
+            f"{table.entry(one.version)}: job {claim.job_id} {why}",
+            f"nothing was changed: give the claim up with: "
+            f"{resolve_command(store, table.destination, claim, forward=False)}; then run its "
+            f"application again",
+        )
+
+
+def _refuse_lost(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
+    """`ValidationError` if a new file of a claim that is committed in the log is lost."""
+    wrong = _wrong_files(store, table, one.claim)
+    if wrong:
+        forward = resolve_command(store, table.destination, one.claim, forward=True)
+        raise ValidationError(
+            f"{table.destination}: job {one.claim.job_id} is committed in the log, but {len(wrong)} of "
+            f"its {one.claim.files.files} new files are not in their places with proof: "
+            f"{some_of(wrong)}",
+            f"nothing was changed: restore these files from soft delete or a snapshot, and run the same "
+            f"command. If they are lost, end the claim with: {forward} --accept-lost, then run the "
+            f"job's application again",
+        )
+
+
+def _wrong_files(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> list[str]:
+    """What is wrong with the new files of a claim that are not in place with proof."""
+    files = files_of(store, table, claim, claim.files)
+    return [str(one) for one in find_listed(store, table, files) if not one.is_proved]
+
+
+def _decided(
+    store: StoreOperations,
+    table: TablePlaces,
+    one: Logged,
+    decision: type[TableCommit] | type[TableAbort],
+    version: int,
+) -> TableClaimError:
+    """The error for a claim that has the other decision."""
+    job_id, entry = one.claim.job_id, table.entry(version)
+    if decision is TableAbort:
+        return TableClaimError(
+            f"{entry}: says that the claim of job {job_id} was given up",
+            "nothing was changed: run the job's application again",
+        )
+    return TableClaimError(
+        f"{entry}: says that job {job_id} is committed, so its claim cannot be given up any more",
+        f"nothing was changed: if the log shows no `done` of it, finish it with: "
+        f"{resolve_command(store, table.destination, one.claim, forward=True)}",
+    )

@@ -1,0 +1,161 @@
+"""Compare the directory of a table with its log: which files does only one of them have?
+
+The log is read, then the directory is listed, then the entries since are read. Both reads are needed:
+
+- A job claims its files before it moves one. So each file of a job that the listing shows is named by a
+  claim that the second read finds, and is not foreign.
+- A file can be missing only if the log named it before the listing. What a job has added or removed
+  during the listing is left out: the second read shows it.
+
+Only the files of the log are held, and those that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ray_committer.errors import CommitConflictError, some_of
+from ray_committer.protocol.claims import fold_partitions
+from ray_committer.protocol.file_list import ListedFile, partition_of
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.table_entry import (
+    LogEntry,
+    TableAbort,
+    TableClaim,
+    TableCommit,
+    TableDefinition,
+    WriteMode,
+)
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import TableState, follow
+from ray_committer.stages.list_new_files import OF_OLD_FILES
+from ray_committer.stages.remove_orphans import IMPORT, interrupted
+from ray_committer.stages.resolve_claim import files_of, give_up
+from ray_committer.stages.table_files import as_listed, compare, find_listed, is_hidden, list_table
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.tables.checkpoint import read_files
+from ray_committer.tables.claim import Waiting, claim_partitions
+from ray_committer.tables.file_sets import save_file_set
+from ray_committer.tables.log import decide, read_entries, read_entry
+
+
+@dataclass(slots=True)
+class Scanned:
+    """The differences between a table's directory and its log, of which `state` is the end.
+
+    compared: the number of files of the log.
+    foreign: files that no entry names; orphans: files that only a claim names that was given up.
+    missing, changed: files of the log that are not there, or are others.
+    """
+
+    state: TableState
+    compared: int
+    foreign: list[ListedFile] = field(default_factory=list)
+    orphans: list[ListedFile] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+
+def scan_table(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> Scanned:
+    """Compare the directory of a table with its log; change nothing. Errors as `list_table`."""
+    before, files = read_files(store, table, definition.table_id)
+    compared, changed, unnamed = sum(map(len, files.values())), dict[str, str](), dict[str, FileStatus]()
+    for path, status in list_table(store, table):
+        named = files.get(partition_of(path), {}).pop(path, None)
+        if named is None and not is_hidden(path):
+            unnamed[path] = status
+        elif named is not None and (found := compare(named, status)).proof is None:
+            changed[path] = str(found)
+    entries = read_entries(store, table, before.version)
+    busy = set(_busy(store, table, before, entries))
+    result = Scanned(follow(before, entries)[0], compared)
+    result.missing = sorted({path for named in files.values() for path in named} - busy)
+    result.changed = [text for path, text in sorted(changed.items()) if path not in busy]
+    unnamed = {path: status for path, status in sorted(unnamed.items()) if path not in busy}
+    orphans = set(_orphans(store, table, before.version, unnamed)) if unnamed else set()
+    for path, status in unnamed.items():
+        (result.orphans if path in orphans else result.foreign).append(as_listed(path, status))
+    return result
+
+
+def import_foreign(
+    store: StoreOperations,
+    table: TablePlaces,
+    definition: TableDefinition,
+    files: Sequence[ListedFile],
+    now_milliseconds: int,
+    waiting: Waiting,
+) -> int:
+    """Put files that no entry names into the log; the version of their commit.
+
+    `CommitConflictError` if another job is at work where they are, or if one of them has changed.
+    """
+    job_id = IMPORT + new_nonce()
+    claim = TableClaim(
+        job_id=job_id,
+        job_attempt=0,
+        nonce=new_nonce(),
+        mode=WriteMode.CREATE,
+        is_import=True,
+        partitions=fold_partitions(partition_of(file.p) for file in files),
+        files=save_file_set(store, table, files, job_id=job_id, job_attempt=0, batch=OF_OLD_FILES + 1),
+        at_milliseconds=now_milliseconds,
+    )
+    own = claim_partitions(store, table, definition, claim, waiting)
+    _, known = read_files(store, table, definition.table_id)  # no other job works there now
+    wrong = [str(one) for one in find_listed(store, table, files) if one.proof is None]
+    wrong += [
+        f"{file.p}: is in the log" for file in files if file.p in known.get(partition_of(file.p), {})
+    ]
+    if wrong:
+        give_up(store, table, own, "a file has changed", now_milliseconds)
+        raise CommitConflictError(
+            f"{table.destination}: files changed while they were put into the log: {some_of(wrong)}",
+            "no file was put into the log: run the same command again",
+        )
+    commit = TableCommit(
+        job_id=job_id, job_attempt=0, claim=own.version, at_milliseconds=now_milliseconds
+    )
+    version, decision = decide(store, table, commit)
+    if isinstance(decision, TableAbort):
+        raise interrupted(table, version)
+    return version
+
+
+def _busy(
+    store: StoreOperations,
+    table: TablePlaces,
+    before: TableState,
+    entries: Sequence[tuple[int, LogEntry]],
+) -> Iterator[str]:
+    """The paths that a job has changed since the state `before`, or may still change."""
+    claims = {one.version: one.claim for one in before.in_flight}
+    commits = [
+        (one.claim, read_entry(store, table, one.committed)) for one in before.in_flight if one.committed
+    ]
+    for version, entry in entries:
+        if isinstance(entry, TableClaim):
+            claims[version] = entry
+        elif entry.claim in claims:
+            commits.append((claims[entry.claim], entry))
+    sets = [(claim, claim.files) for claim in claims.values()]
+    sets += [(claim, entry.removed) for claim, entry in commits if isinstance(entry, TableCommit)]
+    for claim, found in sets:
+        yield from (file.p for file in files_of(store, table, claim, found))
+
+
+def _orphans(
+    store: StoreOperations, table: TablePlaces, until: int, unnamed: Mapping[str, FileStatus]
+) -> Iterator[str]:
+    """The paths of files that are, with proof, those of a claim that was given up."""
+    claims: dict[int, TableClaim] = {}
+    for version, entry in read_entries(store, table, 0, until):
+        if isinstance(entry, TableClaim):
+            claims[version] = entry
+            continue
+        claim = claims.pop(entry.claim, None)
+        if isinstance(entry, TableAbort) and claim is not None and not claim.is_import:
+            for file in files_of(store, table, claim, claim.files):
+                if compare(file, unnamed.get(file.p)).is_proved:
+                    yield file.p

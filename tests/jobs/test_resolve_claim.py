@@ -1,0 +1,578 @@
+"""The claim of a job whose directory somebody deleted is committed or given up, and no data is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+import ray_committer.job_files.settle as settle_module
+from ray_committer.errors import (
+    AmbiguousJobError,
+    CommitConflictError,
+    JobNotFoundError,
+    RayCommitterError,
+    TableClaimError,
+    ValidationError,
+)
+from ray_committer.jobs.resolve_claim import resolve_claim
+from ray_committer.jobs.table import init_table
+from ray_committer.protocol import file_list
+from ray_committer.protocol.file_list import ListedFile, inline_set
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.table_entry import TableCommit, WriteMode
+from ray_committer.stages import remove_listed_files
+from ray_committer.stages.make_table import make_table
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.tables.log import append, read_entries
+from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
+from ray_committer.testing.harness import put_file
+from tests.cli.commands import run
+from tests.jobs.tables_in_use import (
+    AT_ONCE,
+    NEW,
+    OLD,
+    OVERWRITE,
+    OVERWRITE_ONE,
+    OVERWRITE_PARTITIONS,
+    THIRD,
+    Died,
+    back,
+    committed,
+    data_in,
+    data_of_log,
+    die,
+    forward,
+    in_flight,
+    kinds_of,
+    of_mode,
+    scanned,
+    sizes,
+    stopped,
+    stopped_after_commit,
+    table_with_old_files,
+    write,
+)
+from tests.stages.support import JOB, KINDS, NOW, do_at, each_crash
+from tests.tables.support import DEFINITION, TABLE, append_commit, claim_of, done_of
+
+Kind = Callable[[], MemoryStore]
+MODES = {"append": AT_ONCE, "overwrite": OVERWRITE, "partitions": OVERWRITE_PARTITIONS}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
+
+
+@pytest.fixture(params=MODES)
+def options(request: pytest.FixtureRequest) -> ray_committer.CommitOptions:
+    return MODES[request.param]
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
+
+
+# Forward
+
+
+def test_an_append_goes_forward(kind: Kind):
+    store = stopped(kind())
+    found = forward(store)
+    assert (found.claim, found.version, found.is_committed, found.removed) == (3, 4, True, 0)
+    assert kinds_of(store) == ["claim", "commit"]
+    assert data_of_log(store) == data_in(store) == sizes(OLD, NEW)
+    assert in_flight(store) == []
+
+
+def test_an_overwrite_goes_forward_and_removes_the_old_files(kind: Kind):
+    store = stopped(kind(), OVERWRITE)
+    found = forward(store)
+    assert (found.version, found.removed, found.kept) == (4, 2, ())
+    assert kinds_of(store) == ["claim", "commit", "done"]
+    assert data_of_log(store) == data_in(store) == sizes(NEW)
+    assert in_flight(store) == []
+
+
+def test_an_overwrite_of_partitions_removes_only_what_is_in_them(kind: Kind):
+    store = stopped(kind(), OVERWRITE_PARTITIONS)
+    assert forward(store).removed == 1
+    assert data_of_log(store) == data_in(store) == sizes({"day=2/old": b"22"}, NEW)
+
+
+def test_old_files_where_a_job_writes_but_replaces_nothing_stay(kind: Kind):
+    store = stopped(kind(), OVERWRITE_ONE, {"day=1/new": b"333", "day=2/new": b"4444"})
+    assert forward(store).removed == 1
+    assert set(data_in(store)) == {"day=1/new", "day=2/new", "day=2/old"}
+    assert data_of_log(store) == data_in(store)
+
+
+def test_files_that_no_entry_names_stay_and_are_named(kind: Kind):
+    store = stopped(kind(), OVERWRITE)
+    put_file(store, "/table/day=2/strange", b"?")
+    put_file(store, "/table/day=2/.hidden", b"?")
+    assert forward(store).kept == ("day=2/strange: no entry of the log names it",)
+    assert set(data_in(store)) == {*NEW, "day=2/strange", "day=2/.hidden"}
+
+
+def test_an_old_file_that_was_changed_stays_and_is_named(kind: Kind):
+    store = stopped(kind(), OVERWRITE)
+    store.write("/table/day=2/old", b"changed")
+    found = forward(store)
+    assert (found.removed, found.kept) == (1, ("day=2/old: has 7 bytes, not 2",))
+    assert store.read("/table/day=2/old") == b"changed"
+    assert in_flight(store) == []
+
+
+def test_many_files_are_in_lists(kind: Kind, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(file_list, "MOST_INLINE", 1)
+    monkeypatch.setattr(remove_listed_files, "FILES_ASIDE", 1)
+    store = stopped(kind(), OVERWRITE)
+    assert forward(store).removed == 2
+    assert data_of_log(store) == data_in(store) == sizes(NEW)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "day=1/new: is missing"),
+        (b"longer", "day=1/new: has 6 bytes, not 3"),
+        (b"xxx", "day=1/new: was changed"),
+    ],
+)
+def test_a_new_file_that_is_not_in_its_place_keeps_a_claim_from_going_forward(
+    kind: Kind, options, data: bytes | None, said: str
+):
+    store = stopped(kind(), options)
+    if data is None:
+        store.delete_file("/table/day=1/new")
+    else:
+        store.write("/table/day=1/new", data)
+    before = store.files()
+    with pytest.raises(ValidationError, match=f"1 of 2 new files of job job_1 .*: {said}") as caught:
+        forward(store)
+    assert caught.value.exit_code == 5
+    assert "table resolve memory://test/table job_1 --back" in caught.value.advice
+    assert store.files() == before
+
+
+def test_a_size_alone_is_no_proof():
+    store = stopped(MemoryStore(identity=Identity.SIZE_ONLY), OVERWRITE)
+    with pytest.raises(ValidationError, match="only its size shows that it is the file"):
+        forward(store)
+    found = back(store)
+    assert found.removed == 0
+    assert len(found.kept) == 2
+    assert set(data_in(store)) == {*OLD, *NEW}
+
+
+def test_a_job_that_may_replace_more_than_it_claims_cannot_go_forward(kind: Kind):
+    store = stopped(kind(), of_mode(ConflictMode.APPEND, delete_blocking_files=True))
+    with pytest.raises(TableClaimError, match="replaces more than its claim names"):
+        forward(store)
+    assert data_in(store) == sizes(OLD, NEW)
+
+
+def test_a_job_that_rewrites_files_cannot_go_forward(kind: Kind):
+    store = table_with_old_files(kind())
+    status = store.get_status("/table/day=1/old")
+    assert status is not None
+    new = [ListedFile("day=1/old", 1, status.modified_milliseconds, status.etag)]
+    append(store, TABLE, claim_of("job_1", new, mode=WriteMode.REWRITE, base=2, replaces=[""]), 2)
+    with pytest.raises(TableClaimError, match="rewrites files, and only its commit"):
+        forward(store)
+    assert data_in(store) == sizes(OLD)
+
+
+def test_an_overwrite_without_new_files_shows_no_decision_and_cannot_go_forward(kind: Kind):
+    store = table_with_old_files(kind())
+    append(store, TABLE, claim_of("job_1", mode=WriteMode.OVERWRITE, partitions=[""], replaces=[""]), 2)
+    with pytest.raises(TableClaimError, match="nothing shows that it was decided"):
+        forward(store)
+    assert data_in(store) == sizes(OLD)
+    assert back(store).version == 4
+
+
+# Back
+
+
+def test_a_claim_is_given_up_and_its_new_files_go(kind: Kind, options):
+    store = stopped(kind(), options)
+    found = back(store)
+    assert (found.claim, found.version, found.is_committed, found.removed) == (3, 4, False, 2)
+    assert kinds_of(store) == ["claim", "abort", "claim", "commit", "done"]
+    assert data_of_log(store) == data_in(store) == sizes(OLD)
+    assert in_flight(store) == []
+
+
+def test_a_claim_of_a_job_that_moved_nothing_is_only_given_up(kind: Kind):
+    store = stopped(kind(), before=do_at("advance", die, end="recorded"))
+    assert (back(store).removed, kinds_of(store)) == (0, ["claim", "abort"])
+    assert data_of_log(store) == data_in(store) == sizes(OLD)
+
+
+def test_a_new_file_that_was_changed_stays(kind: Kind):
+    store = stopped(kind())
+    store.write("/table/day=1/new", b"xxx")
+    found = back(store)
+    assert (found.removed, found.kept) == (1, ("day=1/new: was changed",))
+    assert store.read("/table/day=1/new") == b"xxx"
+
+
+def test_a_file_that_another_job_has_committed_stays_even_if_it_is_the_same(kind: Kind):
+    store = stopped(kind(), before=do_at("advance", die, end="sealed"))
+    hook = do_at("rename", die, end="005.entry")
+    with pytest.raises(Died):
+        back(WrappedStore(store, before=hook))
+    assert kinds_of(store) == ["claim", "abort"]
+    committed(store, {"day=1/new": b"333"}, options=OVERWRITE)
+    if kind().capabilities.versions.value == "listed":  # the same content has the same checksum
+        assert scanned(store).orphans == ()
+    back(store)
+    assert data_of_log(store) == data_in(store) == {"day=1/new": 3}
+
+
+def test_files_are_not_removed_beside_a_job_at_work(kind: Kind):
+    store = stopped(kind())
+    append(store, TABLE, claim_of("other", partitions=["day=1"]), 3)
+    with pytest.raises(CommitConflictError, match=r"job other .*is given up \(version 5\)") as caught:
+        back(store)
+    assert "table scan memory://test/table --remove-orphans" in caught.value.advice
+    assert set(NEW) <= set(data_in(store))
+    append_commit(store, "x", partitions=["day=9"])
+    assert scanned(store).orphans == tuple(sorted(NEW))
+
+
+def test_files_that_were_there_before_stay_when_their_import_is_given_up(kind: Kind):
+    store = kind()
+    for name, data in OLD.items():
+        put_file(store, f"/table/{name}", data)
+    hook = do_at("rename", die, end="002.entry")
+    with pytest.raises(Died):
+        make_table(WrappedStore(store, before=hook), TABLE, DEFINITION, NOW)
+    found = back(store, job_id="import-id")
+    assert (found.removed, kinds_of(store, 0)) == (0, ["claim", "abort"])
+    assert scanned(store).orphans == ()
+    assert scanned(store).foreign == tuple(sorted(OLD))
+    make_table(store, TABLE, DEFINITION, NOW)
+    assert data_of_log(store) == data_in(store) == sizes(OLD)
+
+
+# A commit without done
+
+
+def test_old_files_of_a_committed_job_are_removed(kind: Kind):
+    store = stopped_after_commit(kind())
+    assert set(data_in(store)) == {*OLD, *NEW}
+    found = forward(store)
+    assert (found.version, found.removed) == (4, 2)
+    assert kinds_of(store) == ["claim", "commit", "done"]
+    assert data_of_log(store) == data_in(store) == sizes(NEW)
+
+
+def test_a_committed_job_cannot_be_given_up(kind: Kind):
+    store = stopped_after_commit(kind())
+    before = store.files()
+    with pytest.raises(TableClaimError, match=r"004.entry: says that job job_1 is committed") as caught:
+        back(store)
+    assert "table resolve memory://test/table job_1 --forward" in caught.value.advice
+    assert store.files() == before
+
+
+def test_a_lost_new_file_is_named_and_no_old_one_goes_unless_that_is_accepted(kind: Kind):
+    files = {"day=1/new": b"333", "day=2/old": b"namesake"}
+    store = stopped_after_commit(kind(), files=files)
+    before = store.files()
+    with pytest.raises(
+        ValidationError, match="committed in the log, but 1 of its 2 new files"
+    ) as caught:
+        forward(store)
+    assert "table resolve memory://test/table job_1 --forward --accept-lost" in caught.value.advice
+    assert store.files() == before
+    found = forward(store, accept_lost=True)
+    assert found.removed == 1
+    assert data_in(store) == {"day=1/new": 3, "day=2/old": 2}
+    assert in_flight(store) == []
+    assert scanned(store).changed == ("day=2/old: has 2 bytes, not 8",)
+
+
+def test_a_new_file_is_never_removed_as_the_old_file_of_its_name(kind: Kind):
+    store = table_with_old_files(kind())
+    status = store.get_status("/table/day=1/old")
+    assert status is not None
+    same = [ListedFile("day=1/old", 1, status.modified_milliseconds, status.etag)]
+    claim = claim_of("job_1", same, mode=WriteMode.OVERWRITE, replaces=["day=1"])
+    append(store, TABLE, claim, 2)
+    assert (forward(store).removed, data_in(store)) == (0, sizes(OLD))
+    assert data_of_log(store) == data_in(store)
+
+
+def test_a_commit_that_keeps_its_old_files_moves_them(kind: Kind):
+    store = stopped(kind(), OVERWRITE)
+    old = [
+        ListedFile(name, len(data), status.modified_milliseconds, status.etag)
+        for name, data in OLD.items()
+        if (status := store.get_status(f"/table/{name}"))
+    ]
+    commit = TableCommit(
+        job_id="job_1", job_attempt=0, claim=3, at_milliseconds=1, removed=inline_set(old), kept=True
+    )
+    append(store, TABLE, commit, 3)
+    for one in each_crash(store.copy, forward):
+        forward(one)
+        assert data_of_log(one) == data_in(one) == sizes(NEW)
+        assert {name: one.read(TABLE.kept(3, name)) for name in OLD} == OLD
+        assert kinds_of(one) == ["claim", "commit", "done"]
+
+
+# Which claim
+
+
+@pytest.mark.parametrize("resolve", [forward, back])
+def test_as_long_as_the_job_is_there_its_state_decides(kind: Kind, resolve):
+    store = table_with_old_files(kind())
+    write(store, NEW, JOB, AT_ONCE)
+    with pytest.raises(Died):
+        run_commit(WrappedStore(store, before=do_at("advance", die, end="sealed")), JOB, AT_ONCE)
+    before = store.files()
+    with pytest.raises(TableClaimError, match=r"job job_1 is there \(recorded\)") as caught:
+        resolve(store)
+    assert caught.value.exit_code == 4
+    for verb in ("commit", "abort"):
+        assert f"ray-committer {verb} memory://test/table --job-id job_1" in caught.value.advice
+    assert store.files() == before
+
+
+def test_another_job_of_the_same_id_is_not_the_job_of_the_claim(kind: Kind):
+    store = stopped(kind())
+    write(store, {"day=7/new": b"7"}, JOB, AT_ONCE)
+    assert forward(store).version == 4
+    assert run_commit(store, JOB, AT_ONCE).table_version == 6
+    assert data_of_log(store) == data_in(store)
+
+
+def test_the_last_decision_is_reported_again_and_never_reversed(kind: Kind):
+    store = stopped(kind(), OVERWRITE)
+    assert forward(store).version == forward(store).version == 4
+    with pytest.raises(TableClaimError, match="is committed"):
+        back(store)
+    other = stopped(kind())
+    assert back(other).version == back(other).version == 4
+    with pytest.raises(TableClaimError, match=r"004.entry: says that the claim of job job_1 was given"):
+        forward(other)
+
+
+def test_a_job_without_a_claim_is_not_found(kind: Kind):
+    with pytest.raises(JobNotFoundError, match="has no claim of job job_9"):
+        forward(table_with_old_files(kind()), job_id="job_9")
+
+
+def test_of_several_attempts_one_must_be_named(kind: Kind):
+    store = table_with_old_files(kind())
+    for number in (0, 1):
+        append(store, TABLE, claim_of("job_1", job_attempt=number, nonce=f"n{number}"), 2)
+    with pytest.raises(AmbiguousJobError, match=r"attempts \[0, 1\] of job job_1"):
+        back(store)
+    assert back(store, job_attempt=1).job_attempt == 1
+    assert back(store).job_attempt == 0
+
+
+# Crashes, and several at once
+
+
+@pytest.mark.parametrize("new", [stopped, stopped_after_commit])
+def test_after_a_crash_at_any_request_forward_ends_it(kind: Kind, new):
+    for store in each_crash(lambda: new(kind(), OVERWRITE), forward):
+        assert set(NEW) <= set(data_in(store))
+        if "commit" not in kinds_of(store):
+            assert data_in(store) == sizes(OLD, NEW)
+        forward(store)
+        assert kinds_of(store) == ["claim", "commit", "done"]
+        assert data_of_log(store) == data_in(store) == sizes(NEW)
+
+
+def test_after_a_crash_at_any_request_back_ends_it(kind: Kind, options):
+    for store in each_crash(lambda: stopped(kind(), options), back):
+        if "abort" not in kinds_of(store):
+            assert data_in(store) == sizes(OLD, NEW)
+        back(store)
+        assert data_of_log(store) == data_in(store) == sizes(OLD)
+        assert in_flight(store) == []
+
+
+def beside(new: Callable[[], MemoryStore], first, second) -> None:
+    """Run `second` as a whole at each request of `first`; nothing may depend on which is faster."""
+    calls: list[StoreCall] = []
+    first(WrappedStore(new(), before=calls.append))
+    for call in calls:
+        store = new()
+
+        def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
+            if now.number == number:
+                second(store)
+
+        with suppress(RayCommitterError):
+            first(WrappedStore(store, before=hook))
+        kinds = kinds_of(store)
+        decisions = [one for one in kinds[:3] if one in ("commit", "abort")]
+        assert kinds[0] == "claim"
+        assert decisions
+        for _ in range(2):
+            with suppress(TableClaimError):
+                forward(store)
+            with suppress(TableClaimError):
+                back(store)
+        end = sizes(NEW) if kinds[1] == "commit" else sizes(OLD)
+        assert data_of_log(store) == data_in(store) == end
+        assert in_flight(store) == []
+
+
+@pytest.mark.parametrize("new", [stopped, stopped_after_commit])
+@pytest.mark.parametrize("first", [forward, back])
+@pytest.mark.parametrize("second", [forward, back])
+def test_two_people_at_once_make_one_decision(kind: Kind, new, first, second):
+    if new is stopped_after_commit and back in (first, second):
+        return
+
+    def tried(store: MemoryStore) -> None:
+        with suppress(RayCommitterError):
+            second(store)
+
+    beside(lambda: new(kind(), OVERWRITE), first, tried)
+
+
+@pytest.mark.parametrize(("run_first", "name"), [(forward, "day=1/old"), (back, "day=1/new")])
+def test_a_run_that_wakes_up_late_removes_no_file_of_a_later_job(kind: Kind, run_first, name: str):
+    if kind is KINDS["flat"]:  # it can neither name a version nor put a file aside
+        return
+    calls: list[StoreCall] = []
+    run_first(WrappedStore(stopped(kind(), OVERWRITE), before=calls.append))
+    for call in calls:
+        store = stopped(kind(), OVERWRITE)
+
+        def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
+            if now.number == number:
+                run_first(store)
+                committed(store, {name: b"333"})
+
+        with suppress(RayCommitterError):
+            run_first(WrappedStore(store, before=hook))
+        with suppress(RayCommitterError):
+            run_first(store)
+        assert store.read(f"/table/{name}") == b"333"
+        assert data_of_log(store) == data_in(store)
+
+
+@pytest.mark.parametrize("resolve", [forward, back])
+def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(
+    kind: Kind, options, resolve
+):
+    calls: list[StoreCall] = []
+
+    def new() -> MemoryStore:
+        store = table_with_old_files(kind())
+        write(store, NEW, JOB, options)
+        return store
+
+    run_commit(WrappedStore(new(), before=calls.append), JOB, options)
+    for call in calls:
+        store = new()
+
+        def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
+            if now.number == number:
+                store.delete_directory("/table/_temporary")
+                with suppress(RayCommitterError):
+                    resolve(store)
+
+        with suppress(RayCommitterError, OSError):
+            run_commit(WrappedStore(store, before=hook), JOB, options)
+        for one in (forward, back):
+            with suppress(RayCommitterError):
+                one(store)
+        scanned(store, remove_orphans=True)
+        assert in_flight(store) == []
+        assert data_of_log(store) == data_in(store)
+        assert data_in(store) in (sizes(OLD), sizes(OLD, NEW), sizes(NEW), after_partitions())
+
+
+def after_partitions() -> dict[str, int]:
+    return sizes({"day=2/old": OLD["day=2/old"]}, NEW)
+
+
+# On local files, and the command
+
+
+def broken_table(dest: Path) -> None:
+    """A table at `dest` whose job `job_b` has its file in place, and is gone."""
+    dest.mkdir(exist_ok=True)
+    init_table(str(dest))
+    for name in ("a", "b"):
+        job = ray_committer.setup_job(str(dest), f"job_{name}")
+        with (
+            ray_committer.task_attempt(str(dest), job, task=0) as attempt,
+            attempt.open(f"day=1/{name}") as file,
+        ):
+            file.write(b"x")
+        if name == "a":
+            ray_committer.commit_job(str(dest), job)
+    store = WrappedStore(LocalStore(StoreSpec("file")), before=do_at("advance", die, end="sealed"))
+    with pytest.raises(Died):
+        run_commit(store, new_job_attempt(str(dest), "job_b", 0), AT_ONCE)
+    LocalStore(StoreSpec("file")).delete_directory(str(dest / "_temporary"))
+
+
+def test_the_public_function_on_local_files(dest: Path):
+    broken_table(dest)
+    found = resolve_claim(str(dest), "job_b", forward=False)
+    assert (found.is_committed, found.removed) == (False, 1)
+    assert [path.name for path in (dest / "day=1").iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("way", "said", "left"),
+    [
+        ("--forward", "is committed (version 6), 0 old files removed", ["a", "b"]),
+        ("--back", "is given up (version 6), 1 new file removed", ["a"]),
+    ],
+)
+def test_the_command_on_local_files(dest: Path, way: str, said: str, left: list[str]):
+    broken_table(dest)
+    done = run("table", "resolve", str(dest), "job_b", way)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert f"job job_b {said}" in done.stdout
+    assert sorted(path.name for path in (dest / "day=1").iterdir()) == left
+    other = "--back" if way == "--forward" else "--forward"
+    refused = run("table", "resolve", str(dest), "job_b", other)
+    assert refused.exit_code == 4
+    assert "docs/errors.md#table-claim" in refused.stderr
+
+
+def test_the_command_needs_a_direction(dest: Path):
+    broken_table(dest)
+    assert run("table", "resolve", str(dest), "job_b").exit_code == 2
+    assert run("table", "resolve", str(dest), "job_x", "--back").exit_code == 1
+
+
+def test_a_stopped_removal_is_ended_with_done_once(kind: Kind):
+    store = stopped_after_commit(kind())
+    forward(store)
+    assert append(store, TABLE, done_of(3), 4) == 5
+    assert len(read_entries(store, TABLE)) == 5
+
+
+def test_a_later_job_goes_on_after_a_claim_was_resolved(kind: Kind):
+    for resolve in (forward, back):
+        store = stopped(kind(), OVERWRITE)
+        write(store, {"day=1/later": b"5"}, THIRD, AT_ONCE)
+        with pytest.raises(CommitConflictError):
+            run_commit(store, THIRD, AT_ONCE)
+        resolve(store)
+        run_commit(store, THIRD, AT_ONCE)
+        assert data_of_log(store) == data_in(store)
