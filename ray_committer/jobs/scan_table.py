@@ -14,7 +14,7 @@ from ray_committer.jobs.table import require_table
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
@@ -27,6 +27,7 @@ from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.claim import Waiting
 
 _DEFAULTS = CommitOptions()
+_CAN_BE_GIVEN_UP = (*UNDECIDED, Phase.RECORDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +168,12 @@ def _scanned(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> 
     if seen is None:
         both = [resolve_command(store, table.destination, claim, forward=to) for to in (True, False)]
         commands = both[:1] if is_committed else both
-    elif seen.phase is Phase.UNDOING:
-        commands = [abort_command(store, job, undo=True)]
-    elif is_committed:
-        commands = [commit_command(store, job)]
+    elif seen.phase in (Phase.UNDOING, Phase.ABORTED):
+        commands = [abort_command(store, job, undo=seen.phase is Phase.UNDOING)]
     else:
-        commands = [commit_command(store, job), abort_command(store, job, undo=True)]
+        commands = [commit_command(store, job)]
+        if seen.phase in _CAN_BE_GIVEN_UP:
+            commands.append(abort_command(store, job, undo=seen.phase is Phase.RECORDED))
     phase = None if seen is None else seen.phase.value
     return ScannedClaim(
         one.version, claim.job_id, claim.job_attempt, phase, is_committed, tuple(commands)

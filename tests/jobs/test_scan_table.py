@@ -20,10 +20,12 @@ from ray_committer.errors import (
     TableClaimError,
     TableLogError,
 )
+from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.jobs.scan_table import scan_table
 from ray_committer.jobs.table import init_table
 from ray_committer.protocol import file_list
 from ray_committer.protocol.paths import SUCCESS
+from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.tables.log import append
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit
@@ -136,6 +138,39 @@ def test_a_hidden_file_that_the_log_names_is_looked_for(kind: Kind):
 def test_an_empty_table_agrees(kind: Kind):
     found = scanned(table_on(kind()))
     assert (found.agrees, found.version, found.compared) == (True, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [("recorded", [["commit"], ["abort"]]), ("sealed", [["commit"], ["abort", "--undo"]])],
+)
+def test_a_claim_comes_with_the_commands_for_the_state_of_its_job(kind: Kind, phase: str, words):
+    store = table_with_old_files(kind())
+    write(store, NEW, JOB, OVERWRITE)
+    with pytest.raises(Died):
+        run_commit(WrappedStore(store, before=do_at("advance", die, end=phase)), JOB, OVERWRITE)
+    (claim,) = scanned(store).claims
+    assert [_verbs(command) for command in claim.commands] == words
+
+
+def _verbs(command: str) -> list[str]:
+    return [word for word in command.split() if word in ("commit", "abort", "--undo")]
+
+
+@pytest.mark.parametrize("phase", [Phase.SEALED, Phase.UNDOING, Phase.ABORTED])
+def test_a_job_that_ends_comes_with_the_one_command_that_is_possible(kind: Kind, phase: Phase):
+    store = table_with_old_files(kind())
+    write(store, NEW, JOB, OVERWRITE)
+    end = "recorded" if phase is Phase.ABORTED else "sealed"
+    with pytest.raises(Died):
+        run_commit(WrappedStore(store, before=do_at("advance", die, end=end)), JOB, OVERWRITE)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    advance(store, JOB, seen, phase)
+    (claim,) = scanned(store).claims
+    (command,) = claim.commands
+    words = {Phase.SEALED: "commit", Phase.UNDOING: "abort --undo", Phase.ABORTED: "abort"}
+    assert _verbs(command) == words[phase].split()
 
 
 def test_claims_in_flight_come_with_the_commands_that_end_them(kind: Kind):
