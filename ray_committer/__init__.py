@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ray_committer.jobs.list_jobs import JobSummary, list_jobs
     from ray_committer.jobs.plan import JobPlan, PlannedRename, plan_job
     from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
+    from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_claim
+    from ray_committer.jobs.scan_table import ScannedClaim, TableScan, scan_table
     from ray_committer.jobs.table import LoggedEntry, init_table, table_log
     from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
     from ray_committer.jobs.vacuum import VacuumedJob, vacuum_jobs
@@ -65,6 +67,9 @@ __all__ = [
     "LoggedEntry",
     "Outcome",
     "PlannedRename",
+    "ResolvedClaim",
+    "ScannedClaim",
+    "TableScan",
     "TaskAttempt",
     "VacuumedJob",
     "Validation",
@@ -79,6 +84,8 @@ __all__ = [
     "plan_job",
     "read_document",
     "record_job",
+    "resolve_claim",
+    "scan_table",
     "setup_job",
     "table_log",
     "task_attempt",
@@ -101,6 +108,9 @@ _ELSEWHERE = {
     "LoggedEntry": "jobs.table",
     "Outcome": "stages.commit_result",
     "PlannedRename": "jobs.plan",
+    "ResolvedClaim": "jobs.resolve_claim",
+    "ScannedClaim": "jobs.scan_table",
+    "TableScan": "jobs.scan_table",
     "TaskAttempt": "jobs.task_attempts",
     "VacuumedJob": "jobs.vacuum",
     "Validation": "jobs.validate",
@@ -110,6 +120,8 @@ _ELSEWHERE = {
     "plan_abort": "jobs.plan_abort",
     "plan_job": "jobs.plan",
     "read_document": "jobs.documents",
+    "resolve_claim": "jobs.resolve_claim",
+    "scan_table": "jobs.scan_table",
     "table_log": "jobs.table",
     "task_attempt": "jobs.task_attempts",
     "vacuum_jobs": "jobs.vacuum",
