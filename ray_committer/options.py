@@ -10,6 +10,7 @@ from inspect import signature
 from typing import Any, Literal, Self, get_args
 
 from ray_committer.errors import SettingsError
+from ray_committer.protocol.paths import is_name
 from ray_committer.protocol.record import ConflictMode
 
 SPARK_PREFIX = "spark.ray_committer."
@@ -198,6 +199,10 @@ class CommitOptions(_Given):
         if self.unfinished not in (None, *get_args(Unfinished)):
             known = ", ".join(get_args(Unfinished))
             raise ValueError(f"CommitOptions.unfinished must be one of {known}, not {self.unfinished}")
+        if isinstance(self.reads, str):
+            raise SettingsError(f"reads={self.reads!r}: must be a tuple of directories")
+        for path in self.reads:
+            _check_directory(path)
 
     @classmethod
     def from_spark_conf(
@@ -327,6 +332,17 @@ TEXTS: dict[str, _Kind] = {
     "manifest_save_attempts": _COUNT,
 }
 """The options that can be set as text; the others belong to one job."""
+
+
+def _check_directory(path: str) -> None:
+    """`SettingsError` if a path cannot be that of a directory relative to the destination."""
+    names = path.removesuffix("/").split("/")
+    is_text = path.encode(errors="replace").decode() == path
+    if path and not (is_text and all(map(is_name, names))):
+        raise SettingsError(
+            f"reads={path!r}: must be a directory relative to the destination, such as day=1",
+            "nothing was done: correct it; an empty text is the whole table",
+        )
 
 
 def _below(texts: Mapping[str, str], prefix: str, spelled: Callable[[str], str]) -> dict[str, str]:

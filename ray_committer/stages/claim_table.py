@@ -23,6 +23,7 @@ from ray_committer.protocol.claims import (
     common_partitions,
     fold_partitions,
 )
+from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
 from ray_committer.protocol.state import JobState, TableBase
 from ray_committer.protocol.table_entry import TableClaim, WriteMode
@@ -139,13 +140,14 @@ def _claim_of(
     run: str,
 ) -> TableClaim:
     partitions = _partitions(context, loaded, roots)
-    reads = fold_partitions(path.strip("/") for path in context.options.reads)
+    reads = fold_partitions(path.removesuffix("/") for path in context.options.reads)
     if reads and base.version is None:
         raise PreflightError(
             f"{context.job.directory}: names partitions that it has read, but its set-up did not note "
             f"which version of the table",
             "nothing was changed: set up the job with this package, or commit it without `reads`",
         )
+    _check_read(context, reads)
     return TableClaim(
         job_id=context.job.job_id,
         job_attempt=context.job.number,
@@ -160,6 +162,20 @@ def _claim_of(
         owner=owner_of(run),
         at_milliseconds=context.now_milliseconds(),
     )
+
+
+def _check_read(context: JobContext, reads: Sequence[str]) -> None:
+    """`PreflightError` if a directory that was read is not there, unless its names are those of
+    partitions: these can be without data. A name that is misspelled would protect nothing."""
+    for path in reads:
+        place = join(context.job.destination, path)
+        is_partition = all("=" in name for name in path.split("/"))
+        if path and not is_partition and context.store.get_status(place) is None:
+            raise PreflightError(
+                f"{place}: is not there, although the job has read it (`reads`)",
+                "nothing was changed: name the directories of partitions as they are, such as day=1, "
+                "and run the same command",
+            )
 
 
 def _refuse_committed(context: JobContext, found: ClaimInFlight) -> None:
