@@ -21,7 +21,7 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables.log import new_table_id, read_definition, read_entries
+from ray_committer.tables.log import find_head, new_table_id, read_definition, read_entries, version_gone
 
 _DEFAULTS = CommitOptions()
 _KINDS = {TableClaim: "claim", TableCommit: "commit", TableDone: "done", TableAbort: "abort"}
@@ -87,10 +87,17 @@ def table_log(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> list[LoggedEntry]:
-    """The entries of a table's log after the version `since`; `JobNotFoundError` if `dest` has none."""
+    """The entries of a table's log after the version `since`; `JobNotFoundError` if `dest` has none.
+
+    `TableVersionGoneError` if the log has no version `since`.
+    """
     with open_here(dest, options, storage_options) as (store, destination):
         table, _ = require_table(store, destination)
-        return [_logged(version, entry) for version, entry in read_entries(store, table, since)]
+        head = find_head(store, table)
+        if since > head:
+            raise version_gone(table, since, head)
+        entries = read_entries(store, table, since, head)
+        return [_logged(version, entry) for version, entry in entries]
 
 
 def require_table(store: StoreOperations, destination: str) -> tuple[TablePlaces, TableDefinition]:
