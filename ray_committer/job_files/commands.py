@@ -28,12 +28,6 @@ def abort_command(
     )
 
 
-def resolve_command(store: StoreOperations, job: JobAttempt, option: str) -> str:
-    """The command that ends the claim of a job whose directory is gone."""
-    dest = destination_url(store.spec, job.destination)
-    return shlex.join(["ray-committer", "table", "resolve", dest, job.job_id, option])
-
-
 def _allowed(store: StoreOperations, roots: Sequence[str]) -> list[str]:
     urls = [destination_url(store.spec, root) for root in roots]
     return [word for url in urls for word in ("--allowed-root", url)]

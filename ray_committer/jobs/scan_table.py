@@ -20,11 +20,11 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages import remove_orphans as removal_stage
 from ray_committer.stages import scan_table as stage
-from ray_committer.stages.resolve_claim import job_of
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.claim import Waiting
+from ray_committer.tables.release import job_of
 
 _DEFAULTS = CommitOptions()
 _CAN_BE_GIVEN_UP = (*UNDECIDED, Phase.RECORDED)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import partial
 
 from ray_committer.errors import CommitConflictError
-from ray_committer.job_files.commands import resolve_command
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import OtherJob, finish_first, read_other
@@ -47,7 +46,7 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience) -> bo
         texts = end_jobs(context.store, [(other, how)], context.end_other, partial(pause, context))
         return bool(list(map(context.notice, texts)))
     if patience.is_over:
-        raise _refusal(context, obstacle, job, other)
+        raise _refusal(context, obstacle, other)
     return False
 
 
@@ -81,18 +80,10 @@ def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> OtherJob |
     return OtherJob(job, seen, declaration, alive, claim.owner)
 
 
-def _refusal(
-    context: JobContext, obstacle: Obstacle, job: JobAttempt, other: OtherJob | None
-) -> CommitConflictError:
+def _refusal(context: JobContext, obstacle: Obstacle, other: OtherJob | None) -> CommitConflictError:
     store, seconds = context.store, context.options.conflict_wait_seconds
     advice: str | None = None
-    if other is None:
-        command = partial(resolve_command, store, job)
-        advice = (
-            f"its directory is gone, so nothing shows how far it came: if its files are to stay, end it "
-            f"with: {command('--forward')}, or else with: {command('--back')}"
-        )
-    elif other.phase in UNFINISHED:
+    if other is not None and other.phase in UNFINISHED:
         finishes = other.phase is not Phase.UNDOING and not other.is_alive
         advice = finish_first(store, other)[1] + (
             ", or let this job do so with --finish-others" if finishes else ""

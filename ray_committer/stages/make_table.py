@@ -16,7 +16,7 @@ from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.claims import WHOLE_TABLE
 from ray_committer.protocol.file_list import ListedFile
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import (
     TableAbort,
@@ -40,6 +40,7 @@ from ray_committer.tables.log import (
     read_definition,
     read_entry,
 )
+from ray_committer.tables.release import how_to_end
 
 _ENDED = (Phase.COMMITTED, Phase.ABORTED)
 
@@ -103,9 +104,7 @@ def _import(
     while True:
         state, known = read_files(store, table, definition.table_id)
         if state.in_flight:
-            other = state.in_flight[0].claim
-            job = new_job_attempt(table.destination, other.job_id, other.job_attempt)
-            raise _at_work(store, job)
+            raise _in_flight(store, table, state.in_flight[0])
         in_log = {path for files in known.values() for path in files}
         files = [file for file in _files(store, table) if file.p not in in_log]
         lists = save_file_set(store, table, files, job_id=job_id, job_attempt=0)
@@ -140,9 +139,16 @@ def _refuse_jobs(store: StoreOperations, table: TablePlaces) -> None:
                 raise _at_work(store, job)
 
 
+def _in_flight(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> CommitConflictError:
+    return CommitConflictError(
+        f"{table.entry(one.version)}: job {one.claim.job_id} is at work in the table",
+        f"{how_to_end(store, table, one.claim)}; then run the same command",
+    )
+
+
 def _at_work(store: StoreOperations, job: JobAttempt) -> CommitConflictError:
     return CommitConflictError(
-        f"{job.directory}: job {job.job_id} was set up before the table was made, or is at work in it",
+        f"{job.directory}: job {job.job_id} was set up before the table was made",
         f"finish it with: {commit_command(store, job)}, or give it up with: "
         f"{abort_command(store, job)}; then run the same command",
     )

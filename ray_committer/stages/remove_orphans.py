@@ -23,13 +23,14 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.list_new_files import OF_OLD_FILES
 from ray_committer.stages.remove_listed_files import Removal
-from ray_committer.stages.resolve_claim import finish_removal, give_up, job_of
+from ray_committer.stages.resolve_claim import finish_removal, give_up
 from ray_committer.stages.table_files import find_listed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
 from ray_committer.tables.claim import Waiting, claim_partitions
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import decide
+from ray_committer.tables.release import job_of
 
 REMOVAL = "remove-orphans-"
 IMPORT = "import-files-"

@@ -25,7 +25,6 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
-from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.claims import is_in
 from ray_committer.protocol.file_list import NO_FILES, FileSet, ListedFile
 from ray_committer.protocol.paths import join, new_job_attempt
@@ -47,6 +46,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
 from ray_committer.tables.file_sets import read_file_set, save_file_set
 from ray_committer.tables.log import append_next, decide, read_entries, read_entry
+from ray_committer.tables.release import job_of
 
 _ADDS = (WriteMode.APPEND, WriteMode.CREATE)
 
@@ -91,12 +91,6 @@ def find_claim(
             "look at the log with: ray-committer table log DEST",
         )
     return last
-
-
-def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> Seen | None:
-    """The state of the job of a claim; None if it is gone, also if another job has its id now."""
-    seen = read_state(store, new_job_attempt(table.destination, claim.job_id, claim.job_attempt))
-    return seen if seen is not None and seen.state.stamp == claim.nonce else None
 
 
 def resolve_forward(

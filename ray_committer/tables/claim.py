@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from ray_committer.errors import CommitConflictError, some_of
-from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.job_files.commands import abort_command
 from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, Verdict, judge
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition
@@ -24,6 +24,7 @@ from ray_committer.protocol.table_state import ClaimInFlight, TableState, ended_
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_since
 from ray_committer.tables.log import put_entry, read_entries
+from ray_committer.tables.release import how_to_end
 
 SHORTEST_SECONDS = 0.1
 LONGEST_SECONDS = 5.0
@@ -161,12 +162,7 @@ def waited_too_long(
 ) -> CommitConflictError:
     """The error for a claim that has waited for `seconds`; the `advice` says how to end the other job,
     if not by its usual commands."""
-    job = _job(table, obstacle.other.claim)
-    if advice is None:
-        advice = (
-            f"finish that job with: {commit_command(store, job)}, or give it up with: "
-            f"{abort_command(store, job)}"
-        )
+    advice = advice or how_to_end(store, table, obstacle.other.claim)
     return CommitConflictError(
         f"{at_work(table, obstacle)}, and this job must not be at the same time (waited {seconds:g} s)",
         f"nothing was changed: {advice}; then run the same command",

@@ -5,10 +5,11 @@ The state of a job decides. An entry of the log only follows it, so that any pro
 
 from __future__ import annotations
 
-from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
+from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import JobState, Phase
-from ray_committer.protocol.table_entry import TableAbort
+from ray_committer.protocol.table_entry import TableAbort, TableClaim
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stores.base import StoreOperations
@@ -41,6 +42,22 @@ def release_if_aborted(
     if seen is None or seen.phase is not Phase.ABORTED or not _is_of(other, job, seen.state):
         return False
     return _append_abort(store, table, other, now_milliseconds)
+
+
+def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> Seen | None:
+    """The state of the job of a claim; None if it is gone, also if another job has its id now."""
+    seen = read_state(store, new_job_attempt(table.destination, claim.job_id, claim.job_attempt))
+    return seen if seen is not None and seen.state.stamp == claim.nonce else None
+
+
+def how_to_end(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> str:
+    """The commands that end the job of a claim in flight or, if the job is gone, the claim."""
+    if job_of(store, table, claim) is None:
+        both = [resolve_command(store, table.destination, claim, forward=way) for way in (True, False)]
+        return f"that job is gone: commit it with: {both[0]}, or give it up with: {both[1]}"
+    job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
+    finish, give_up = commit_command(store, job), abort_command(store, job)
+    return f"finish that job with: {finish}, or give it up with: {give_up}"
 
 
 def _is_of(one: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:

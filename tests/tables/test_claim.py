@@ -13,9 +13,11 @@ from msgspec import structs
 import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import CommitCancelledError, CommitConflictError, TableLogGoneError
 from ray_committer.protocol.file_list import ListedFile
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import Isolation, TableClaim, TableDefinition, WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.checkpoint import read_files, read_state, save_checkpoint
@@ -147,7 +149,10 @@ def test_a_claim_that_waits_is_not_in_the_log(kind):
 
 def test_who_waited_too_long_names_the_job_its_partitions_and_the_commands(kind):
     memory = table_on(kind())
-    append(memory, TABLE, claim_of("other", partitions=["day=1", "day=2"], job_attempt=1), 0)
+    job = new_job_attempt("/table", "other", 1)
+    stamp = setup_job(memory, job)
+    other = claim_of("other", partitions=["day=1", "day=2"], job_attempt=1, nonce=stamp)
+    append(memory, TABLE, other, 0)
     with pytest.raises(CommitConflictError) as caught:
         claimed(memory, claim_of("over", mode=WriteMode.OVERWRITE, partitions=[""]), then(lambda: None))
     error = caught.value
@@ -157,6 +162,12 @@ def test_who_waited_too_long_names_the_job_its_partitions_and_the_commands(kind)
     command = "DEST --job-id other --attempt 1".replace("DEST", "memory://test/table")
     assert f"finish that job with: ray-committer commit {command}" in error.advice
     assert f"give it up with: ray-committer abort {command}" in error.advice
+    memory.delete_directory(job.directory)
+    with pytest.raises(CommitConflictError) as caught:
+        claimed(memory, claim_of("over", mode=WriteMode.OVERWRITE, partitions=[""]))
+    resolve = "ray-committer table resolve memory://test/table other --attempt 1"
+    assert f"that job is gone: commit it with: {resolve} --forward" in caught.value.advice
+    assert f"give it up with: {resolve} --back; then run the same command" in caught.value.advice
 
 
 def test_a_job_in_the_whole_table_is_named_as_such(kind):
