@@ -470,6 +470,52 @@ def test_a_run_that_wakes_up_late_removes_no_file_of_a_later_job(kind: Kind, run
         assert data_of_log(store) == data_in(store)
 
 
+def test_a_file_that_changes_after_the_look_at_it_is_moved_back_and_named():
+    store = stopped(MemoryStore(), OVERWRITE)
+    change = do_at("set_aside", lambda: store.write("/table/day=1/old", b"changed"))
+    found = forward(WrappedStore(store, before=change))
+    assert (found.removed, found.kept) == (2, ("day=1/old: has 7 bytes, not 1",))
+    assert store.read("/table/day=1/old") == b"changed"
+    assert in_flight(store) == []
+
+
+def test_after_a_crash_what_was_put_aside_by_mistake_is_moved_back():
+    store = stopped(MemoryStore(), OVERWRITE)
+    change = do_at("set_aside", lambda: store.write("/table/day=1/old", b"changed"))
+    dies = WrappedStore(store, before=change, after=do_at("set_aside", die))
+    with pytest.raises(Died):
+        forward(dies)
+    assert store.get_status("/table/day=1/old") is None
+    assert forward(store).kept == ("day=1/old: has 7 bytes, not 1",)
+    assert store.read("/table/day=1/old") == b"changed"
+
+
+def test_no_run_can_make_the_place_of_old_files_again_after_the_claim_has_ended():
+    store = stopped(MemoryStore(), OVERWRITE)
+    place = f"{TABLE.aside(3)}/0"
+
+    def third_run() -> None:
+        with suppress(OSError):
+            store.mkdirs(place)
+
+    def others() -> None:
+        forward(WrappedStore(store, before=do_at("rename", third_run, end="005.entry")))
+        committed(store, {"day=1/old": b"of a later job"})
+
+    with suppress(OSError, RayCommitterError):
+        forward(WrappedStore(store, before=do_at("set_aside", others)))
+    assert store.read("/table/day=1/old") == b"of a later job"
+
+
+def test_a_place_that_another_run_makes_again_is_closed():
+    store = stopped(MemoryStore(), OVERWRITE)
+    again = do_at("delete_directory", lambda: store.mkdirs(f"{TABLE.aside(3)}/0"), end="aside-3")
+    assert forward(WrappedStore(store, after=again)).removed == 2
+    status = store.get_status(TABLE.aside(3))
+    assert status is not None
+    assert not status.is_directory
+
+
 @pytest.mark.parametrize("resolve", [forward, back])
 def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(
     kind: Kind, options, resolve
@@ -571,8 +617,11 @@ def test_a_later_job_goes_on_after_a_claim_was_resolved(kind: Kind):
     for resolve in (forward, back):
         store = stopped(kind(), OVERWRITE)
         write(store, {"day=1/later": b"5"}, THIRD, AT_ONCE)
-        with pytest.raises(CommitConflictError):
+        with pytest.raises(CommitConflictError) as caught:
             run_commit(store, THIRD, AT_ONCE)
+        for way in ("--forward", "--back"):
+            command = f"ray-committer table resolve memory://test/table job_1 {way}"
+            assert command in caught.value.advice
         resolve(store)
         run_commit(store, THIRD, AT_ONCE)
         assert data_of_log(store) == data_in(store)
