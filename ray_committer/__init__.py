@@ -42,11 +42,21 @@ if TYPE_CHECKING:
     from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
     from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_claim
     from ray_committer.jobs.scan_table import ScannedClaim, TableScan, scan_table
+    from ray_committer.jobs.snapshot import Snapshot, snapshot
     from ray_committer.jobs.table import LoggedEntry, init_table, table_log
+    from ray_committer.jobs.table_changes import (
+        CommittedJob,
+        TableChange,
+        WrittenFile,
+        changes,
+        history,
+        who_wrote,
+    )
     from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
     from ray_committer.jobs.vacuum import VacuumedJob, vacuum_jobs
     from ray_committer.jobs.validate import Evidence, Validation, validate_job
     from ray_committer.options import CommitOptions, CommittedTask
+    from ray_committer.protocol.file_list import ListedFile
     from ray_committer.protocol.record import ConflictMode
     from ray_committer.report.commit_report import CommitReport
     from ray_committer.stages.commit_result import Outcome
@@ -57,6 +67,7 @@ __all__ = [
     "CancelToken",
     "CommitOptions",
     "CommitReport",
+    "CommittedJob",
     "CommittedTask",
     "ConflictMode",
     "Document",
@@ -64,20 +75,26 @@ __all__ = [
     "Evidence",
     "JobPlan",
     "JobSummary",
+    "ListedFile",
     "LoggedEntry",
     "Outcome",
     "PlannedRename",
     "ResolvedClaim",
     "ScannedClaim",
+    "Snapshot",
+    "TableChange",
     "TableScan",
     "TaskAttempt",
     "VacuumedJob",
     "Validation",
+    "WrittenFile",
     "__version__",
     "abort_job",
+    "changes",
     "commit_job",
     "commit_pool",
     "doctor",
+    "history",
     "init_table",
     "list_jobs",
     "plan_abort",
@@ -87,10 +104,12 @@ __all__ = [
     "resolve_claim",
     "scan_table",
     "setup_job",
+    "snapshot",
     "table_log",
     "task_attempt",
     "vacuum_jobs",
     "validate_job",
+    "who_wrote",
 ]
 
 _ELSEWHERE = {
@@ -98,6 +117,7 @@ _ELSEWHERE = {
     "CancelToken": "cancellation",
     "CommitOptions": "options",
     "CommitReport": "report.commit_report",
+    "CommittedJob": "jobs.table_changes",
     "CommittedTask": "options",
     "ConflictMode": "protocol.record",
     "Document": "jobs.documents",
@@ -105,16 +125,22 @@ _ELSEWHERE = {
     "Evidence": "jobs.validate",
     "JobPlan": "jobs.plan",
     "JobSummary": "jobs.list_jobs",
+    "ListedFile": "protocol.file_list",
     "LoggedEntry": "jobs.table",
     "Outcome": "stages.commit_result",
     "PlannedRename": "jobs.plan",
     "ResolvedClaim": "jobs.resolve_claim",
     "ScannedClaim": "jobs.scan_table",
+    "Snapshot": "jobs.snapshot",
+    "TableChange": "jobs.table_changes",
     "TableScan": "jobs.scan_table",
     "TaskAttempt": "jobs.task_attempts",
     "VacuumedJob": "jobs.vacuum",
     "Validation": "jobs.validate",
+    "WrittenFile": "jobs.table_changes",
     "__version__": "version",
+    "changes": "jobs.table_changes",
+    "history": "jobs.table_changes",
     "init_table": "jobs.table",
     "list_jobs": "jobs.list_jobs",
     "plan_abort": "jobs.plan_abort",
@@ -122,10 +148,12 @@ _ELSEWHERE = {
     "read_document": "jobs.documents",
     "resolve_claim": "jobs.resolve_claim",
     "scan_table": "jobs.scan_table",
+    "snapshot": "jobs.snapshot",
     "table_log": "jobs.table",
     "task_attempt": "jobs.task_attempts",
     "vacuum_jobs": "jobs.vacuum",
     "validate_job": "jobs.validate",
+    "who_wrote": "jobs.table_changes",
 }
 """The modules of the names that are not in `api`."""
 

@@ -314,7 +314,7 @@ class TableLogGoneError(TableLogError):
 
 
 class TableVersionGoneError(TableLogError):
-    """A table does not have this version. Choose one that its log shows."""
+    """A table does not have this version, or not all of its files any more. Choose another one."""
 
     id = "table-version-gone"
     advice = "nothing was changed: choose a version that `ray-committer table log DEST` shows"

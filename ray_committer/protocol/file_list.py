@@ -34,6 +34,26 @@ class ListedFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     m: int | None = None
     e: str | None = None
 
+    @property
+    def path(self) -> str:
+        """Its path below the destination."""
+        return self.p
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self.z
+
+    @property
+    def modified_milliseconds(self) -> int | None:
+        """When it was written, in milliseconds since 1970; None if the store does not keep that."""
+        return self.m
+
+    @property
+    def etag(self) -> str | None:
+        """Its etag; None on a store without."""
+        return self.e
+
 
 class FileList(msgspec.Struct, frozen=True, gc=False):
     """A file list as an entry names it: the file's `name` and `digest`, and what the list holds."""

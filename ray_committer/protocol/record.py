@@ -114,12 +114,16 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class ClaimedTable(msgspec.Struct, frozen=True):
-    """The table with a log that a job writes to, the version of the job's claim there, and the `quiet`
-    version of that claim; whether the job `keeps` the old files that it replaces."""
+    """The table with a log that a job writes to, and the version of the job's claim there.
+
+    quiet, named: those of the claim.
+    keeps: whether the job keeps the old files that it replaces.
+    """
 
     table_id: str
     version: int
     quiet: int = 0
+    named: int = 0
     keeps: bool = False
 
 

@@ -1,32 +1,45 @@
 """A checkpoint: the state of a table at a version, and its files in parts that checkpoints share.
 
-A partition belongs to a part by the fingerprint of its name, so a commit changes only the parts of the
-partitions that it writes to. A part is named by its digest: one that has not changed is not saved again.
+The files are in the order of their paths, cut into parts. So the files of a directory are in one part or
+in neighbours, and a checkpoint names a few parts however many partitions there are. A part is named by
+its digest: checkpoints share those that no commit between them has changed.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import ClassVar
 
 import msgspec
 
-from ray_committer.protocol.file_list import SUFFIX, PackedFiles, cut, partition_of
-from ray_committer.protocol.fingerprints import fingerprint, share_of
+from ray_committer.protocol.file_list import MOST_FILES, SUFFIX, ListedFile, pack, partition_of
 from ray_committer.protocol.table_entry import decode_content
-from ray_committer.protocol.table_state import Files, TableState
+from ray_committer.protocol.table_state import TableState
 
-FILES_PER_PART = 5_000
-"""About how many files are in a part. The number of parts is a power of two, so it rarely changes."""
+FEWEST_FILES = MOST_FILES // 4
+"""A part that has changed and holds fewer files is joined with the next one."""
+
+Changes = Mapping[str, ListedFile | None]
+"""What became of the files at some paths: None if a file was removed."""
+
+_path = attrgetter("p")
 
 
-class Part(msgspec.Struct, frozen=True):
-    """Some files of a table: the digest of their list, their number and size, and their partitions."""
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """Some files of a table, in the order of their paths: the digest of their list, its `length` in
+    bytes as it is stored, the number of the files and their bytes.
+
+    start: no path of this part is below it, and none of the part before is above it.
+    """
 
     digest: str
+    length: int
     files: int
     bytes: int
-    partitions: list[str]
+    start: str
 
     @property
     def name(self) -> str:
@@ -34,11 +47,61 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
-    """The state of the table `table_id`, with the parts that hold its files."""
+    """The state of the table `table_id`, with the parts that hold its files, in order."""
 
     table_id: str
-    state: TableState
-    parts: list[Part]
+    state: TableState = TableState()
+    parts: list[Part] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """The paths below a directory of a table, which follow each other in the order of paths; those of
+    the whole table if it is empty."""
+
+    directory: str = ""
+
+    def __contains__(self, path: str) -> bool:
+        return not self.directory or path.startswith(f"{self.directory}/")
+
+    def of_files(self, files: list[ListedFile]) -> list[ListedFile]:
+        """Those of some files, in the order of their paths, that are below the directory."""
+        if not self.directory:
+            return files
+        return files[
+            bisect_left(files, self._first, key=_path) : bisect_left(files, self._end, key=_path)
+        ]
+
+    def of_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """The parts that can hold such files."""
+        if not self.directory:
+            return parts
+        starts = [part.start for part in parts]
+        first = max(bisect_right(starts, self._first) - 1, 0)
+        return parts[first : max(bisect_left(starts, self._end), 1)]  # the first holds all below it
+
+    @property
+    def _first(self) -> str:
+        return f"{self.directory}/"
+
+    @property
+    def _end(self) -> str:
+        return f"{self.directory}{chr(ord('/') + 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The paths of a whole table from `first` on, up to `end` but without it; None is no end."""
+
+    first: str = ""
+    end: str | None = None
+    directory: ClassVar[str] = ""
+
+    def __contains__(self, path: str) -> bool:
+        return path >= self.first and (self.end is None or path < self.end)
+
+
+EVERYWHERE = Below()
 
 
 def decode_checkpoint(data: bytes, path: str) -> Checkpoint:
@@ -46,28 +109,71 @@ def decode_checkpoint(data: bytes, path: str) -> Checkpoint:
     return decode_content(data, _DECODER, path)
 
 
-def cut_parts(files: Files) -> Iterator[tuple[Part, bytes]]:
-    """Cut the files of a table into parts, each with its content; equal files give equal parts."""
-    shares: defaultdict[int, list[str]] = defaultdict(list)
-    number = _number_of_shares(sum(map(len, files.values())))
-    for partition in sorted(files):
-        shares[share_of(fingerprint(partition), number)].append(partition)
-    for share in sorted(shares):
-        paths = sorted(path for partition in shares[share] for path in files[partition])
-        of_share = [files[partition_of(path)][path] for path in paths]
-        start = 0
-        for packed in cut(of_share):
-            end = start + packed.files
-            yield _part(packed, paths[start:end]), packed.data
-            start = end
+def apply_changes(files: list[ListedFile], changes: Changes) -> list[ListedFile]:
+    """The files after some changes, in the order of their paths; `files` are in that order."""
+    if not changes:
+        return files
+    changed = [file for file in files if file.p not in changes]
+    changed += (file for file in changes.values() if file is not None)
+    changed.sort(key=_path)
+    return changed
 
 
-def _part(packed: PackedFiles, paths: list[str]) -> Part:
-    return Part(packed.digest, packed.files, packed.size, sorted(set(map(partition_of, paths))))
+def merge_parts(
+    parts: Sequence[Part], changes: Changes, read: Callable[[Part], list[ListedFile]]
+) -> Iterator[tuple[Part, bytes | None]]:
+    """The parts of a table after some changes; each new one with its content.
+
+    Only parts with changes are read, and a part after one that got small, which are then joined.
+    """
+    paths, taken = sorted(changes), 0
+    waiting, start = list[ListedFile](), ""
+    for number, part in enumerate(parts or [_NOTHING]):
+        is_last = number + 1 >= len(parts)
+        end = len(paths) if is_last else bisect_left(paths, parts[number + 1].start)
+        own, taken = paths[taken:end], end
+        if not own and not waiting:
+            if parts:
+                yield part, None
+            continue
+        start = start if waiting else part.start
+        files = read(part) if parts else []
+        waiting += apply_changes(files, {path: changes[path] for path in own})
+        if len(waiting) >= FEWEST_FILES or is_last:
+            yield from cut_parts(waiting, start)
+            waiting = []
 
 
-def _number_of_shares(files: int) -> int:
-    return 1 << (max(0, files - 1) // FILES_PER_PART).bit_length()
+def cut_parts(files: Sequence[ListedFile], start: str = "") -> Iterator[tuple[Part, bytes]]:
+    """Cut files, in the order of their paths, into parts of about the same size, each with its content.
+
+    A partition is cut only if it has more files than fit into a part.
+    """
+    count = -(-len(files) // MOST_FILES)
+    begin = 0
+    while begin < len(files):
+        end = _end_of_part(files, begin, -(-len(files) // count))
+        packed = pack(files[begin:end])
+        yield Part(packed.digest, len(packed.data), packed.files, packed.size, start), packed.data
+        if end < len(files):
+            first = _first_of_partition(files[end])
+            start = first if files[end - 1].p < first else files[end].p
+        begin = end
 
 
+def _end_of_part(files: Sequence[ListedFile], begin: int, most: int) -> int:
+    end = begin + most
+    if end >= len(files):
+        return len(files)
+    partition = bisect_left(files, _first_of_partition(files[end]), key=_path)
+    return partition if partition > begin else end
+
+
+def _first_of_partition(file: ListedFile) -> str:
+    """A path that is not above any of the partition of `file`."""
+    partition = partition_of(file.p)
+    return f"{partition}/" if partition else ""
+
+
+_NOTHING = Part("", 0, 0, 0, "")
 _DECODER = msgspec.json.Decoder(Checkpoint)

@@ -80,6 +80,8 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     nonce: distinguishes this job attempt from an earlier one of the same id.
     base: the version of the table that the job has read; None if it does not know.
     quiet: a version before it at which no claim was in flight.
+    named: about how many files the entries up to this one add and remove: entries of jobs that were at
+        work at the same time may be missing.
     partitions: the directories that it writes to, relative to the destination; an empty one is all of
         the table.
     reads: the directories that its rows come from.
@@ -95,6 +97,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     mode: WriteMode
     base: int | None = None
     quiet: int = 0
+    named: int = 0
     partitions: list[str]
     reads: list[str] = []
     replaces: list[str] | None = None
@@ -123,6 +126,8 @@ class _Step(msgspec.Struct, frozen=True, kw_only=True):
     claim: int
     quiet: int = 0
     """That of the claim."""
+    named: int = 0
+    """As of a claim."""
     at_milliseconds: int
 
     def repeats(self, other: LogEntry) -> bool:

@@ -36,12 +36,14 @@ class ClaimInFlight(msgspec.Struct, frozen=True):
 
 class ClaimCommitted(msgspec.Struct, frozen=True):
     """A job that was committed at `version`: its claim, the version of that, and the old files that it
-    removed."""
+    removed; whether those are `kept`, and when the job was committed."""
 
     version: int
     claim_version: int
     claim: TableClaim
     removed: FileSet
+    kept: bool = False
+    at_milliseconds: int = 0
 
 
 class TableState(msgspec.Struct, frozen=True):
@@ -52,6 +54,8 @@ class TableState(msgspec.Struct, frozen=True):
     last_claim: int = 0
     in_flight: list[ClaimInFlight] = []
     quiet: int = 0
+    named: int = 0
+    """How many files the entries name, as far as that is known."""
 
     @property
     def write_ids(self) -> WriteIds:
@@ -78,19 +82,30 @@ def follow(
     """
     in_flight = {one.version: one for one in state.in_flight}
     version, last_claim, quiet = state.version, state.last_claim, state.quiet
+    named = state.named
     committed = list[ClaimCommitted]()
     for version, entry in entries:
         if isinstance(entry, TableClaim):
             last_claim, in_flight[version] = version, ClaimInFlight(version, entry)
         elif (seen := in_flight.pop(entry.claim, None)) is not None:
             if isinstance(entry, TableCommit) and seen.committed is None:
-                committed.append(ClaimCommitted(version, seen.version, seen.claim, entry.removed))
+                committed.append(
+                    ClaimCommitted(
+                        version,
+                        seen.version,
+                        seen.claim,
+                        entry.removed,
+                        entry.kept,
+                        entry.at_milliseconds,
+                    )
+                )
                 in_flight = {one.version: one for one in _of_others(in_flight.values(), seen.claim)}
             if (after := _after(seen, version, entry)) is not None:
                 in_flight[seen.version] = after
         quiet = quiet if in_flight else version
+        named = max(named, entry.named)
     claims = sorted(in_flight.values(), key=lambda one: one.version)
-    return TableState(version, last_claim, claims, quiet), committed
+    return TableState(version, last_claim, claims, quiet, named), committed
 
 
 def quiet_at(version: int, entry: LogEntry) -> int:

@@ -68,8 +68,10 @@ class Turn:
         for other in self.claimant.other_attempts():
             self._is_released(other)
         self.context.journal.claimed = found.version
-        quiet = found.claim.quiet
-        self.claimed = ClaimedTable(self.base.table_id, found.version, quiet, self.keeps)
+        claim = found.claim
+        self.claimed = ClaimedTable(
+            self.base.table_id, found.version, claim.quiet, claim.named, self.keeps
+        )
         return None
 
     def refuse_what_cannot_be_kept(self, old: OldFiles) -> None:

@@ -6,7 +6,7 @@ undone after that. Each entry is in the log once, however many runs append it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -18,7 +18,7 @@ from ray_committer.protocol.table_entry import TableAbort, TableCommit, TableDon
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
-from ray_committer.tables import checkpoint
+from ray_committer.tables.checkpoint import is_due_between
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import (
     append_next,
@@ -27,6 +27,7 @@ from ray_committer.tables.log import (
     read_entries,
     require_definition,
 )
+from ray_committer.tables.save_checkpoint import save_checkpoint
 
 
 def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> int | None:
@@ -45,15 +46,17 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
         job_attempt=job.number,
         claim=record.table.version,
         quiet=record.table.quiet,
+        named=record.table.named,
         at_milliseconds=context.now_milliseconds(),
     )
     entries = read_entries(store, table, record.table.version)
     found = find_decision(entries, record.table.version)
     if found is None:
-        old = list(_listed(job.destination, _old_files(record)))
+        old = _removed(context, record)
         removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
         kept = record.keeps and removed.files > 0
-        entry = structs.replace(entry, removed=removed, kept=kept)
+        named = entry.named + removed.files
+        entry = structs.replace(entry, removed=removed, kept=kept, named=named)
         found = put_decision(store, table, entry, record.table.version + len(entries))
     version, decision = found
     if isinstance(decision, TableAbort):
@@ -63,29 +66,27 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
 
 def end_in_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
     """Append that the old files of a job that was committed at this version are gone; idempotent."""
-    if record.table is None or committed is None or not _removes(context, record):
+    if record.table is None or committed is None or not (removed := _removed(context, record)):
         return
     entry = TableDone(
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         claim=record.table.version,
         quiet=record.table.quiet,
+        named=record.table.named + len(removed),
         at_milliseconds=context.now_milliseconds(),
     )
     append_next(context.store, TablePlaces(context.job.destination), entry, committed)
 
 
 def save_checkpoint_if_due(context: JobContext, record: CommitRecord, committed: int | None) -> None:
-    """Save a checkpoint after every 64 entries, or many files; a failure is a notice."""
+    """Save a checkpoint if many entries, or many files in them, are after the last one; a failure is a
+    notice."""
     table = record.table
     if table is None or committed is None or not _is_due(context, record, table, committed):
         return
     places = TablePlaces(context.job.destination)
-    try:
-        state, files = checkpoint.read_files(context.store, places, table.table_id)
-        failure = checkpoint.save_checkpoint(context.store, places, table.table_id, state, files)
-    except (OSError, RayCommitterError) as e:
-        failure = f"{places.checkpoints}: no checkpoint was saved ({e}); a later commit saves one"
+    failure = save_checkpoint(context.store, places, table.table_id, only_if_due=True)
     if failure is not None:
         context.notice(failure)
 
@@ -111,25 +112,21 @@ def _given_up(context: JobContext, entry: str) -> CommitStateUnknownError:
 
 
 def _is_due(context: JobContext, record: CommitRecord, table: ClaimedTable, committed: int) -> bool:
-    """Whether the entries of this job include one after which a checkpoint is saved, or name many
-    files."""
-    last = committed + 1 if _removes(context, record) else committed
-    blocks = last // checkpoint.ENTRIES - (table.version - 1) // checkpoint.ENTRIES
-    files = record.files + len(_old_files(record))
-    return checkpoint.is_due(blocks * checkpoint.ENTRIES, files)
-
-
-def _removes(context: JobContext, record: CommitRecord) -> bool:
-    return next(_listed(context.job.destination, _old_files(record)), None) is not None
+    """Whether the entries of this job include one after which a checkpoint is due."""
+    removed = _removed(context, record)
+    versions = range(table.version - 1, committed + bool(removed))
+    return is_due_between(versions, range(table.named - record.files, table.named + len(removed)))
 
 
 def _old_files(record: CommitRecord) -> Sequence[ReplacedFile]:
     return (*record.replaced, *record.overwritten, *record.blocking)
 
 
-def _listed(destination: str, files: Sequence[ReplacedFile]) -> Iterator[ListedFile]:
+def _removed(context: JobContext, record: CommitRecord) -> list[ListedFile]:
     """The old files in the table, as its log names them."""
-    for file in files:
-        if is_inside(file.path, destination):
-            path = relative(destination, file.path)
-            yield ListedFile(path, file.size, file.modified_milliseconds, file.etag)
+    destination = context.job.destination
+    inside = (file for file in _old_files(record) if is_inside(file.path, destination))
+    return [
+        ListedFile(relative(destination, file.path), file.size, file.modified_milliseconds, file.etag)
+        for file in inside
+    ]

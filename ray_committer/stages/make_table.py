@@ -25,10 +25,10 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     WriteMode,
 )
-from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_paths import TablePlaces, is_hidden
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
-from ray_committer.stages.table_files import as_listed, is_hidden, list_table
+from ray_committer.stages.table_files import as_listed, list_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.file_sets import save_file_set
@@ -66,6 +66,7 @@ def make_table(
         job_attempt=found.claim.job_attempt,
         claim=found.version,
         quiet=found.claim.quiet,
+        named=found.claim.named,
         at_milliseconds=now_milliseconds,
     )
     version, decision = decide(store, table, commit)
@@ -117,6 +118,7 @@ def _import(
             partitions=[WHOLE_TABLE],
             files=lists,
             quiet=state.quiet,
+            named=state.named + lists.files,
             at_milliseconds=now_milliseconds,
         )
         version = state.version + 1

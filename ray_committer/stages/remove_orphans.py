@@ -21,7 +21,6 @@ from ray_committer.protocol.table_entry import (
     WriteMode,
 )
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.list_new_files import OF_OLD_FILES
 from ray_committer.stages.remove_listed_files import Removal
 from ray_committer.stages.resolve_claim import finish_removal, give_up
 from ray_committer.stages.table_files import find_listed
@@ -75,9 +74,7 @@ def remove_orphans(
         job_id=claim.job_id,
         job_attempt=0,
         claim=own.version,
-        removed=save_file_set(
-            store, table, proved, job_id=claim.job_id, job_attempt=0, batch=OF_OLD_FILES
-        ),
+        removed=save_file_set(store, table, proved, job_id=claim.job_id, job_attempt=0),
         at_milliseconds=now_milliseconds,
     )
     version, decision = decide(store, table, commit)

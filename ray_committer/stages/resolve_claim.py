@@ -37,11 +37,11 @@ from ray_committer.protocol.table_entry import (
     TableDone,
     WriteMode,
 )
-from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_paths import TablePlaces, is_hidden
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.list_new_files import OF_OLD_FILES, relative
+from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.remove_listed_files import Removal, keep_listed_files, remove_listed_files
-from ray_committer.stages.table_files import find_listed, is_hidden, list_table
+from ray_committer.stages.table_files import find_listed, list_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
 from ray_committer.tables.file_sets import read_file_set, save_file_set
@@ -293,7 +293,7 @@ def _commit_of(
             for file in files[partition].values()
         ]
         save = partial(save_file_set, job_id=claim.job_id, job_attempt=claim.job_attempt)
-        removed = save(store, table, old, batch=OF_OLD_FILES)
+        removed = save(store, table, old)
     return TableCommit(
         job_id=claim.job_id,
         job_attempt=claim.job_attempt,

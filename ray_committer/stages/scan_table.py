@@ -27,12 +27,11 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     WriteMode,
 )
-from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_paths import TablePlaces, is_hidden
 from ray_committer.protocol.table_state import TableState, follow
-from ray_committer.stages.list_new_files import OF_OLD_FILES
 from ray_committer.stages.remove_orphans import IMPORT, interrupted
 from ray_committer.stages.resolve_claim import files_of, give_up
-from ray_committer.stages.table_files import as_listed, compare, find_listed, is_hidden, list_table
+from ray_committer.stages.table_files import as_listed, compare, find_listed, list_table
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.claim import Waiting, claim_partitions
@@ -99,7 +98,7 @@ def import_foreign(
         mode=WriteMode.CREATE,
         is_import=True,
         partitions=fold_partitions(partition_of(file.p) for file in files),
-        files=save_file_set(store, table, files, job_id=job_id, job_attempt=0, batch=OF_OLD_FILES + 1),
+        files=save_file_set(store, table, files, job_id=job_id, job_attempt=0),
         at_milliseconds=now_milliseconds,
     )
     own = claim_partitions(store, table, definition, claim, waiting)

@@ -42,6 +42,7 @@ from ray_committer.job_files.unfinished_jobs import (
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Intent, Phase, new_state
+from ray_committer.protocol.table_paths import is_hidden
 from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
 from ray_committer.stages.find_table import find_table, require_table
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
@@ -212,12 +213,7 @@ def first_data(store: StoreOperations, directory: str) -> str | None:
         names = [status.name for status in list_anew(store, directory)]
     except FileNotFoundError:
         return None
-    return min((name for name in names if not _is_hidden(name)), default=None)
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether readers skip a file or directory; Spark reads ``_column=value``."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+    return min((name for name in names if not is_hidden(name)), default=None)
 
 
 def _has_stopped(other: OtherJob) -> bool:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 from ray_committer.errors import PreflightError
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.paths import TEMPORARY, join
 from ray_committer.protocol.recovery import Expectation, Proof, prove
-from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
-from ray_committer.stages.context import DRIVER_THREADS
+from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_hidden, is_in_log
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.tables.at_once import at_once
 
 AT_ONCE = 1_000
 """The number of directories whose listings are held at once."""
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +66,6 @@ def list_table(store: StoreOperations, table: TablePlaces) -> Iterator[tuple[str
                     yield _name(table, one), one
 
 
-def is_hidden(path: str) -> bool:
-    """Whether readers of directories pass over a file at this relative path, as Spark does."""
-    return any(name.startswith(".") or (name[:1] == "_" and "=" not in name) for name in path.split("/"))
-
-
 def find_listed(
     store: StoreOperations, table: TablePlaces, files: Iterable[ListedFile]
 ) -> Iterator[Found]:
@@ -100,16 +90,6 @@ def compare(file: ListedFile, status: FileStatus | None) -> Found:
 def as_listed(path: str, status: FileStatus) -> ListedFile:
     """A file as a claim names it."""
     return ListedFile(path, status.size, status.modified_milliseconds, status.etag)
-
-
-def at_once(
-    store: StoreOperations, function: Callable[[_Item], _Result], items: Sequence[_Item]
-) -> list[_Result]:
-    """Apply `function` to items; in parallel where requests have to be waited for."""
-    if store.capabilities.renames_are_local or len(items) < 2:
-        return list(map(function, items))
-    with ThreadPoolExecutor(min(DRIVER_THREADS, len(items))) as pool:
-        return list(pool.map(function, items))
 
 
 def _name(table: TablePlaces, status: FileStatus) -> str:

@@ -1,4 +1,4 @@
-"""Open the files that tasks write; all other work on a store is small requests.
+"""Open the files that tasks write and readers read; all other work on a store is small requests.
 
 A commit never writes data, so a store has no operation for it. Python opens local files, fsspec any
 other. The tasks of a process share an fsspec client, as fsspec does it.
@@ -20,14 +20,22 @@ def open_output(spec: StoreSpec, path: str) -> BinaryIO:
     """
     if spec.scheme == "file":
         return open(path, "xb")
+    opened: Any = file_system(spec, "write").open(fsspec_url(spec, path), "wb")
+    return cast("BinaryIO", opened)
+
+
+def file_system(spec: StoreSpec, action: str) -> Any:
+    """Return fsspec's file system for a store; `StoreRefusedError` if it is not installed here.
+
+    `action` says in the error what cannot be done.
+    """
     from fsspec.core import url_to_fs  # slow to import, and not needed for local files
 
     try:
         fs, _ = url_to_fs(f"{spec.scheme}://{spec.authority}/", **fsspec_options(spec))
     except (ImportError, TypeError, ValueError) as e:
         raise StoreRefusedError(
-            f"{spec.scheme}://{spec.authority}: fsspec cannot write there from this node: {e}",
-            "install what it needs on all nodes, or let the tasks write in another way",
+            f"{spec.scheme}://{spec.authority}: fsspec cannot {action} there from this node: {e}",
+            f"install what it needs on all nodes, or {action} in another way",
         ) from e
-    opened: Any = fs.open(fsspec_url(spec, path), "wb")
-    return cast("BinaryIO", opened)
+    return fs

@@ -1,35 +1,64 @@
-"""Save and read checkpoints of a table, so that a reader does not need all of its log.
+"""Read the state and the files of a table from its last checkpoint and the entries after it.
 
 A checkpoint can be made again from the log, so it decides nothing: one that cannot be read is passed
-over, and one that cannot be saved is a notice.
+over. Old checkpoints stay, because a reader may be reading one, and old versions are read from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from functools import partial
 
-from ray_committer.errors import RayCommitterError, TableLogError
-from ray_committer.job_files.settle import put
+from ray_committer.errors import TableLogError
+from ray_committer.protocol.claims import common_partitions
+from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.state import new_nonce
-from ray_committer.protocol.table_checkpoint import Checkpoint, Part, cut_parts, decode_checkpoint
-from ray_committer.protocol.table_entry import LogEntry, encode_content
+from ray_committer.protocol.table_checkpoint import (
+    EVERYWHERE,
+    Below,
+    Between,
+    Changes,
+    Checkpoint,
+    Part,
+    apply_changes,
+    decode_checkpoint,
+)
+from ray_committer.protocol.table_entry import LogEntry, TableClaim, TableCommit
 from ray_committer.protocol.table_paths import TablePlaces, number_of
-from ray_committer.protocol.table_state import Files, TableState, apply_files, follow, quiet_at
+from ray_committer.protocol.table_state import (
+    ClaimCommitted,
+    Files,
+    TableState,
+    apply_files,
+    follow,
+    quiet_at,
+)
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.tables.file_sets import read_file_list, read_file_set
-from ray_committer.tables.log import find_head, read_entries, read_entry
+from ray_committer.tables.at_once import at_once
+from ray_committer.tables.file_sets import each_file, read_file_list
+from ray_committer.tables.log import find_head, read_entries, read_entry, version_gone
 
 ENTRIES = 64
 FILES = 50_000
 """How many entries, or files in them, a reader reads after the last checkpoint."""
 
+Entries = list[tuple[int, LogEntry]]
+
 
 def is_due(entries: int, files: int) -> bool:
     """Whether to save a checkpoint after so many entries, with so many files, since the last one."""
     return entries >= ENTRIES or files >= FILES
+
+
+def is_due_between(versions: range, files: range) -> bool:
+    """Whether one of some entries is one after which a checkpoint is due: each of so many entries, or of
+    so many files that the log names."""
+    return _passes(versions, ENTRIES) or _passes(files, FILES)
+
+
+def files_named(entries: Iterable[tuple[int, LogEntry]]) -> int:
+    """How many files some entries add and remove."""
+    return sum(_files_of(entry).files for _, entry in entries)
 
 
 def read_state(
@@ -39,14 +68,13 @@ def read_state(
 
     `TableVersionGoneError` if the log has no version `until`.
     """
-    checkpoint = next(_checkpoints(store, table, table_id, until), None)
-    state = checkpoint.state if checkpoint else TableState()
-    return follow(state, read_entries(store, table, state.version, until))[0]
+    checkpoint = next(checkpoints(store, table, table_id, until), Checkpoint(table_id=table_id))
+    return follow(checkpoint.state, read_entries(store, table, checkpoint.state.version, until))[0]
 
 
 def read_since(
     store: StoreOperations, table: TablePlaces, table_id: str, version: int | None = None
-) -> tuple[TableState, list[tuple[int, LogEntry]]]:
+) -> tuple[TableState, Entries]:
     """Read the state at `version`, or at the head, and the entries after it, with one look at the head.
 
     An entry shows from where the log must be read to know the claims in flight. That is rarely far back,
@@ -56,8 +84,8 @@ def read_since(
     at = head if version is None else version
     known = {at: read_entry(store, table, at)} if at else {}
     quiet = quiet_at(at, known[at]) if at else 0
-    state = TableState(quiet, quiet=quiet)
-    if at - quiet > ENTRIES and (found := next(_checkpoints(store, table, table_id, at), None)):
+    state = TableState(quiet, quiet=quiet, named=known[at].named if at else 0)
+    if at - quiet > ENTRIES and (found := next(checkpoints(store, table, table_id, at), None)):
         state = max(state, found.state, key=lambda one: one.version)
     versions = range(state.version + 1, head + 1)
     entries = [(one, known.get(one) or read_entry(store, table, one)) for one in versions]
@@ -65,73 +93,130 @@ def read_since(
     return before, [one for one in entries if one[0] > at]
 
 
+class FilesAt:
+    """The files of a table at a version, or at the head, which are read when they are asked for.
+
+    `state` is the state at that version, and `later` are the entries after it. Errors as `read_state`.
+    """
+
+    def __init__(
+        self, store: StoreOperations, table: TablePlaces, table_id: str, version: int | None = None
+    ) -> None:
+        self._store, self._table = store, table
+        self._checkpoints = checkpoints(store, table, table_id, version)
+        self._nothing = Checkpoint(table_id=table_id)
+        self._base = next(self._checkpoints, self._nothing)
+        entries = read_entries(store, table, self._base.state.version, by_threads=True)
+        head = self._base.state.version + len(entries)
+        if version is not None and version > head:
+            raise version_gone(table, version, head)
+        last = head if version is None else version
+        self.later: Entries = [one for one in entries if one[0] > last]
+        self.state, self._commits = follow(self._base.state, (one for one in entries if one[0] <= last))
+
+    def below(self, directory: str = "") -> list[ListedFile]:
+        """Read the files below a directory, in the order of their paths; all without a directory.
+
+        `TableLogError` if a file list is missing or damaged.
+        """
+        below = Below(directory)
+        while (files := self._of_parts(below)) is None:
+            self._go_back()
+        return apply_changes(files, changes_of(self._store, self._table, self._commits, below))
+
+    def _of_parts(self, below: Below) -> list[ListedFile] | None:
+        """The files of the checkpoint; None if it has a part that cannot be read."""
+        read = partial(read_part, self._store, self._table)
+        try:
+            found = at_once(self._store, read, below.of_parts(self._base.parts))
+        except TableLogError:
+            return None
+        if len(found) == 1:
+            return below.of_files(found[0])
+        return [file for files in found for file in below.of_files(files)]
+
+    def _go_back(self) -> None:
+        """Start from an older checkpoint, or from the log alone."""
+        self._base = next(self._checkpoints, self._nothing)
+        since, until = self._base.state.version, self.state.version
+        entries = read_entries(self._store, self._table, since, until, by_threads=True)
+        self._commits = follow(self._base.state, entries)[1]
+
+
 def read_files(
     store: StoreOperations, table: TablePlaces, table_id: str, until: int | None = None
 ) -> tuple[TableState, Files]:
-    """Read the state and the files of a table at version `until`, or at the head.
+    """Read the state and all files of a table at version `until`, or at the head, by partition.
 
-    It takes memory for each file of the table. Errors as `read_state`; also `TableLogError` if a file
-    list is missing or damaged.
+    It takes memory for each file of the table. Errors as `FilesAt`.
     """
-    state, files = _last_files(store, table, table_id, until)
-    after, committed = follow(state, read_entries(store, table, state.version, until))
-    for one in committed:
-        job_id, job_attempt = one.claim.job_id, one.claim.job_attempt
-        read = partial(read_file_set, store, table, job_id=job_id, job_attempt=job_attempt)
-        apply_files(files, removed=read(one.removed), added=read(one.claim.files))
-    return after, files
+    found, files = FilesAt(store, table, table_id, until), Files()
+    apply_files(files, added=found.below())
+    return found.state, files
 
 
-def save_checkpoint(
-    store: StoreOperations, table: TablePlaces, table_id: str, state: TableState, files: Files
-) -> str | None:
-    """Save a checkpoint with the parts that are not there yet; idempotent. A notice if that fails."""
-    path = table.checkpoint(state.version)
-    try:
-        parts = _save_parts(store, table, files)
-        content = encode_content(Checkpoint(table_id=table_id, state=state, parts=parts))
-        put(store, path, content, temporary=table.temporary(new_nonce()))
-    except (OSError, RayCommitterError) as e:
-        return f"{path}: the checkpoint was not saved ({e}); a later commit saves one"
-    return None
+def changes_of(
+    store: StoreOperations,
+    table: TablePlaces,
+    commits: Iterable[ClaimCommitted],
+    below: Below | Between = EVERYWHERE,
+) -> Changes:
+    """What became of the files at some paths by some commits, in the order of their versions.
+
+    File lists of jobs that have not claimed anything in the directory are not read.
+    """
+    changes: dict[str, ListedFile | None] = {}
+    for one in commits:
+        wanted = common_partitions([below.directory], one.claim.partitions)
+        removed, added = (
+            each_file(
+                store,
+                table,
+                found if wanted else FileSet(inline=found.inline),
+                job_id=one.claim.job_id,
+                job_attempt=one.claim.job_attempt,
+            )
+            for found in (one.removed, one.claim.files)
+        )
+        changes.update((file.p, None) for file in removed if file.p in below)
+        changes.update((file.p, file) for file in added if file.p in below)
+    return changes
 
 
-def _save_parts(store: StoreOperations, table: TablePlaces, files: Files) -> list[Part]:
-    if store.capabilities.has_directories:
-        store.mkdirs(table.parts)
-    there = {status.name: status.size for status in _listed(store, table.parts)}
-    parts = []
-    for part, data in cut_parts(files):
-        if there.get(part.name) != len(data):
-            put(store, join(table.parts, part.name), data, temporary=table.temporary(new_nonce()))
-        parts.append(part)
-    return parts
+def read_part(store: StoreOperations, table: TablePlaces, part: Part) -> list[ListedFile]:
+    """Read a part of a checkpoint; `TableLogError` if it is missing or damaged."""
+    return read_file_list(store, join(table.parts, part.name), part.digest)
 
 
-def _last_files(
-    store: StoreOperations, table: TablePlaces, table_id: str, until: int | None
-) -> tuple[TableState, Files]:
-    """The files of the last checkpoint whose parts can all be read."""
-    for checkpoint in _checkpoints(store, table, table_id, until):
-        with suppress(TableLogError):
-            files: Files = {}
-            for part in checkpoint.parts:
-                path = join(table.parts, part.name)
-                apply_files(files, added=read_file_list(store, path, part.digest))
-            return checkpoint.state, files
-    return TableState(), {}
-
-
-def _checkpoints(
-    store: StoreOperations, table: TablePlaces, table_id: str, until: int | None
+def checkpoints(
+    store: StoreOperations, table: TablePlaces, table_id: str, until: int | None = None
 ) -> Iterator[Checkpoint]:
     """The checkpoints up to a version that can be read, the newest first."""
-    versions = [number_of(status.name) for status in _listed(store, table.checkpoints)]
-    for version in sorted((one for one in versions if one is not None), reverse=True):
+    yield from _readable(store, table, table_id, _versions(store, table), until)
+
+
+def listed(store: StoreOperations, directory: str) -> list[FileStatus]:
+    """List a directory of checkpoints; empty if it is not there."""
+    try:
+        return store.list_status(directory)
+    except FileNotFoundError:
+        return []
+
+
+def _readable(
+    store: StoreOperations, table: TablePlaces, table_id: str, versions: list[int], until: int | None
+) -> Iterator[Checkpoint]:
+    for version in versions:
         if until is None or version <= until:
             found = _read_checkpoint(store, table.checkpoint(version))
             if found is not None and (found.table_id, found.state.version) == (table_id, version):
                 yield found
+
+
+def _versions(store: StoreOperations, table: TablePlaces) -> list[int]:
+    """The versions with a checkpoint, the newest first."""
+    versions = (number_of(status.name) for status in listed(store, table.checkpoints))
+    return sorted((one for one in versions if one is not None), reverse=True)
 
 
 def _read_checkpoint(store: StoreOperations, path: str) -> Checkpoint | None:
@@ -141,8 +226,11 @@ def _read_checkpoint(store: StoreOperations, path: str) -> Checkpoint | None:
         return None
 
 
-def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
-    try:
-        return store.list_status(directory)
-    except FileNotFoundError:
-        return []
+def _files_of(entry: LogEntry) -> FileSet:
+    if isinstance(entry, TableClaim):
+        return entry.files
+    return entry.removed if isinstance(entry, TableCommit) else FileSet()
+
+
+def _passes(numbers: range, step: int) -> bool:
+    return numbers.stop // step > numbers.start // step

@@ -49,7 +49,8 @@ class Waiting:
 class Claimant:
     """A claim on its way into the log, and what it was judged by so far.
 
-    Of the log it reads each entry once, however often the claim has to wait.
+    Of the log it reads each entry once, however often the claim has to wait. The last checkpoint is of
+    version `checkpoint`, and the entries after it name a number of `unsaved_files`.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class Claimant:
                 continue
             if obstacle is not None:
                 return obstacle
-            claim = structs.replace(self.claim, quiet=now.quiet)
+            claim = structs.replace(
+                self.claim, quiet=now.quiet, named=now.named + self.claim.files.files
+            )
             there = put_entry(self._store, self._table, now.version + 1, claim)
             if isinstance(there, TableClaim) and claim.repeats(there) and claim.writes_as(there):
                 return ClaimInFlight(now.version + 1, there)

@@ -6,7 +6,7 @@ that. So no process reads a list that is being written, and none writes a list t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ray_committer.errors import TableLogError, TableLogGoneError
 from ray_committer.job_files.settle import settle
@@ -63,11 +63,17 @@ def read_file_set(
     store: StoreOperations, table: TablePlaces, found: FileSet, *, job_id: str, job_attempt: int
 ) -> list[ListedFile]:
     """Read the files of an entry; `TableLogError` if a list is missing or is not what the entry says."""
-    files = list(found.inline)
+    return list(each_file(store, table, found, job_id=job_id, job_attempt=job_attempt))
+
+
+def each_file(
+    store: StoreOperations, table: TablePlaces, found: FileSet, *, job_id: str, job_attempt: int
+) -> Iterator[ListedFile]:
+    """The same files, one list in memory at a time."""
+    yield from found.inline
     for one in found.lists:
         path = table.file_list(job_id, job_attempt, one.name)
-        files += read_file_list(store, path, one.digest)
-    return files
+        yield from read_file_list(store, path, one.digest)
 
 
 def read_file_list(store: StoreOperations, path: str, digest: str) -> list[ListedFile]:

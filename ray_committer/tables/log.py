@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from uuid import uuid4
 
 from ray_committer.errors import TableLogGapError, TableLogGoneError, TableVersionGoneError
@@ -27,6 +28,7 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
 from ray_committer.stores.base import StoreOperations, list_anew, sync
+from ray_committer.tables.at_once import at_once
 
 
 def new_table_id() -> str:
@@ -92,17 +94,24 @@ def read_entry(store: StoreOperations, table: TablePlaces, version: int) -> LogE
 
 
 def read_entries(
-    store: StoreOperations, table: TablePlaces, since: int = 0, until: int | None = None
+    store: StoreOperations,
+    table: TablePlaces,
+    since: int = 0,
+    until: int | None = None,
+    *,
+    by_threads: bool = False,
 ) -> list[tuple[int, LogEntry]]:
     """Read the entries after version `since`, up to `until` or the head, with their versions.
 
-    `TableVersionGoneError` if the log has no version `until`.
+    With `by_threads` many at the same time. `TableVersionGoneError` if the log has no version `until`.
     """
     head = find_head(store, table, since)
     if until is not None and until > head:
         raise version_gone(table, until, head)
-    last = head if until is None else until
-    return [(version, read_entry(store, table, version)) for version in range(since + 1, last + 1)]
+    versions = range(since + 1, (head if until is None else until) + 1)
+    read = partial(read_entry, store, table)
+    entries = at_once(store, read, versions) if by_threads else map(read, versions)
+    return list(zip(versions, entries, strict=True))
 
 
 def version_gone(table: TablePlaces, version: int, head: int) -> TableVersionGoneError:

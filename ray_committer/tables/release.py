@@ -75,6 +75,7 @@ def _append_abort(
         job_attempt=claim.job_attempt,
         claim=one.version,
         quiet=claim.quiet,
+        named=claim.named,
         at_milliseconds=now_milliseconds,
         why="the job was aborted",
     )

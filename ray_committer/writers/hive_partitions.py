@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ray_committer.protocol.partition_names import NULL_PARTITION
 from ray_committer.writers.arrow import pa, pc
-
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 _ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

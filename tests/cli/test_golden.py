@@ -20,8 +20,9 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.jobs.table import init_table
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.record import Heartbeat, Owner, encode
+from ray_committer.protocol.record import ConflictMode, Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -141,6 +142,19 @@ def classic_success(dest: Path, write_job, make_old) -> None:
     (dest / "_SUCCESS").touch()
 
 
+def a_table(dest: Path, write_job, make_old) -> None:
+    """A table with a log, and two jobs; the second one has replaced a partition."""
+    dest.mkdir()
+    init_table(str(dest))
+    for job_id, files, mode in (
+        ("job_1", {"p=1/a": "x", "p=2/b": "yy"}, "append"),
+        ("job_2", {"p=1/c": "zzz"}, "overwrite_partitions"),
+    ):
+        write_job({0: files}, job_id=job_id)
+        options = CommitOptions(mode=ConflictMode(mode))
+        ray_committer.commit_job(str(dest), job_id, executor="inline", options=options)
+
+
 CASES: dict[str, tuple[Prepare, list[str]]] = {
     "commit": (two_tasks, ["commit", "DEST", "--expect-tasks", "2"]),
     "commit_json": (two_tasks, ["commit", "DEST", "--assume-complete", "--output", "json"]),
@@ -219,6 +233,18 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "vacuum_dry": (four_jobs, ["vacuum", "DEST", "--dry-run", "--older-than", "10d"]),
     "vacuum_json": (four_jobs, ["vacuum", "DEST", "--output", "json"]),
     "vacuum_gone": (half_cleaned, ["vacuum", "DEST"]),
+    "table_files": (a_table, ["table", "files", "DEST"]),
+    "table_files_json": (
+        a_table,
+        ["table", "files", "DEST", "--version", "4", "--partition", "p=1", "--output", "json"],
+    ),
+    "table_changes": (a_table, ["table", "changes", "DEST", "--since", "2"]),
+    "table_changes_json": (a_table, ["table", "changes", "DEST", "--since", "4", "--output", "json"]),
+    "table_history": (a_table, ["table", "history", "DEST"]),
+    "table_history_json": (a_table, ["table", "history", "DEST", "--output", "json"]),
+    "table_who_wrote": (a_table, ["table", "who-wrote", "DEST/p=1/a"]),
+    "table_who_wrote_json": (a_table, ["table", "who-wrote", "DEST/p=1/c", "--output", "json"]),
+    "table_who_wrote_nobody": (a_table, ["table", "who-wrote", "DEST/p=1/x"]),
     "doctor_refused": (nothing, ["doctor", "s3a://bucket/table"]),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (
@@ -230,6 +256,10 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
         ["spark-conf", "hdfs://n/t", "--driver", "pyspark", "--executor", "ray", "--output", "json"],
     ),
     "help": (nothing, ["--help"]),
+    **{
+        f"help_table_{name}": (nothing, ["table", name, "--help"])
+        for name in ("files", "changes", "history", "who-wrote")
+    },
     **{f"help_{name}": (nothing, [name, "--help"]) for name in COMMANDS if name != "spark-job"},
 }
 REPLACED = [
@@ -248,7 +278,9 @@ REPLACED = [
     (r"moved, as of .+ ago", "moved, as of 0 s ago"),
     (r'"committer": "process \d+ on \S+"', '"committer": "process 1 on HOST"'),
     (r'"begun_seconds": [\d.e-]+', '"begun_seconds": 0.0'),
-    (r"begun 20[\d:-]+ [\d:]+ UTC", "begun TIME UTC"),
+    (r"\b20[\d:-]+ [\d:]+ UTC", "TIME UTC"),
+    (r"[0-9a-f]{8}-[0-9a-f-]{27}", "TABLE-ID"),
+    (r'("(?:at|modified)_milliseconds"): \d+', r"\1: 0"),
 ]
 
 

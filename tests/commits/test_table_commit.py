@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 import ray_committer.job_files.settle as settle_module
+import ray_committer.tables.checkpoint as checkpoint_module
 from ray_committer.errors import (
     CommitAbortedError,
     CommitCancelledError,
@@ -235,6 +236,28 @@ def test_a_checkpoint_is_saved_after_64_entries(kind):
     names = {status.name for status in store.list_status(TABLE.checkpoints)}
     assert names == {"64.entry", "parts"}
     assert len(data_of_log(store)) == 32
+
+
+def test_a_checkpoint_is_saved_after_many_files_whichever_commits_have_brought_them(
+    kind, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(checkpoint_module, "FILES", 5)
+    store = table_on(kind())
+    for number in range(6):
+        files = {f"day={number}/{name}": b"x" for name in "ab"}
+        committed(store, files, new_job_attempt("/table", f"job_{number}", 0))
+    names = {status.name for status in store.list_status(TABLE.checkpoints)}
+    assert names == {"6.entry", "12.entry", "parts"}
+    assert len(data_of_log(store)) == 12
+
+
+def test_a_run_that_goes_on_with_a_commit_saves_the_checkpoint(kind, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checkpoint_module, "ENTRIES", 4)
+    store = with_old_data(kind())
+    write(store, {"day=1/new": b"3"})
+    stopped_at(store, "committed", JOB, AT_ONCE)
+    assert run_commit(store, JOB, AT_ONCE).table_version == 4
+    assert store.get_status(TABLE.checkpoint(4)) is not None
 
 
 def test_a_checkpoint_that_cannot_be_saved_is_a_notice(kind):

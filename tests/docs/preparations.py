@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ray_committer
+from ray_committer.jobs.table import init_table
 
 SHARED = "/shared"
 
@@ -56,9 +57,18 @@ def _a_committed_table(scratch: Path) -> None:
     ray_committer.commit_job(str(scratch / "table"))
 
 
+def _a_table_with_a_log(scratch: Path) -> None:
+    _a_committed_table(scratch)
+    init_table(str(scratch / "table"))
+    write_job(scratch / "table", "job_2", tasks=4)
+    options = ray_committer.CommitOptions(mode=ray_committer.ConflictMode.OVERWRITE)
+    ray_committer.commit_job(str(scratch / "table"), options=options)
+
+
 PREPARATIONS: dict[str, Callable[[Path], None]] = {
     "nothing": _nothing,
     "a job of three tasks": _a_job_of_three_tasks,
     "a recorded job": _a_recorded_job,
     "a committed table": _a_committed_table,
+    "a table with a log": _a_table_with_a_log,
 }

@@ -46,10 +46,12 @@ def test_python_is_python(name: str):
 def test_every_command_of_ours_has_the_options_that_are_printed(name: str):
     for words in commands(name):
         if words[:1] == ["ray-committer"]:
-            command = COMMANDS[words[1]]
+            command, words = COMMANDS[words[1]], words[1:]
+            if isinstance(command, click.Group):
+                command, words = command.commands[words[1]], words[1:]
             known = {option for parameter in command.params for option in parameter.opts}
-            named = {word.partition("=")[0] for word in words[2:] if word.startswith("-")}
-            assert named - known == set(), f"`ray-committer {words[1]}` has no such options"
+            named = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
+            assert named - known == set(), f"`ray-committer {words[0]}` has no such options"
 
 
 def commands(name: str) -> list[list[str]]:

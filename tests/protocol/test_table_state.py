@@ -104,7 +104,7 @@ def test_a_commit_that_is_said_twice_is_one():
     state, committed = follow(
         TableState(), enumerate((claim(), commit(1, replaces=True), commit(1, replaces=True)), 1)
     )
-    assert committed == [ClaimCommitted(2, 1, claim(), OLD)]
+    assert committed == [ClaimCommitted(2, 1, claim(), OLD, at_milliseconds=2)]
     assert state.in_flight == [ClaimInFlight(1, claim(), 2)]
 
 

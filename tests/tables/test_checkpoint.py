@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer.job_files.settle as settle_module
+import ray_committer.tables.save_checkpoint as save_module
 from ray_committer.errors import (
     StoreUnavailableError,
     TableLogError,
@@ -16,6 +17,8 @@ from ray_committer.errors import (
     TableVersionGoneError,
 )
 from ray_committer.protocol.file_list import MOST_INLINE, ListedFile
+from ray_committer.protocol.table_checkpoint import Changes, Checkpoint
+from ray_committer.protocol.table_entry import encode_content
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import Files, TableState
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -23,13 +26,16 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.tables.checkpoint import (
     ENTRIES,
     FILES,
+    FilesAt,
+    changes_of,
     is_due,
     read_files,
+    read_since,
     read_state,
-    save_checkpoint,
 )
 from ray_committer.tables.file_sets import read_file_set, save_file_set
 from ray_committer.tables.log import append, find_head
+from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import KINDS, context, do_at, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, table_on
@@ -80,7 +86,7 @@ FILES_OF_JOBS: Files = {
 
 def save(store: StoreOperations, until: int | None = None, table: TablePlaces = TABLE) -> str | None:
     """Save a checkpoint at a version."""
-    return save_checkpoint(store, table, "id", *read_files(store, table, "id", until))
+    return save_checkpoint(store, table, "id", until)
 
 
 # States
@@ -185,7 +191,9 @@ def test_a_checkpoint_whose_part_is_gone_is_passed_over(kind):
 def test_a_checkpoint_of_another_table_or_version_is_passed_over(kind):
     memory = with_jobs(kind())
     state, files = read_files(memory, TABLE, "id", 2)
-    save_checkpoint(memory, TABLE, "another table", state, {})
+    other = Checkpoint(table_id="another table", state=TableState(2))
+    memory.mkdirs(TABLE.checkpoints)
+    memory.write(TABLE.checkpoint(2), encode_content(other))
     save(memory, 3)
     memory.write(TABLE.checkpoint(7), memory.read(TABLE.checkpoint(3)))
     assert read_files(memory, TABLE, "id", 2) == (state, files)
@@ -207,6 +215,113 @@ def test_a_version_that_is_not_there_is_an_error(kind):
             read(memory, TABLE, "id", 9)
 
 
+def test_only_what_has_changed_is_read_and_written(kind):
+    memory = table_on(kind())
+    old = save_file_set(memory, TABLE, many(30_000), **JOB, batch=0)
+    append_commit(memory, "many", old, partitions=[""])
+    save(memory)
+    parts = memory.files(TABLE.parts).keys()
+    append_commit(memory, "b", [a_file(7, day=2)], [ListedFile("day=2/29999", 29_999)])
+    found: list[StoreCall] = []
+    save_checkpoint(WrappedStore(memory, before=found.append), TABLE, "id")
+    read = [call.paths[0] for call in found if call.operation == "read" and "/parts/" in call.paths[0]]
+    put = [call.paths[-1] for call in found if call.operation == "replace"]
+    assert len(read) == 1
+    assert len(put) == 2
+    assert len(memory.files(TABLE.parts).keys() - parts) == 1
+    assert len(FilesAt(memory, TABLE, "id").below()) == 30_000
+
+
+def test_many_changes_are_taken_in_shares(kind, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(save_module, "MOST_CHANGES", 3_000)
+    memory = table_on(kind())
+    old = save_file_set(memory, TABLE, many(25_000), **JOB, batch=0)
+    append_commit(memory, "many", old)
+    found: list[int] = []
+
+    def counted(*arguments: object, **options: object) -> Changes:
+        changes = changes_of(*arguments, **options)  # type: ignore[arg-type]
+        found.append(len(changes))
+        return changes
+
+    monkeypatch.setattr(save_module, "changes_of", counted)
+    assert save(memory) is None
+    assert sum(found) == 25_000
+    assert len(found) == 9
+    assert max(found) < 5_000
+    memory.delete_file(TABLE.entry(1))  # so that only the checkpoint can be read
+    assert FilesAt(memory, TABLE, "id").below() == sorted(many(25_000), key=lambda file: file.p)
+
+
+def test_a_directory_is_read_from_its_part_alone(kind):
+    memory = table_on(kind())
+    files = [ListedFile(f"day={number // 1000:02d}/{number}", 1) for number in range(30_000)]
+    added = save_file_set(memory, TABLE, files, **JOB, batch=0)
+    append_commit(memory, "many", added, partitions=[""])
+    save(memory)
+    for until in (None, 2):
+        found = requests(
+            memory, lambda one, until=until: FilesAt(one, TABLE, "id", until).below("day=17")
+        )
+        assert found == Counter(list_status=2, read=2)
+    of_day = [file for file in files if file.p.startswith("day=17/")]
+    assert FilesAt(memory, TABLE, "id").below("day=17") == sorted(of_day, key=lambda file: file.p)
+    assert FilesAt(memory, TABLE, "id").below("day=1") == []
+
+
+def test_file_lists_of_other_partitions_are_not_read(kind):
+    memory = table_on(kind())
+    append_commit(memory, "a", [a_file(1)])
+    elsewhere = [ListedFile(f"day=2/{number}", 1) for number in range(MOST_INLINE + 1)]
+    added = save_file_set(memory, TABLE, elsewhere, job_id="b", job_attempt=0, batch=0)
+    append_commit(memory, "b", added, partitions=["day=2"])
+    memory.delete_file(TABLE.file_list("b", 0, added.lists[0].name))
+    at_head = FilesAt(memory, TABLE, "id")
+    assert at_head.below("day=1") == [a_file(1)]
+    for directory in ("", "day=2"):
+        with pytest.raises(TableLogError, match="is missing"):
+            at_head.below(directory)
+
+
+@pytest.mark.parametrize("damage", [b"", None])
+def test_a_part_that_cannot_be_read_is_made_up_for_by_the_log(kind, damage: bytes | None):
+    memory = with_jobs(kind())
+    save(memory, 2)
+    save(memory, 8)
+    found = FilesAt(memory, TABLE, "id")
+    for part in memory.files(TABLE.parts):
+        if damage is None:
+            memory.delete_file(part)
+        else:
+            memory.write(part, damage)
+    assert found.below("day=1") == [a_file(3)]
+    assert found.below() == [a_file(3), a_file(2, day=2)]
+    assert found.state.version == 8
+
+
+def test_what_no_checkpoint_has_is_counted_from_the_last_one(kind):
+    memory = with_jobs(kind())
+    found = read_since(memory, TABLE, "id")
+    assert (found.checkpoint, found.files) == (0, 6)
+    save(memory, 4)
+    for base in (None, 0, 4, 8):
+        found = read_since(memory, TABLE, "id", base)
+        assert (found.checkpoint, found.files) == (4, 2)
+
+
+def test_a_checkpoint_that_is_not_due_any_more_is_not_saved(kind):
+    memory = with_jobs(kind())
+    assert save_checkpoint(memory, TABLE, "id", only_if_due=True) is None
+    assert memory.files(TABLE.checkpoints) == {}
+    many_files = save_file_set(memory, TABLE, many(FILES), **JOB, batch=0)
+    append_commit(memory, "many", many_files)
+    save_checkpoint(memory, TABLE, "id", only_if_due=True)
+    assert memory.get_status(TABLE.checkpoint(10)) is not None
+    append_commit(memory, "after", [a_file(9)])
+    save_checkpoint(memory, TABLE, "id", only_if_due=True)
+    assert memory.get_status(TABLE.checkpoint(12)) is None
+
+
 # Crashes and failures
 
 
@@ -214,8 +329,7 @@ def calls_of_a_checkpoint(new: Callable[[], MemoryStore]) -> list[StoreCall]:
     calls: list[StoreCall] = []
     memory = with_jobs(new())
     save(memory, 2)
-    state, files = read_files(memory, TABLE, "id")
-    save_checkpoint(WrappedStore(memory, before=calls.append), TABLE, "id", state, files)
+    save_checkpoint(WrappedStore(memory, before=calls.append), TABLE, "id")
     assert len(calls) > 4
     return calls
 
@@ -227,26 +341,26 @@ def test_a_crash_while_a_checkpoint_is_saved_changes_no_state(kind, when: str):
         save(memory, 2)
         wanted = read_files(memory, TABLE, "id")
         with pytest.raises(SimulatedCrash):
-            save_checkpoint(WrappedStore(memory, **{when: crash_at(call.number)}), TABLE, "id", *wanted)
+            save_checkpoint(WrappedStore(memory, **{when: crash_at(call.number)}), TABLE, "id")
         assert read_files(memory, TABLE, "id") == wanted
-        assert save_checkpoint(memory, TABLE, "id", *wanted) is None
+        assert save_checkpoint(memory, TABLE, "id") is None
         assert read_files(memory, TABLE, "id") == wanted
 
 
 def test_a_crash_on_local_files_while_a_checkpoint_is_saved_changes_no_state(tmp_path: Path):
     store, calls = LocalStore(StoreSpec("file")), list[StoreCall]()
-    for number in range(20):
+    for number in range(30):
         table = TablePlaces(str(tmp_path / f"table_{number}"))
         table_on(store, table)
         append_commit(store, "a", [a_file(1), a_file(2, day=2)], table=table)
         state, files = read_files(store, table, "id")
         crash = crash_at(number) if number else calls.append
         try:
-            save_checkpoint(WrappedStore(store, after=crash), table, "id", state, files)
+            save_checkpoint(WrappedStore(store, after=crash), table, "id")
         except SimulatedCrash:
             assert 0 < number <= len(calls)
         assert read_files(store, table, "id") == (state, files)
-    assert 4 < len(calls) < 20
+    assert 4 < len(calls) < 30
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -256,7 +370,7 @@ def test_a_checkpoint_that_fails_is_a_notice(kind, when: str):
         save(memory, 2)
         wanted = read_files(memory, TABLE, "id")
         faulty = WrappedStore(memory, **{when: fail_at(call.number, PermissionError)})
-        notice = save_checkpoint(faulty, TABLE, "id", *wanted)
+        notice = save_checkpoint(faulty, TABLE, "id")
         assert notice is None or "checkpoint was not saved" in notice
         assert read_files(memory, TABLE, "id") == wanted
 

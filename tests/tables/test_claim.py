@@ -20,9 +20,10 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.checkpoint import read_files, read_state, save_checkpoint
+from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.claim import Waiting, claim_partitions
 from ray_committer.tables.log import append, find_head, read_entries
+from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import KINDS, do_at, requests
 from tests.tables.support import (
@@ -113,7 +114,7 @@ def test_a_claim_that_is_in_flight_for_long_makes_others_look_for_a_checkpoint(k
     for number in range(40):
         version = claimed(memory, claim_of(f"job_{number}")).version
         append(memory, TABLE, commit_of(version), version)
-    save_checkpoint(memory, TABLE, "id", *read_files(memory, TABLE, "id"))
+    save_checkpoint(memory, TABLE, "id")
     found = requests(memory, lambda one: claimed(one, APPEND))
     assert found - Counter(sync=2) == Counter(list_status=2, read=2, write=1, rename=1)
     with pytest.raises(CommitConflictError, match=r"job dead .* is at work"):
@@ -194,7 +195,7 @@ def test_a_claim_whose_data_was_changed_is_refused_and_not_in_the_log(kind):
 def test_a_claim_is_judged_by_what_was_committed_since_its_base(kind):
     memory = table_on(kind())
     append_commit(memory, "before")
-    save_checkpoint(memory, TABLE, "id", *read_files(memory, TABLE, "id"))
+    save_checkpoint(memory, TABLE, "id")
     append_commit(memory, "after", partitions=["day=2"])
     assert claimed(memory, claim_of("one", mode=WriteMode.REPLACE, base=2)).version == 5
     reader = claim_of("two", mode=WriteMode.APPEND, partitions=["day=3"], reads=["day=2"], base=2)

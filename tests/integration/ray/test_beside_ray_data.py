@@ -21,7 +21,7 @@ from ray.data import SaveMode
 from ray.data.expressions import col
 
 from ray_committer.errors import CommitConflictError
-from ray_committer.writers.hive_partitions import NULL_PARTITION
+from ray_committer.protocol.partition_names import NULL_PARTITION
 from ray_committer.writers.ray_data import ManifestDatasink
 
 pytestmark = [

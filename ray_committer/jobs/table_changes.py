@@ -1,0 +1,277 @@
+"""What the jobs of a table with a log have changed: since a version, all of them, or at one path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.errors import JobNotFoundError
+from ray_committer.jobs.open_job import StorageOptions, open_here
+from ray_committer.jobs.snapshot import definition_of
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.claims import common_partitions
+from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
+from ray_committer.protocol.paths import ancestors
+from ray_committer.protocol.table_entry import LogEntry, TableClaim, WriteMode
+from ray_committer.protocol.table_paths import DIRECTORY, KEPT_SUFFIX, TablePlaces
+from ray_committer.protocol.table_state import ClaimCommitted, TableState, follow
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.changes import committed_since
+from ray_committer.tables.file_sets import read_file_set
+from ray_committer.tables.log import read_definition, read_entries
+
+_DEFAULTS = CommitOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What one job has changed at its commit, which is this `version` of the table.
+
+    mode: "append", "create", "overwrite", "replace" or "rewrite".
+    added, removed: the files, relative to the table. A later change can have removed what this one has
+        added.
+    """
+
+    version: int
+    job_id: str
+    job_attempt: int
+    mode: str
+    added: Sequence[ListedFile]
+    removed: Sequence[ListedFile]
+    table_id: str
+
+    @property
+    def is_rewrite(self) -> bool:
+        """Whether the job has only put the same rows into other files, as a compaction does."""
+        return self.mode == WriteMode.REWRITE
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedJob:
+    """One job in the history of a table.
+
+    version: that of its commit. claim: that of its claim, which is its write id.
+    partitions: those that it has claimed; an empty one is the whole table.
+    files, bytes: what it has added. removed_files, removed_bytes: the old files that it has removed.
+    """
+
+    version: int
+    claim: int
+    job_id: str
+    job_attempt: int
+    mode: str
+    partitions: tuple[str, ...]
+    files: int
+    bytes: int
+    removed_files: int
+    removed_bytes: int
+    at_milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """The job that has added a file to a table.
+
+    path: relative to the `table`. version: that of the job's commit. removed: the version of the commit
+        that has removed the file; None if it is part of the last version.
+    """
+
+    table: str
+    path: str
+    job_id: str
+    job_attempt: int
+    version: int
+    claim: int
+    mode: str
+    removed: int | None
+
+
+def changes(
+    dest: str,
+    since: int = 0,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> Iterator[TableChange]:
+    """Yield what each job has changed that was committed after version `since`, in order.
+
+    A consumer that passes the version of the last change that it has seen gets each change once, and so
+    each file once, whatever is committed at the same time. The log is read up to its end at the first
+    change; a later call yields the rest.
+
+    `JobNotFoundError` if `dest` is not a table with a log. `TableVersionGoneError` if it has no version
+    `since`.
+    """
+    with open_here(dest, options, storage_options) as (store, destination):
+        table = TablePlaces(destination)
+        table_id = definition_of(store, table).table_id
+        for one in committed_since(store, table, table_id, since):
+            claim, read = one.claim, partial(_read, store, table, one)
+            yield TableChange(
+                one.version,
+                claim.job_id,
+                claim.job_attempt,
+                claim.mode.value,
+                read(claim.files),
+                read(one.removed),
+                table_id,
+            )
+
+
+def history(
+    dest: str,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> list[CommittedJob]:
+    """All jobs that were committed to a table, in the order of their commits; one request per entry.
+
+    `JobNotFoundError` if `dest` is not a table with a log.
+    """
+    with open_here(dest, options, storage_options) as (store, destination):
+        table = TablePlaces(destination)
+        definition_of(store, table)
+        return [_committed(one) for one in _follow_all(_entries(store, table))]
+
+
+def who_wrote(
+    path: str,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> WrittenFile:
+    """The job that has added a file to its table, also if the file was removed later.
+
+    `path` is the path or URL of the file, or of an old file that a job has kept. It need not be there.
+    If several jobs have written a file of that name, it is the last one, or that of the kept file.
+    `JobNotFoundError` if no committed job of a table has added it.
+    """
+    with open_here(path, options, storage_options) as (store, found):
+        table = _table_of(store, found)
+        name, kept_by = _name_in_log(table, found)
+        entries = _entries(store, table)
+        commits = _follow_all(entries)
+        written, removed = _last_writer(store, table, commits, name, kept_by)
+        if written is None:
+            ended = {one.claim_version for one in commits}
+            others = [one for one in entries if one[0] not in ended]
+            raise _nobody(store, table, others, name, found)
+        claim = written.claim
+        return WrittenFile(
+            table.destination,
+            name,
+            claim.job_id,
+            claim.job_attempt,
+            written.version,
+            written.claim_version,
+            claim.mode.value,
+            removed,
+        )
+
+
+def _last_writer(
+    store: StoreOperations,
+    table: TablePlaces,
+    commits: Sequence[ClaimCommitted],
+    name: str,
+    kept_by: int | None,
+) -> tuple[ClaimCommitted | None, int | None]:
+    """The last commit that has added a file, and the version of the one that has removed it then.
+
+    With `kept_by`, the file is the one that the job of this claim has removed.
+    """
+    written: ClaimCommitted | None = None
+    removed: int | None = None
+    for one in commits:
+        if not common_partitions([partition_of(name)], one.claim.partitions):
+            continue
+        if removed is None and _names(store, table, one, one.removed, name):
+            removed = one.version
+            if one.claim_version == kept_by:
+                return written, removed
+        if _names(store, table, one, one.claim.files, name):
+            written, removed = one, None
+    return (written, removed) if kept_by is None else (None, None)
+
+
+def _names(
+    store: StoreOperations, table: TablePlaces, one: ClaimCommitted, files: FileSet, name: str
+) -> bool:
+    return any(file.p == name for file in _read(store, table, one, files))
+
+
+def _nobody(
+    store: StoreOperations,
+    table: TablePlaces,
+    entries: Sequence[tuple[int, LogEntry]],
+    name: str,
+    found: str,
+) -> JobNotFoundError:
+    """The error for a file that no committed job has added; it names a job that was to add it."""
+    for version, claim in reversed(entries):
+        if isinstance(claim, TableClaim) and _names(
+            store, table, ClaimCommitted(0, version, claim, FileSet()), claim.files, name
+        ):
+            return JobNotFoundError(
+                f"{found}: is named only by job {claim.job_id} (version {version}), which was not "
+                f"committed",
+                f"look at that job with: ray-committer table log DEST --since {version - 1}",
+            )
+    return JobNotFoundError(
+        f"{found}: no entry of the log of the table at {table.destination} names this file",
+        "check the path; if the file is there, another program has written it",
+    )
+
+
+def _table_of(store: StoreOperations, path: str) -> TablePlaces:
+    """The table that a file is in; `JobNotFoundError` if no directory above it is one."""
+    above, in_log, _ = path.partition(f"/{DIRECTORY}/")
+    for directory in (above or "/",) if in_log else (*ancestors(path, "/"), "/"):
+        if read_definition(store, TablePlaces(directory)) is not None:
+            return TablePlaces(directory)
+    raise JobNotFoundError(
+        f"{path}: is not in a table with a log",
+        "make its table one with: ray-committer table init DEST",
+    )
+
+
+def _name_in_log(table: TablePlaces, path: str) -> tuple[str, int | None]:
+    """A file as the log names it, and the claim whose job has kept it, if it is an old file."""
+    kept = path.removeprefix(f"{table.directory}/removed/")
+    claim, _, name = kept.removesuffix(KEPT_SUFFIX).partition("/")
+    if kept != path and claim.isascii() and claim.isdigit() and name:
+        return name, int(claim)
+    return path[len(table.destination.rstrip("/")) + 1 :], None
+
+
+def _committed(one: ClaimCommitted) -> CommittedJob:
+    claim = one.claim
+    return CommittedJob(
+        one.version,
+        one.claim_version,
+        claim.job_id,
+        claim.job_attempt,
+        claim.mode.value,
+        tuple(claim.partitions),
+        claim.files.files,
+        claim.files.bytes,
+        one.removed.files,
+        one.removed.bytes,
+        one.at_milliseconds,
+    )
+
+
+def _entries(store: StoreOperations, table: TablePlaces) -> list[tuple[int, LogEntry]]:
+    return read_entries(store, table, by_threads=True)
+
+
+def _follow_all(entries: Sequence[tuple[int, LogEntry]]) -> list[ClaimCommitted]:
+    return follow(TableState(), entries)[1]
+
+
+def _read(
+    store: StoreOperations, table: TablePlaces, one: ClaimCommitted, files: FileSet
+) -> list[ListedFile]:
+    job_id, job_attempt = one.claim.job_id, one.claim.job_attempt
+    return read_file_set(store, table, files, job_id=job_id, job_attempt=job_attempt)

@@ -1,0 +1,131 @@
+"""Save a checkpoint of a table: only the parts that commits have changed are read and written.
+
+One that cannot be saved is a notice, because a later commit saves the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
+
+from ray_committer.errors import RayCommitterError, TableLogError
+from ray_committer.job_files.settle import put
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.table_checkpoint import Between, Changes, Checkpoint, Part, merge_parts
+from ray_committer.protocol.table_entry import encode_content
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimCommitted, follow
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.checkpoint import (
+    changes_of,
+    checkpoints,
+    files_named,
+    is_due,
+    listed,
+    read_part,
+)
+from ray_committer.tables.file_sets import each_file
+from ray_committer.tables.log import read_entries
+
+MOST_CHANGES = 1_000_000
+"""If more files were added or removed, they are taken in several shares, to limit the memory."""
+SAMPLED = 1_000
+"""One of so many paths is looked at to cut the shares."""
+
+
+def save_checkpoint(
+    store: StoreOperations,
+    table: TablePlaces,
+    table_id: str,
+    until: int | None = None,
+    *,
+    only_if_due: bool = False,
+) -> str | None:
+    """Save a checkpoint at version `until`, or at the head; idempotent. A notice if that fails.
+
+    It takes memory for the files that were added or removed since the last checkpoint, up to about
+    `MOST_CHANGES` of them.
+    """
+    try:
+        _save(store, table, table_id, until, only_if_due=only_if_due)
+    except (OSError, RayCommitterError) as e:
+        return f"{table.checkpoints}: the checkpoint was not saved ({e}); a later commit saves one"
+    return None
+
+
+def _save(
+    store: StoreOperations, table: TablePlaces, table_id: str, until: int | None, *, only_if_due: bool
+) -> None:
+    there = {status.name: status.size for status in listed(store, table.parts)}
+    for base in _bases(store, table, table_id, until, there):
+        entries = read_entries(store, table, base.state.version, until)
+        if only_if_due and not is_due(2 * len(entries), 2 * files_named(entries)):
+            return  # another commit has saved one just now
+        state, commits = follow(base.state, entries)
+        parts: list[Part] | None = base.parts
+        for share in _shares(store, table, commits):
+            if parts is not None:
+                changes = changes_of(store, table, commits, share)
+                parts = _save_parts(store, table, parts, changes, there)
+        if parts is not None:
+            content = encode_content(Checkpoint(table_id=table_id, state=state, parts=parts))
+            path = table.checkpoint(state.version)
+            put(store, path, content, temporary=table.temporary(new_nonce()))
+            return
+
+
+def _shares(
+    store: StoreOperations, table: TablePlaces, commits: Sequence[ClaimCommitted]
+) -> list[Between]:
+    """Ranges of paths with about `MOST_CHANGES` changes each; all paths if there are fewer."""
+    number = -(-sum(one.claim.files.files + one.removed.files for one in commits) // MOST_CHANGES)
+    if number <= 1:
+        return [Between()]
+    found = (
+        file.p
+        for one in commits
+        for files in (one.removed, one.claim.files)
+        for file in each_file(
+            store, table, files, job_id=one.claim.job_id, job_attempt=one.claim.job_attempt
+        )
+    )
+    sample = sorted(islice(found, 0, None, SAMPLED))
+    cuts = [sample[len(sample) * share // number] for share in range(1, number)]
+    return [Between(*ends) for ends in zip(["", *cuts], [*cuts, None], strict=True)]
+
+
+def _bases(
+    store: StoreOperations,
+    table: TablePlaces,
+    table_id: str,
+    until: int | None,
+    there: Mapping[str, int],
+) -> Iterable[Checkpoint]:
+    """The checkpoints whose parts are all there, the newest first; at last, an empty one."""
+    found = checkpoints(store, table, table_id, until)
+    whole = (one for one in found if all(there.get(part.name) == part.length for part in one.parts))
+    return chain(whole, [Checkpoint(table_id=table_id)])
+
+
+def _save_parts(
+    store: StoreOperations,
+    table: TablePlaces,
+    old: list[Part],
+    changes: Changes,
+    there: Mapping[str, int],
+) -> list[Part] | None:
+    """Save the parts after some changes that are not there yet; None if an old one cannot be read."""
+    if store.capabilities.has_directories:
+        store.mkdirs(table.parts)
+    parts = []
+    try:
+        for part, data in merge_parts(old, changes, partial(read_part, store, table)):
+            if data is not None and there.get(part.name) != part.length:
+                place = join(table.parts, part.name)
+                put(store, place, data, temporary=table.temporary(new_nonce()))
+            parts.append(part)
+    except TableLogError:
+        return None
+    return parts
