@@ -82,12 +82,14 @@ def is_in(path: str, directories: set[str]) -> bool:
 
 def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
     """The partitions in which a job that has ended since a claim's base has changed what the claim is
-    based on."""
-    if isolation is Isolation.NONE:
-        return
-    is_refused = claim.mode is WriteMode.REPLACE or (
-        claim.mode is WriteMode.REWRITE and other.mode not in _ADDS
-    )
+    based on.
+
+    At every level, a rewrite is refused if the files that it rewrites were replaced: it would bring
+    their rows back.
+    """
+    is_refused = claim.mode is WriteMode.REWRITE and other.mode not in _ADDS
+    if isolation is not Isolation.NONE:
+        is_refused |= claim.mode is WriteMode.REPLACE
     if is_refused:
         yield from sorted(common_partitions(claim.partitions, other.partitions))
     if isolation is Isolation.SERIALIZABLE:
@@ -103,9 +105,10 @@ def _crossed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iter
 
 
 def _read(reader: TableClaim, writer: TableClaim) -> set[str]:
-    """The partitions that one job has read and the other changes; to rewrite rows changes none."""
-    if writer.mode is WriteMode.REWRITE:
-        return set()
+    """The partitions that one job has read and the other changes.
+
+    A rewrite also counts: who reads directories during it sees rows twice.
+    """
     return common_partitions(reader.reads, writer.partitions)
 
 
