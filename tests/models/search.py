@@ -7,10 +7,11 @@ Processes that do the same to the same job are the same but for their order, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from itertools import chain, count, islice
 from random import Random
+from typing import Any, Protocol
 
 from tests.models.commit_steps import CommitSteps
 from tests.models.driver_steps import DriverSteps
@@ -55,7 +56,7 @@ class Found:
 
 def check(situation: Situation, without: frozenset[Rule] = frozenset()) -> Found:
     """Try every interleaving, with death anywhere, but for the rules `without`."""
-    return _Search(situation, without).run()
+    return _search(situation, without).run()
 
 
 def wander(situation: Situation, steps: int, seed: int, without: frozenset[Rule] = frozenset()) -> Found:
@@ -63,7 +64,37 @@ def wander(situation: Situation, steps: int, seed: int, without: frozenset[Rule]
 
     Each process has a pace of its own, so some hardly begin, and some are as good as dead in the middle.
     """
-    return _Search(situation, without).wander(steps, Random(seed))
+    return _search(situation, without).wander(steps, Random(seed))
+
+
+def _search(situation: Situation, without: frozenset[Rule]) -> Search:
+    model = Model(situation.plans, situation.options, without)
+    healthy = without - {Rule.LOOK, Rule.DECLARE_FIRST}
+    calm = situation.options & {Option.FLAT}
+    judge = Judge(Model(situation.plans, calm, healthy), situation.old)
+    jobs = tuple(
+        Job(place=Place.NOWHERE) if plan.is_later else Job(manifests=f"{number}a")
+        for number, plan in enumerate(situation.plans)
+    )
+    processes = []
+    for does, job in situation.processes:
+        knows = job if does in ("task", "setup") else -1
+        processes.append(Process(does, model.slot(job), job=knows, meant=knows))
+    return Search(model, judge, Shared(jobs, situation.old), processes)
+
+
+class ModelOfProcesses(Protocol):
+    """What processes do, and where one is after another has changed the state of a job."""
+
+    def steps(self, shared: Any, process: Any) -> Iterable[tuple[Any, Any, int]]: ...
+
+    def outdated(self, process: Any, changed: int) -> Any: ...
+
+
+class JudgeOfWorlds(Protocol):
+    """What is wrong with a world, in which a process is one of those that may die."""
+
+    def problem(self, shared: Any, process: Any) -> str | None: ...
 
 
 _PACES = (0.01, 0.1, 1.0)
@@ -71,25 +102,32 @@ _BITS = 20
 _MASK = (1 << _BITS) - 1
 
 
-class _Search:
-    def __init__(self, situation: Situation, without: frozenset[Rule]) -> None:
-        self.model = Model(situation.plans, situation.options, without)
-        healthy = without - {Rule.LOOK, Rule.DECLARE_FIRST}
-        calm = situation.options & {Option.FLAT}
-        self.judge = Judge(Model(situation.plans, calm, healthy), situation.old)
-        self.situation = situation
-        self.stores: list[Shared] = []
-        self.store_numbers: dict[Shared, int] = {}
-        self.processes: list[Process] = []
-        self.process_numbers: dict[Process, int] = {}
+class Search:
+    """A search from the store `first`, on which `processes` begin."""
+
+    def __init__(
+        self,
+        model: ModelOfProcesses,
+        judge: JudgeOfWorlds,
+        first: Hashable,
+        processes: Sequence[Hashable],
+    ) -> None:
+        self.model = model
+        self.judge = judge
+        self.stores: list[Any] = []
+        self.store_numbers: dict[Hashable, int] = {}
+        self.processes: list[Any] = []
+        self.process_numbers: dict[Hashable, int] = {}
         self.stale: dict[tuple[int, int], int] = {}
         self.known: dict[int, tuple[bool, list[tuple[int, int, int]]]] = {}
+        self.begin = self._store(first), [self._process(process) for process in processes]
 
     def run(self) -> Found:
-        first = self._first()
-        shift = _BITS * len(self.situation.processes)
+        store, parts = self.begin
+        shift = _BITS * len(parts)
         places = range(0, shift, _BITS)
-        alike = _alike(self.situation.processes)
+        alike = _alike(parts)
+        first = _packed(store, parts)
         seen, waiting, wrong, example = {first}, [first], 0, None
         while waiting:
             world = waiting.pop()
@@ -107,9 +145,7 @@ class _Search:
                     for one, other in alike:
                         if after[one] > after[other]:
                             after[one], after[other] = after[other], after[one]
-                    number = new_store
-                    for one in reversed(after):
-                        number = number << _BITS | one
+                    number = _packed(new_store, after)
                     if number not in seen:
                         seen.add(number)
                         waiting.append(number)
@@ -119,41 +155,36 @@ class _Search:
         return Found(len(seen), wrong, example)
 
     def wander(self, steps: int, random: Random) -> Found:
-        shift = _BITS * len(self.situation.processes)
-        first = self._first()
-        begin = first >> shift, [(first >> place) & _MASK for place in range(0, shift, _BITS)]
         seen: set[tuple[int, ...]] = set()
         wrong, example = 0, None
-        moving: list[int] = []
-        for _ in range(steps):
-            if not moving:
-                (store, parts), moving = begin, list(range(len(begin[1])))
-                paces = [random.choice(_PACES) for _ in moving]
+        schedules = chain.from_iterable(self.schedule(random) for _ in count())
+        for store, parts in islice(schedules, steps):
+            world = (store, *parts)
+            if world not in seen:
+                seen.add(world)
+                if problem := self.problem(store, parts):
+                    wrong += 1
+                    example = example or problem
+        return Found(len(seen), wrong, example)
+
+    def schedule(self, random: Random) -> Iterator[tuple[int, list[int]]]:
+        """The worlds of one order of steps at random, until every process has ended."""
+        store, parts = self.begin
+        moving = list(range(len(parts)))
+        paces = [random.choice(_PACES) for _ in moving]
+        while moving:
             place = random.choices(moving, [paces[one] for one in moving])[0]
             store, part, changed = random.choice(self._known(store, parts[place])[1])
             after = [self._outdated(one, changed) if changed >= 0 else one for one in parts]
             parts = [*after[:place], part, *after[place + 1 :]]
             moving = [one for one in moving if self.processes[parts[one]].told is None]
-            world = (store, *parts)
-            if world not in seen:
-                seen.add(world)
-                if any(self._known(store, one)[0] for one in parts):
-                    wrong += 1
-                    example = example or self._describe(store, parts)
-        return Found(len(seen), wrong, example)
+            yield store, parts
 
-    def _first(self) -> int:
-        plans = self.situation.plans
-        jobs = tuple(
-            Job(place=Place.NOWHERE) if plan.is_later else Job(manifests=f"{number}a")
-            for number, plan in enumerate(plans)
-        )
-        number = self._store(Shared(jobs, self.situation.old))
-        for does, job in reversed(self.situation.processes):
-            knows = job if does in ("task", "setup") else -1
-            process = Process(does, self.model.slot(job), job=knows, meant=knows)
-            number = number << _BITS | self._process(process)
-        return number
+    def problem(self, store: int, parts: Sequence[int]) -> str | None:
+        """What is wrong in a world, and the world."""
+        if any(self._known(store, part)[0] for part in parts):
+            return self._describe(store, parts)
+        return None
 
     def _known(self, store: int, part: int) -> tuple[bool, list[tuple[int, int, int]]]:
         """Whether a process in this world ends wrongly, and what its next request leads to."""
@@ -175,19 +206,17 @@ class _Search:
         """Where a process is after another has changed the state of a job."""
         found = self.stale.get((part, changed))
         if found is None:
-            process = self.processes[part]
-            if process.job == changed and process.is_current:
-                process = process._replace(is_current=False)
+            process = self.model.outdated(self.processes[part], changed)
             found = self.stale[part, changed] = self._process(process)
         return found
 
-    def _store(self, shared: Shared) -> int:
+    def _store(self, shared: Hashable) -> int:
         found = self.store_numbers.setdefault(shared, len(self.stores))
         if found == len(self.stores):
             self.stores.append(shared)
         return found
 
-    def _process(self, process: Process) -> int:
+    def _process(self, process: Hashable) -> int:
         found = self.process_numbers.setdefault(process, len(self.processes))
         if found == len(self.processes):
             self.processes.append(process)
@@ -200,8 +229,14 @@ class _Search:
         return f"{problem}: {shared} {processes}"
 
 
-@cache
-def _alike(processes: tuple[tuple[str, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Pairs of processes that do the same to the same job."""
-    numbers = range(len(processes))
-    return tuple((a, b) for a in numbers for b in numbers[a + 1 :] if processes[a] == processes[b])
+def _packed(store: int, parts: Sequence[int]) -> int:
+    number = store
+    for one in reversed(parts):
+        number = number << _BITS | one
+    return number
+
+
+def _alike(parts: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs of processes that begin as the same, so they do the same to the same job."""
+    numbers = range(len(parts))
+    return [(a, b) for a in numbers for b in numbers[a + 1 :] if parts[a] == parts[b]]

@@ -39,6 +39,12 @@ class Steps:
         if process.told is None:
             yield from getattr(self, f"_{process.does}_{process.step}")(shared, process)
 
+    def outdated(self, process: Process, changed: int) -> Process:
+        """Where a process is after another has changed the state of a job."""
+        if process.job == changed and process.is_current:
+            return process._replace(is_current=False)
+        return process
+
     def slot(self, number: int) -> int:
         """The first job that has the directory of this one."""
         mine = self.plans[number]
