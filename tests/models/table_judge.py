@@ -12,7 +12,8 @@ rows of one overwrite at once, and never those of two.
 **The end.** Fresh processes bring every job to its end: each command does one piece of its work and
 dies. They commit what is not decided, or they give it up. Either way no claim is left in flight, the
 directory is what the log says, and both are what the committed jobs make of the first files one by one,
-in the order of their `commit` entries. What a job has read is what was there just before it in that order.
+in the order of their `commit` entries. What a job has read is what was there just before it in that
+order.
 """
 
 from __future__ import annotations

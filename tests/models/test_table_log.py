@@ -1,8 +1,8 @@
 """All interleavings of jobs at a table with a log, with each rule and without it.
 
 An overwrite can wait for ever if appends never stop: it waits while any of them is in flight, and they
-do not wait for it, since a claim that waits holds nothing. What holds is that in every world each job can
-be brought to its end once the others have ended.
+do not wait for it, since a claim that waits holds nothing. What holds is that in every world each job
+can be brought to its end once the others have ended.
 """
 
 from __future__ import annotations
