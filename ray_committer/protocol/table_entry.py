@@ -150,14 +150,24 @@ class TableDone(_Step, frozen=True, kw_only=True, tag="done"):
     """The old files of a committed claim are gone."""
 
 
+NO_CLAIM = 0
+"""The claim that a job is aborted with that has none."""
+
+
 class TableAbort(_Step, frozen=True, kw_only=True, tag="abort"):
-    """The job of a claim was aborted, and `why`."""
+    """The job of a claim was aborted, and `why`; or the job of no claim, which makes none after that."""
 
     why: str = ""
 
 
 Decision = TableCommit | TableAbort
 LogEntry = TableClaim | TableCommit | TableDone | TableAbort
+
+
+def is_abort_of(entry: LogEntry, job_id: str, job_attempt: int) -> bool:
+    """Whether an entry says that a job attempt was aborted."""
+    named = (entry.job_id, entry.job_attempt)
+    return isinstance(entry, TableAbort) and named == (job_id, job_attempt)
 
 
 class _Envelope(msgspec.Struct, frozen=True):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from ray_committer.errors import CommitConflictError, some_of
+from ray_committer.errors import CommitAbortedError, CommitConflictError, some_of
 from ray_committer.job_files.commands import abort_command
 from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, Verdict, judge
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.table_entry import TableClaim, TableDefinition
+from ray_committer.protocol.table_entry import TableClaim, TableDefinition, is_abort_of
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight, TableState, ended_since
 from ray_committer.stores.base import StoreOperations
@@ -70,7 +70,8 @@ class Claimant:
 
         If another run of the same commit has put the same claim, that one is returned. So is any claim
         of this job that was committed since the claim's base, with the version of its commit.
-        `CommitConflictError` if it is refused.
+        `CommitConflictError` if it is refused, `CommitAbortedError` if the log says that the job was
+        aborted.
         """
         while True:
             is_known = self._is_fresh  # since before the caller's look at the other jobs
@@ -78,6 +79,7 @@ class Claimant:
             ended, now = ended_since(self._base, self._entries)
             if (own := _own(self.claim, ended, now)) is not None:
                 return own
+            self._refuse_aborted()
             obstacle = self._judge(ended, now)
             if obstacle is not None and is_known:
                 continue
@@ -111,6 +113,14 @@ class Claimant:
 
     def _of_others(self, claims: Iterable[ClaimInFlight]) -> list[ClaimInFlight]:
         return [one for one in claims if not self.claim.repeats(one.claim)]
+
+    def _refuse_aborted(self) -> None:
+        job_id, job_attempt = self.claim.job_id, self.claim.job_attempt
+        if any(is_abort_of(entry, job_id, job_attempt) for _, entry in self._entries):
+            raise CommitAbortedError(
+                f"{self._table.destination}: the log of the table says that job {job_id} was aborted",
+                "nothing was changed: run its application again",
+            )
 
     def _look(self) -> None:
         if not self._is_fresh:

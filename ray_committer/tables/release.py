@@ -9,27 +9,38 @@ from ray_committer.job_files.commands import abort_command, commit_command, reso
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import JobState, Phase
-from ray_committer.protocol.table_entry import TableAbort, TableClaim
+from ray_committer.protocol.table_entry import NO_CLAIM, TableAbort, TableClaim, is_abort_of
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.protocol.table_state import ClaimInFlight, follow
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
-from ray_committer.tables.log import decide, read_definition
+from ray_committer.tables.log import decide, put_entry, read_definition
 
 
 def release_own(
     store: StoreOperations, job: JobAttempt, aborted: JobState, now_milliseconds: int
 ) -> None:
-    """End the claim of a job whose state is `aborted`, if it has one; idempotent."""
+    """End the claim of a job whose state is `aborted`, before its directory is taken away; idempotent.
+
+    If it has none, the log says that the job was aborted: a process that has declared the job before can
+    be about to put its claim, which nobody would end after that.
+    """
     table = TablePlaces(job.destination)
     if aborted.table is None:
         return
     definition = read_definition(store, table)
     if definition is None or definition.table_id != aborted.table.table_id:
         return  # the log was deleted, and with it the claim
-    for one in checkpoint.read_state(store, table, definition.table_id).in_flight:
-        if _is_of(one, job, aborted):
-            _append_abort(store, table, one, now_milliseconds)
+    base, entries = checkpoint.read_since(store, table, definition.table_id, aborted.table.version)
+    while True:
+        now = follow(base, entries)[0]
+        own = [one for one in now.in_flight if _is_of(one, job, aborted)]
+        is_said = any(is_abort_of(entry, job.job_id, job.number) for _, entry in entries)
+        if any(one.committed is not None for one in own) or (is_said and not own):
+            return
+        claim = own[0].version if own else NO_CLAIM
+        entry = _abort_of(job, claim, now.quiet, now.named, now_milliseconds)
+        entries.append((now.version + 1, put_entry(store, table, now.version + 1, entry)))
 
 
 def release_if_aborted(
@@ -69,14 +80,18 @@ def _append_abort(
     store: StoreOperations, table: TablePlaces, one: ClaimInFlight, now_milliseconds: int
 ) -> bool:
     """Append the abort of a claim; False if the log says that it is committed."""
-    claim = one.claim
-    entry = TableAbort(
-        job_id=claim.job_id,
-        job_attempt=claim.job_attempt,
-        claim=one.version,
-        quiet=claim.quiet,
-        named=claim.named,
+    job = new_job_attempt(table.destination, one.claim.job_id, one.claim.job_attempt)
+    entry = _abort_of(job, one.version, one.claim.quiet, one.claim.named, now_milliseconds)
+    return isinstance(decide(store, table, entry)[1], TableAbort)
+
+
+def _abort_of(job: JobAttempt, claim: int, quiet: int, named: int, now_milliseconds: int) -> TableAbort:
+    return TableAbort(
+        job_id=job.job_id,
+        job_attempt=job.number,
+        claim=claim,
+        quiet=quiet,
+        named=named,
         at_milliseconds=now_milliseconds,
         why="the job was aborted",
     )
-    return isinstance(decide(store, table, entry)[1], TableAbort)

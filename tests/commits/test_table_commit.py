@@ -626,6 +626,18 @@ def test_a_claim_that_the_log_commits_is_not_ended_as_that_of_an_aborted_job(kin
     assert kinds_of(store)[2:] == ["claim", "commit"]
 
 
+@pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
+def test_who_is_late_makes_no_claim_for_a_job_that_was_aborted_and_is_gone(kind, mode: ConflictMode):
+    store = begun(kind, NEW, mode)
+    abort = do_at("rename", lambda: run_abort(store, JOB), end="003.entry")
+    with pytest.raises(RayCommitterError):
+        run_commit(WrappedStore(store, before=abort), JOB, of_mode(mode))
+    assert kinds_of(store)[2:] == ["abort"]
+    assert in_flight(store) == []
+    third = new_job_attempt("/table", "job_3", 0)
+    assert committed(store, {"day=1/c": b"c"}, third, OVERWRITE) == 5
+
+
 def test_a_newer_attempt_ends_the_claim_of_an_older_one(kind):
     store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
     stopped_at(store, "recorded", JOB, AT_ONCE)

@@ -48,8 +48,8 @@ def done_of(version: int) -> TableDone:
     return TableDone(job_id="job", job_attempt=0, claim=version, at_milliseconds=3)
 
 
-def abort_of(version: int) -> TableAbort:
-    return TableAbort(job_id="job", job_attempt=0, claim=version, at_milliseconds=4)
+def abort_of(version: int, job_id: str = "job") -> TableAbort:
+    return TableAbort(job_id=job_id, job_attempt=0, claim=version, at_milliseconds=4)
 
 
 def table_on(store: StoreOperations, table: TablePlaces = TABLE) -> StoreOperations:

@@ -11,7 +11,12 @@ import pytest
 from msgspec import structs
 
 import ray_committer.job_files.settle as settle_module
-from ray_committer.errors import CommitCancelledError, CommitConflictError, TableLogGoneError
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitCancelledError,
+    CommitConflictError,
+    TableLogGoneError,
+)
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import Isolation, TableClaim, TableDefinition, WriteMode
@@ -323,11 +328,12 @@ def test_another_attempt_or_set_up_of_the_id_is_another_job(kind, change: dict[s
         claimed(memory, claim_of("replaces", mode=WriteMode.REPLACE, base=0, **change))
 
 
-def test_a_claim_that_was_aborted_does_not_refuse_its_own_job(kind):
+def test_a_job_that_was_aborted_makes_no_claim(kind):
     memory = table_on(kind())
     append(memory, TABLE, REPLACE, 0)
-    append(memory, TABLE, abort_of(1), 0)
-    assert claimed(memory, REPLACE) == ClaimInFlight(3, structs.replace(REPLACE, quiet=2))
+    append(memory, TABLE, abort_of(1, REPLACE.job_id), 0)
+    with pytest.raises(CommitAbortedError, match="says that job replaces was aborted"):
+        claimed(memory, REPLACE)
 
 
 def test_two_runs_at_once_have_one_claim(kind):
