@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -126,8 +127,13 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("damage", DAMAGES)
+def each_damage(readers: Iterable[str]) -> list[tuple[str, str]]:
+    """A commit reads the log only from where no claim was in flight, so not its old entries."""
+    pairs = itertools.product(DAMAGES, readers)
+    return [one for one in pairs if not (one[1].startswith("commit") and DAMAGES[one[0]][0] == ENTRY)]
+
+
+@pytest.mark.parametrize(("damage", "call"), each_damage(CALLS))
 def test_a_damaged_log_is_named_and_nothing_is_changed(dest: Path, damage: str, call: str):
     name, do, error, what = DAMAGES[damage]
     do(local_table(dest) / name)
@@ -140,8 +146,7 @@ def test_a_damaged_log_is_named_and_nothing_is_changed(dest: Path, damage: str, 
     assert (snapshot(dest / "_ray_committer/log"), snapshot(dest / "day=1")) == before
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(("damage", "command"), each_damage(COMMANDS))
 def test_a_command_names_the_damage_and_its_page(dest: Path, damage: str, command: str):
     name, do, error, what = DAMAGES[damage]
     do(local_table(dest) / name)
@@ -190,7 +195,7 @@ def test_an_end_that_was_deleted_is_missed_by_a_job_that_has_seen_it(dest: Path)
     local_table(dest)
     (dest / LAST).unlink()
     before = snapshot(dest)
-    with pytest.raises(TableVersionGoneError, match="has no version 4, the last one is 3"):
+    with pytest.raises(TableLogGoneError, match=r"004\.entry: is gone"):
         ray_committer.commit_job(str(dest), "job_b")
     assert {name: data for name, data in snapshot(dest).items() if "/state/" not in name} == {
         name: data for name, data in before.items() if "/state/" not in name

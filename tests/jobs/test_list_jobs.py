@@ -85,7 +85,7 @@ def test_exactly_is_every_manifest(write_job, dest: Path, calls: list[str]):
     found = one(dest, exact=True)
     assert (found.files, found.bytes) == (820, sum(task * (task + 1) for task in range(40)))
     assert not found.is_estimate
-    assert calls.count("read") == 41
+    assert calls.count("read") == 42
 
 
 def test_a_single_manifest_is_no_estimate(write_job, dest: Path):
@@ -99,7 +99,7 @@ def test_a_record_knows_files_and_bytes_without_a_look_at_manifests(write_job, d
     calls.clear()
     found = one(dest)
     assert (found.state, found.files, found.is_estimate, found.left) == ("recorded", 820, False, None)
-    assert calls.count("read") == 3  # the record, whose it is, and whether anybody else goes on with it
+    assert calls.count("read") == 4  # the record, whose it is, who else goes on with it, and a table
 
 
 def crash(monkeypatch, dest: Path, after_renames: int, **options) -> None:

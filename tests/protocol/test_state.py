@@ -102,7 +102,7 @@ def test_a_state_is_read_as_it_was_stored(phase: Phase, intent: Intent) -> None:
 def test_a_state_with_a_table_is_read_as_it_was_stored(
     phase: Phase, version: int | None, table_id: str
 ) -> None:
-    state = replace(in_phase(phase, replaces=True), table=TableBase(table_id, version))
+    state = replace(in_phase(phase, Intent.REPLACES), table=TableBase(table_id, version))
     assert parse_token(state.token, "/p") == state
 
 

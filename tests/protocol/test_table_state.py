@@ -127,7 +127,7 @@ def test_the_commit_of_one_of_several_claims_of_a_job_ends_the_others(committed:
         TableState(), enumerate((claim(), other, claim("job_2"), commit(committed, replaces=True)), 1)
     )
     named = (claim(), other)[committed - 1]
-    assert jobs == [ClaimCommitted(4, committed, named, OLD)]
+    assert jobs == [ClaimCommitted(4, committed, named, OLD, at_milliseconds=2)]
     assert state.in_flight == [ClaimInFlight(committed, named, 4), ClaimInFlight(3, claim("job_2"))]
     assert after(claim(), other, abort(1)).in_flight == [ClaimInFlight(2, other)]
 

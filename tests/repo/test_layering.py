@@ -65,6 +65,7 @@ MOVES = {
     "job_files/settle.py": "`put`: a job's own file gets its name",
     "stages/undo_job.py": "a task's file is taken back",
     "stages/old_files.py": "an old file is put aside, or back",
+    "stages/remove_listed_files.py": "an old file of a job that is gone is put aside, or kept",
     "tables/log.py": "an entry of a table's log gets its version",
     "stages/file_destination.py": "a file at the destination is hidden, or put back",
 }

@@ -29,8 +29,8 @@ from ray_committer.tables.checkpoint import (
     FilesAt,
     changes_of,
     is_due,
+    is_due_between,
     read_files,
-    read_since,
     read_state,
 )
 from ray_committer.tables.file_sets import read_file_set, save_file_set
@@ -217,7 +217,7 @@ def test_a_version_that_is_not_there_is_an_error(kind):
 
 def test_only_what_has_changed_is_read_and_written(kind):
     memory = table_on(kind())
-    old = save_file_set(memory, TABLE, many(30_000), **JOB, batch=0)
+    old = save_file_set(memory, TABLE, many(30_000), **JOB)
     append_commit(memory, "many", old, partitions=[""])
     save(memory)
     parts = memory.files(TABLE.parts).keys()
@@ -235,7 +235,7 @@ def test_only_what_has_changed_is_read_and_written(kind):
 def test_many_changes_are_taken_in_shares(kind, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(save_module, "MOST_CHANGES", 3_000)
     memory = table_on(kind())
-    old = save_file_set(memory, TABLE, many(25_000), **JOB, batch=0)
+    old = save_file_set(memory, TABLE, many(25_000), **JOB)
     append_commit(memory, "many", old)
     found: list[int] = []
 
@@ -256,7 +256,7 @@ def test_many_changes_are_taken_in_shares(kind, monkeypatch: pytest.MonkeyPatch)
 def test_a_directory_is_read_from_its_part_alone(kind):
     memory = table_on(kind())
     files = [ListedFile(f"day={number // 1000:02d}/{number}", 1) for number in range(30_000)]
-    added = save_file_set(memory, TABLE, files, **JOB, batch=0)
+    added = save_file_set(memory, TABLE, files, **JOB)
     append_commit(memory, "many", added, partitions=[""])
     save(memory)
     for until in (None, 2):
@@ -273,7 +273,7 @@ def test_file_lists_of_other_partitions_are_not_read(kind):
     memory = table_on(kind())
     append_commit(memory, "a", [a_file(1)])
     elsewhere = [ListedFile(f"day=2/{number}", 1) for number in range(MOST_INLINE + 1)]
-    added = save_file_set(memory, TABLE, elsewhere, job_id="b", job_attempt=0, batch=0)
+    added = save_file_set(memory, TABLE, elsewhere, job_id="b", job_attempt=0)
     append_commit(memory, "b", added, partitions=["day=2"])
     memory.delete_file(TABLE.file_list("b", 0, added.lists[0].name))
     at_head = FilesAt(memory, TABLE, "id")
@@ -299,21 +299,28 @@ def test_a_part_that_cannot_be_read_is_made_up_for_by_the_log(kind, damage: byte
     assert found.state.version == 8
 
 
-def test_what_no_checkpoint_has_is_counted_from_the_last_one(kind):
-    memory = with_jobs(kind())
-    found = read_since(memory, TABLE, "id")
-    assert (found.checkpoint, found.files) == (0, 6)
-    save(memory, 4)
-    for base in (None, 0, 4, 8):
-        found = read_since(memory, TABLE, "id", base)
-        assert (found.checkpoint, found.files) == (4, 2)
+@pytest.mark.parametrize(
+    ("versions", "files", "is_due"),
+    [
+        (range(61, 64), range(1), True),
+        (range(61, 63), range(1), False),
+        (range(64, 66), range(1), False),
+        (range(61, 130), range(1), True),
+        (range(2), range(49_999, 50_000), True),
+        (range(2), range(50_000, 99_999), False),
+    ],
+)
+def test_a_checkpoint_is_due_after_each_64_entries_and_each_50_000_files(
+    versions: range, files: range, is_due: bool
+):
+    assert is_due_between(versions, files) is is_due
 
 
 def test_a_checkpoint_that_is_not_due_any_more_is_not_saved(kind):
     memory = with_jobs(kind())
     assert save_checkpoint(memory, TABLE, "id", only_if_due=True) is None
     assert memory.files(TABLE.checkpoints) == {}
-    many_files = save_file_set(memory, TABLE, many(FILES), **JOB, batch=0)
+    many_files = save_file_set(memory, TABLE, many(FILES), **JOB)
     append_commit(memory, "many", many_files)
     save_checkpoint(memory, TABLE, "id", only_if_due=True)
     assert memory.get_status(TABLE.checkpoint(10)) is not None

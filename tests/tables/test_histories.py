@@ -149,9 +149,7 @@ class History:
             names = (next(self._numbers) for _ in range(self.random.randint(0, 6)))
             files = [ListedFile(f"{partition}/{name}".lstrip("/"), name) for name in names]
         job_id = f"job_{next(self._numbers)}"
-        claim = claim_of(
-            job_id, self._listed(job_id, files, 1), mode=mode, partitions=[partition], base=0
-        )
+        claim = claim_of(job_id, self._listed(job_id, files), mode=mode, partitions=[partition], base=0)
         version = self._put(claim)
         self._open[version] = claim, files
         return version, claim
@@ -164,7 +162,7 @@ class History:
             job_attempt=0,
             claim=version,
             at_milliseconds=2,
-            removed=self._listed(claim.job_id, removed, 0),
+            removed=self._listed(claim.job_id, removed),
         )
         gone = {file.p for file in removed}
         after = {path: file for path, file in self.versions[-1].items() if path not in gone}
@@ -175,8 +173,8 @@ class History:
         if removed:
             self._undone.append(version)
 
-    def _listed(self, job_id: str, files: list[ListedFile], batch: int) -> FileSet:
-        return save_file_set(self.store, TABLE, files, job_id=job_id, job_attempt=0, batch=batch)
+    def _listed(self, job_id: str, files: list[ListedFile]) -> FileSet:
+        return save_file_set(self.store, TABLE, files, job_id=job_id, job_attempt=0)
 
     def _put(self, entry: object, after: dict[str, ListedFile] | None = None) -> int:
         version = len(self.versions)
