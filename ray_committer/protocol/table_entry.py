@@ -33,7 +33,8 @@ class Isolation(StrEnum):
     SNAPSHOT = "snapshot"
     """If both write the same partitions, and this job's rows come from those that it replaces."""
     NONE = "none"
-    """Never: the later of two jobs stays."""
+    """Never: the later of two jobs stays. Only a rewrite is refused, because it would bring back rows
+    that another job has replaced."""
 
 
 class WriteMode(StrEnum):
