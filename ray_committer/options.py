@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, get_args
 from ray_committer.errors import SettingsError
 from ray_committer.protocol.paths import is_name
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.table_work import TableWork
 
 SPARK_PREFIX = "spark.ray_committer."
 ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
@@ -47,11 +48,13 @@ COMMAND_LINE = frozenset(
         "mode",
         "older_than",
         "output",
+        "partition",
         "reads",
         "remove_orphans",
         "replace",
         "since",
         "storage_options",
+        "target_bytes",
         "undo",
         "verbose",
     )
@@ -118,6 +121,7 @@ class CommitOptions(_Given):
     reads: the partitions that the job's rows come from, as paths relative to the destination; an empty
         path means all of it. If the destination is a table with a log, the commit is refused if another
         job has changed one of them since this job was set up.
+    table_work: what a job does that this package makes from the log of a table, such as a compaction.
     partition_paths: the partitions that a dynamic partition overwrite replaces; kept in the record.
     keep_replaced: in a table with a log, keep the old files that the job replaces: they are moved to
         ``_ray_committer/removed``, and not deleted. None: as the table says. With True, a job at a
@@ -167,6 +171,7 @@ class CommitOptions(_Given):
     replaced_roots: tuple[str, ...] = ()
     allowed_roots: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    table_work: TableWork | None = None
     partition_paths: tuple[str, ...] = ()
     keep_replaced: bool | None = None
     mark_success: bool = True

@@ -74,6 +74,7 @@ def _of_other(options: CommitOptions, other: OtherJob) -> CommitOptions:
         allowed_roots=(*options.replaced_roots, *options.allowed_roots),
         reads=(),
         keep_replaced=None,
+        table_work=None,
         partition_paths=(),
         may_start_ray=False,
         conflict_wait_seconds=0.0,

@@ -71,13 +71,53 @@ def open_job(
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
         store, job, state = _look(spec, destination, job_id, options, to_commit=to_commit)
-        choice = _choose(executor, store, job, options)
-        token = cancel or CancelToken()
-        token.on_cancel(choice.executor.cancel)
-        guarded = GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds)
-        choice.executor.listen(on_event)
-        context = JobContext(
-            guarded,
+        with _context(store, job, executor, options, on_event, cancel, began) as context:
+            yield OpenJob(
+                context,
+                state,
+                roots_on_store(options.replaced_roots, spec),
+                roots_on_store(options.allowed_roots, spec),
+            )
+
+
+@contextmanager
+def open_new_job(
+    dest: str,
+    job_id: str,
+    *,
+    executor: ExecutorName | CommitPool,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    on_event: EventSink = ignore,
+    cancel: CancelToken | None = None,
+) -> Iterator[JobContext]:
+    """The context of a job that is not set up yet, with its executor, which ends with the block."""
+    began = time.monotonic()
+    spec, destination = resolve_destination(dest, storage_options)
+    with located_errors(spec):
+        store = _open(spec, options)
+        job = new_job_attempt(destination, job_id, 0)
+        with _context(store, job, executor, options, on_event, cancel, began) as context:
+            yield context
+
+
+@contextmanager
+def _context(
+    store: StoreOperations,
+    job: JobAttempt,
+    executor: ExecutorName | CommitPool,
+    options: CommitOptions,
+    on_event: EventSink,
+    cancel: CancelToken | None,
+    began: float,
+) -> Iterator[JobContext]:
+    choice = _choose(executor, store, job, options)
+    token = cancel or CancelToken()
+    token.on_cancel(choice.executor.cancel)
+    choice.executor.listen(on_event)
+    try:
+        yield JobContext(
+            GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds),
             job,
             options,
             choice.executor,
@@ -86,15 +126,8 @@ def open_job(
             executor_reason=choice.reason,
             began=began,
         )
-        try:
-            yield OpenJob(
-                context,
-                state,
-                roots_on_store(options.replaced_roots, spec),
-                roots_on_store(options.allowed_roots, spec),
-            )
-        finally:
-            choice.executor.close()
+    finally:
+        choice.executor.close()
 
 
 def _choose(

@@ -48,6 +48,8 @@ class Intent(StrEnum):
     REPLACES = "replaces"
     REFUSED = "refused"
     """It is refused where there is data."""
+    REWRITES = "rewrites"
+    """It is made from the log of its table, and replaces what it has read there."""
 
 
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {

@@ -141,7 +141,10 @@ def _claim_of(
     roots: ModeRoots,
     run: str,
 ) -> TableClaim:
+    work = context.options.table_work
     partitions = _partitions(context, loaded, roots)
+    if work is not None:
+        partitions = fold_partitions((*partitions, *work.partitions))
     reads = fold_partitions(path.removesuffix("/") for path in context.options.reads)
     if reads and base.version is None:
         raise PreflightError(
@@ -154,11 +157,11 @@ def _claim_of(
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         nonce=state.stamp,
-        mode=_mode(context, partitions, reads),
-        base=base.version,
+        mode=work.mode if work else _mode(context, partitions, reads),
+        base=work.base if work else base.version,
         partitions=partitions,
         reads=reads,
-        replaces=_replaces(context, roots),
+        replaces=None if work else _replaces(context, roots),
         files=loaded.new_files,
         manifests=_digest_of(loaded.manifests),
         owner=owner_of(run),

@@ -24,6 +24,7 @@ from ray_committer.errors import (
     RecordGoneError,
 )
 from ray_committer.events import CommitStarted, JobLoaded
+from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import AttemptState
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state, require_state
@@ -317,7 +318,14 @@ def _end_recorded(run: _Run, seen: Seen) -> None:
 def _check_intent(context: JobContext, seen: Seen) -> None:
     """Refuse to append the output of a job that was meant to replace data, or to be refused where there
     is data: rows would double."""
-    mode, intent = context.options.mode, seen.state.intent
+    mode, intent, work = context.options.mode, seen.state.intent, context.options.table_work
+    if (intent is Intent.REWRITES) is not (work is not None):
+        raise IncompleteJobError(
+            f"{context.job.directory}: this job was made from the log of its table, but its process "
+            f"ended before it recorded which files it replaces",
+            f"give it up with: {abort_command(context.store, context.job)}; then run the command that "
+            f"made it again",
+        )
     if context.options.committed_tasks is not None:  # the driver says it
         return
     if intent is Intent.REPLACES and not mode.replaces:

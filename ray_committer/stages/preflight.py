@@ -35,6 +35,7 @@ from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.obstacles import noted, refuse
 from ray_committer.stages.old_files import can_put_aside, replaced_file
+from ray_committer.stages.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
 from ray_committer.stores.base import StoreOperations, first_link, list_anew
 from ray_committer.work.batches import batches
@@ -96,14 +97,14 @@ def look_at_data(
         errors += check_links(context, loaded.manifests)
     old = OldData()
     with noted(errors):
-        old = list_replaced_files(context, roots.replaced)
+        old = _old_data(context, roots)
     written = _written_again(context, loaded, old)
     errors += check_items(context, loaded.manifests, seen.held, old.files, written)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
     blocking = seen.blocking | _blocked_by_old(context, old, needed)
     deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots.replaced)
     left = {path: blocking[path] for path in blocking.keys() - {file.path for file in deleted}}
-    taken = _taken_by_old(old, written) | seen.taken | left
+    taken = _taken_by_old(old, written) | _without(seen.taken, old) | left
     covered = {path for path in taken if is_within(parent(path), data.keys())}  # by the error about data
     if taken.keys() - covered:
         errors.append(is_taken({path: taken[path] for path in taken.keys() - covered}))
@@ -232,6 +233,19 @@ def _first_names(worker: Worker, directories: tuple[str, ...]) -> list[tuple[str
             return directory, None
 
     return [(path, name) for path, name in worker.map(look, directories) if name is not None]
+
+
+def _old_data(context: JobContext, roots: ModeRoots) -> OldData:
+    work = context.options.table_work
+    if work is not None and work.names_files:
+        return list_read_files(context, work)
+    return list_replaced_files(context, roots.replaced)
+
+
+def _without(taken: dict[str, str], old: OldData) -> dict[str, str]:
+    """Those of the names that are taken by something other than old data."""
+    files = {file.path for file in old.files}
+    return {path: what for path, what in taken.items() if path not in files}
 
 
 def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -> frozenset[str]:

@@ -1,0 +1,176 @@
+"""Run a job that is made from the log of its table: set up, write, commit; or give it up.
+
+Until the job is recorded it leaves nothing. It is an ordinary job of this package, so a job that is
+recorded is finished, or undone, as any other. Only the process that made it can record it, because only
+this process knows which files it has read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ray_committer.cancellation import CancelToken
+from ray_committer.errors import (
+    CommitCancelledError,
+    CommitConflictError,
+    CommitRecordExistsError,
+    RayCommitterError,
+    TableLogGoneError,
+)
+from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
+from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.other_jobs import last_sign
+from ray_committer.job_files.owners import at_work, is_alive
+from ray_committer.options import CommittedTask
+from ray_committer.protocol.paths import JobAttempt, join
+from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import UNDECIDED, Intent, new_nonce
+from ray_committer.protocol.table_work import TableWork
+from ray_committer.stages.abort_job import abort_job
+from ray_committer.stages.abort_task import abort_task
+from ray_committer.stages.commit_job import commit_job
+from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.commit_task import commit_task
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.heartbeat import heartbeat
+from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.stages.setup_task import setup_task
+from ray_committer.stores.base import StoreOperations
+from ray_committer.work.worker import Worker
+
+_ENDED = (Exception, KeyboardInterrupt)
+_GIVEN_UP: dict[type[BaseException], str] = {
+    CommitConflictError: "nothing was changed, and this job was given up: if the job that is named has "
+    "not ended, end it; then run the same command again",
+    CommitCancelledError: "nothing was changed, and this job was given up: run the same command again",
+}
+"""The advice after a job has failed and was given up; the error's own would name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableTasks:
+    """What a job does, and its task attempts that count."""
+
+    work: TableWork
+    tasks: tuple[CommittedTask, ...]
+
+
+def run_table_job(
+    context: JobContext,
+    write: Callable[[JobContext], TableTasks | None],
+    *,
+    on_result: Callable[[CommitResult], None] = lambda _: None,
+) -> CommitResult | None:
+    """Set up the new job of `context`, let `write` run its tasks, and commit it.
+
+    None, and nothing is left, if `write` returns None because there is nothing to do. After a failure
+    the job is given up, unless it is recorded.
+    """
+    setup_job(context.store, context.job, rewrites=True, on_warning=context.notice)
+    try:
+        run = new_nonce()
+        with at_work(run), heartbeat(context, run, Renamed(), at_once=True):
+            made = write(context)
+        context.check_cancelled()
+        if made is None:
+            abort_job(context)
+            return None
+        return _commit(context, made, on_result)
+    except _ENDED as e:
+        _give_up(context, e)
+        raise
+
+
+def write_task(worker: Worker, number: int, write: Callable[[str, str], None]) -> CommittedTask:
+    """Run one attempt of a task: `write` gets its directory and a name that no other attempt has.
+
+    If a lost worker's task is run again, each attempt has its own manifest, and the driver names the
+    one that counts.
+    """
+    store, job = worker.store, worker.job
+    stem = f"{job.job_id}_m_{number:06d}_{secrets.randbelow(2**31)}"
+    task_attempt_id = f"attempt_{stem}"
+    directory, stamp = setup_task(store, job, task_attempt_id)
+    try:
+        write(directory, stem)
+    except _ENDED:
+        abort_task(store, job, task_attempt_id)
+        raise
+    saved = commit_task(
+        store,
+        job,
+        task_id=f"task_{stem}",
+        task_attempt_id=task_attempt_id,
+        stamp=stamp,
+        attempts=1,
+    )
+    return CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
+
+
+def dead_table_jobs(
+    store: StoreOperations, destination: str, now_milliseconds: int
+) -> Sequence[JobAttempt]:
+    """The jobs of this kind that are not recorded, and whose process gives no sign of life."""
+    attempts = [one for found in list_job_directories(store, destination) for one in found.attempts]
+    return [one for one in attempts if _is_dead(store, one, now_milliseconds)]
+
+
+def _is_dead(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> bool:
+    seen = read_state(store, job)
+    if seen is None or seen.phase not in UNDECIDED or seen.state.intent is not Intent.REWRITES:
+        return False
+    beat = last_sign(store, job)[1]
+    return beat is None or not is_alive(beat.owner, beat.at_milliseconds, now_milliseconds)
+
+
+def _commit(
+    context: JobContext, made: TableTasks, on_result: Callable[[CommitResult], None]
+) -> CommitResult:
+    state, work = read_attempt_state(context.store, context.job), made.work
+    table = state.seen.state.table if state.seen else None
+    if table is None or table.table_id != work.table_id:
+        raise TableLogGoneError(f"{context.job.destination}: is not the table {work.table_id} any more")
+    roots = tuple(join(context.job.destination, path) for path in work.partitions)
+    options = context.options.changed(
+        mode=ConflictMode.APPEND if work.names_files else ConflictMode.OVERWRITE,
+        table_work=work,
+        expected_tasks=len(made.tasks),
+        committed_tasks=made.tasks,
+        ignore_other_attempts=True,
+        mark_success=False,
+    )
+    return commit_job(
+        replace(context, options=options),
+        state,
+        replaced_roots=() if work.names_files else roots,
+        on_result=on_result,
+    )
+
+
+def _give_up(context: JobContext, error: BaseException) -> None:
+    """Abort a job that has failed; the `error` says what is left if that is not possible."""
+    try:
+        abort_job(replace(context, cancelled=CancelToken()))
+    except CommitRecordExistsError:
+        _advise(error, f"finish this job with: {commit_command(context.store, context.job)}")
+    except (OSError, RayCommitterError) as e:
+        _advise(
+            error,
+            f"this job was not given up ({e}); run: {abort_command(context.store, context.job)}",
+        )
+    else:
+        text = _GIVEN_UP.get(type(error))
+        if text is not None:
+            _advise(error, text, instead=True)
+
+
+def _advise(error: BaseException, text: str, *, instead: bool = False) -> None:
+    if isinstance(error, RayCommitterError):
+        error.advice = text if instead else f"{error.advice}; {text}"
+        error.args = (error.what, error.advice)
+    else:
+        error.add_note(text)
