@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, BinaryIO, cast
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import fsspec_options, fsspec_url
+
+_PART_BYTES = 8 * 1024 * 1024
 
 
 def open_output(spec: StoreSpec, path: str) -> BinaryIO:
@@ -22,6 +24,24 @@ def open_output(spec: StoreSpec, path: str) -> BinaryIO:
         return open(path, "xb")
     opened: Any = file_system(spec, "write").open(fsspec_url(spec, path), "wb")
     return cast("BinaryIO", opened)
+
+
+def open_input(spec: StoreSpec, path: str) -> BinaryIO:
+    """Return a file open for reading; errors as `open_output`."""
+    if spec.scheme == "file":
+        return open(path, "rb")
+    opened: Any = file_system(spec, "read").open(fsspec_url(spec, path), "rb")
+    return cast("BinaryIO", opened)
+
+
+def copy_file(store: StoreOperations, source: str, dest: str) -> int:
+    """Copy a file to a new one, a part at a time; return how many bytes were copied."""
+    copied = 0
+    with open_input(store.spec, source) as read, open_output(store.spec, dest) as written:
+        while part := read.read(_PART_BYTES):
+            written.write(part)
+            copied += len(part)
+    return copied
 
 
 def file_system(spec: StoreSpec, action: str) -> Any:
