@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         history,
         who_wrote,
     )
+    from ray_committer.jobs.table_maintenance import drop_partition, undo_version
     from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
     from ray_committer.jobs.vacuum import VacuumedJob, vacuum_jobs
     from ray_committer.jobs.validate import Evidence, Validation, validate_job
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from ray_committer.report.commit_report import CommitReport
     from ray_committer.stages.commit_result import Outcome
     from ray_committer.version import __version__
+    from ray_committer.writers.compact import compact
 
 __all__ = [
     "AbortPlan",
@@ -93,7 +95,9 @@ __all__ = [
     "changes",
     "commit_job",
     "commit_pool",
+    "compact",
     "doctor",
+    "drop_partition",
     "history",
     "init_table",
     "list_jobs",
@@ -107,6 +111,7 @@ __all__ = [
     "snapshot",
     "table_log",
     "task_attempt",
+    "undo_version",
     "vacuum_jobs",
     "validate_job",
     "who_wrote",
@@ -140,6 +145,8 @@ _ELSEWHERE = {
     "WrittenFile": "jobs.table_changes",
     "__version__": "version",
     "changes": "jobs.table_changes",
+    "compact": "writers.compact",
+    "drop_partition": "jobs.table_maintenance",
     "history": "jobs.table_changes",
     "init_table": "jobs.table",
     "list_jobs": "jobs.list_jobs",
@@ -151,6 +158,7 @@ _ELSEWHERE = {
     "snapshot": "jobs.snapshot",
     "table_log": "jobs.table",
     "task_attempt": "jobs.task_attempts",
+    "undo_version": "jobs.table_maintenance",
     "vacuum_jobs": "jobs.vacuum",
     "validate_job": "jobs.validate",
     "who_wrote": "jobs.table_changes",

@@ -85,7 +85,7 @@ def _imported(
     found: int | None = None
     for version in range(1, find_head(store, table) + 1):
         entry = read_entry(store, table, version)
-        if isinstance(entry, TableClaim) and entry.job_id == _job_id(definition):
+        if isinstance(entry, TableClaim) and entry.job_id == import_job_id(definition.table_id):
             found, claim = version, entry
         elif isinstance(entry, TableAbort) and entry.claim == found:
             found = None  # a person has given it up
@@ -101,7 +101,7 @@ def _import(
     store: StoreOperations, table: TablePlaces, definition: TableDefinition, now_milliseconds: int
 ) -> ClaimInFlight:
     """Put the claim of all files that are there and not in the log yet."""
-    job_id = _job_id(definition)
+    job_id = import_job_id(definition.table_id)
     while True:
         state, known = read_files(store, table, definition.table_id)
         if state.in_flight:
@@ -156,5 +156,6 @@ def _at_work(store: StoreOperations, job: JobAttempt) -> CommitConflictError:
     )
 
 
-def _job_id(definition: TableDefinition) -> str:
-    return f"import-{definition.table_id}"
+def import_job_id(table_id: str) -> str:
+    """The id of the job that names the files that were there when a table was made."""
+    return f"import-{table_id}"

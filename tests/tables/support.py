@@ -36,11 +36,21 @@ def claim_of(
 
 
 def commit_of(
-    version: int, removed: FileSet | Sequence[ListedFile] = (), *, quiet: int = 0
+    version: int,
+    removed: FileSet | Sequence[ListedFile] = (),
+    *,
+    quiet: int = 0,
+    kept: bool = False,
 ) -> TableCommit:
     removed = removed if isinstance(removed, FileSet) else inline_set(removed)
     return TableCommit(
-        job_id="job", job_attempt=0, claim=version, quiet=quiet, at_milliseconds=2, removed=removed
+        job_id="job",
+        job_attempt=0,
+        claim=version,
+        quiet=quiet,
+        at_milliseconds=2,
+        removed=removed,
+        kept=kept,
     )
 
 
@@ -65,10 +75,11 @@ def append_commit(
     removed: FileSet | Sequence[ListedFile] = (),
     *,
     table: TablePlaces = TABLE,
+    kept: bool = False,
     **fields: Any,
 ) -> int:
     """Append the entries of a whole commit; the version of its last one."""
     version = append(store, table, claim_of(job_id, added, **fields), 0)
-    commit = commit_of(version, removed)
+    commit = commit_of(version, removed, kept=kept)
     after = append(store, table, commit, version)
     return append(store, table, done_of(version), after) if commit.removed.files else after

@@ -1,0 +1,199 @@
+"""Take back what one job has changed in a table: a job that restores what that one has removed.
+
+The old files are copied from the places where they are kept, so that older versions can still be read
+from there. The files that the job had added are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    JobNotFoundError,
+    PathError,
+    TableVersionGoneError,
+    some_of,
+)
+from ray_committer.job_files.commands import commit_command
+from ray_committer.options import CommittedTask
+from ray_committer.protocol.claims import common_partitions
+from ray_committer.protocol.file_list import FileSet, ListedFile
+from ray_committer.protocol.paths import SUCCESS, join, new_job_attempt, parent
+from ray_committer.protocol.table_entry import WriteMode
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimCommitted, follow
+from ray_committer.protocol.table_work import TableWork
+from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.make_table import import_job_id
+from ray_committer.stages.read_files import find_read_files
+from ray_committer.stages.table_job import TableTasks, run_table_job, write_task
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.output import copy_file
+from ray_committer.tables.at_once import at_once
+from ray_committer.tables.changes import committed_since
+from ray_committer.tables.checkpoint import FilesAt
+from ray_committer.tables.file_sets import read_file_set
+from ray_committer.work.worker import Worker
+
+FILES_PER_TASK = 100
+
+Copy = Callable[[StoreOperations, str, str], int]
+"""Copies a file; returns how many bytes it had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An old file of a table, and its `place` among those that a job has kept."""
+
+    file: ListedFile
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What takes back one commit: the files to restore, and the work of the job."""
+
+    work: TableWork
+    kept: tuple[Kept, ...]
+
+
+def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version: int) -> Undo:
+    """Find what takes back the commit of a version; changes nothing.
+
+    `JobNotFoundError` if no job was committed at the version. `TableVersionGoneError` if the files that
+    it has removed are gone. `CommitConflictError` if a later job has changed the same partitions.
+    """
+    undone = _committed_at(store, table, table_id, version)
+    base = _refuse_later(store, table, table_id, undone)
+    removed = [file for file in _read(store, table, undone, undone.removed) if file.p != SUCCESS]
+    kept = tuple(Kept(file, table.kept(undone.claim_version, file.p)) for file in removed)
+    if kept and not undone.kept:
+        raise TableVersionGoneError(
+            f"{table.destination}: version {version} (job {undone.claim.job_id}) has deleted "
+            f"{some_of([file.p for file in removed])}, so it cannot be undone",
+            "nothing was changed: restore these files from soft delete or a snapshot of the store, and "
+            "write them again; old files stay if jobs keep what they replace (keep_replaced)",
+        )
+    _refuse_missing(store, kept)
+    added = find_read_files(store, table.destination, _read(store, table, undone, undone.claim.files))
+    partitions = tuple(undone.claim.partitions)
+    return Undo(TableWork(WriteMode.REPLACE, table_id, base, partitions, tuple(added)), kept)
+
+
+def undo_version(
+    context: JobContext,
+    plan: Undo,
+    *,
+    copy: Copy = copy_file,
+    on_result: Callable[[CommitResult], None] = lambda _: None,
+) -> CommitResult | None:
+    """Run a job that takes back a commit."""
+
+    def write(context: JobContext) -> TableTasks:
+        batches = context.until_cancelled(_batches(plan.kept))
+        return TableTasks(plan.work, tuple(context.executor.run(partial(_restore, copy=copy), batches)))
+
+    return run_table_job(context, write, on_result=on_result)
+
+
+def _committed_at(
+    store: StoreOperations, table: TablePlaces, table_id: str, version: int
+) -> ClaimCommitted:
+    commits = committed_since(store, table, table_id, version - 1) if version > 0 else []
+    for one in commits:
+        if one.version == version and one.claim.job_id != import_job_id(table_id):
+            return one
+        if one.version == version:
+            raise PathError(
+                f"{table.destination}: version {version} is the import of the files that were there "
+                f"when the table was made, which cannot be undone",
+                "nothing was changed: choose the version of a job",
+            )
+    raise JobNotFoundError(
+        f"{table.destination}: no job was committed at version {version}",
+        "nothing was changed: `table history` shows the versions of all jobs",
+    )
+
+
+def _refuse_later(
+    store: StoreOperations, table: TablePlaces, table_id: str, undone: ClaimCommitted
+) -> int:
+    """`CommitConflictError` if another job has changed the same partitions since a commit, up to the
+    version that this returns."""
+    at = FilesAt(store, table, table_id, undone.version)
+    now, later = follow(at.state, at.later)
+    for one in reversed(later):
+        if common := common_partitions(undone.claim.partitions, one.claim.partitions):
+            raise CommitConflictError(
+                f"{table.destination}: job {one.claim.job_id} (version {one.version}) has changed "
+                f"{some_of([path or 'the whole table' for path in sorted(common)])} after version "
+                f"{undone.version}, so that version cannot be undone",
+                f"nothing was changed: undo version {one.version} instead, or write the partitions anew "
+                f"from a snapshot of version {undone.version - 1}",
+            )
+    if any(one.version == undone.claim_version for one in now.in_flight):
+        job = new_job_attempt(table.destination, undone.claim.job_id, undone.claim.job_attempt)
+        raise CommitConflictError(
+            f"{table.destination}: job {undone.claim.job_id} (version {undone.version}) has not removed "
+            f"all of its old files yet",
+            f"nothing was changed: finish it with: {commit_command(store, job)}; then run the same "
+            f"command again",
+        )
+    return now.version
+
+
+def _refuse_missing(store: StoreOperations, kept: Sequence[Kept]) -> None:
+    directories = sorted({parent(one.place) for one in kept})
+    there: dict[str, int] = {}
+    for sizes in at_once(store, partial(_sizes, store), directories):
+        there |= sizes
+    wrong = [one.place for one in kept if there.get(one.place) != one.file.z]
+    if wrong:
+        raise TableVersionGoneError(
+            f"{some_of(wrong)}: is gone or has changed, so the version cannot be undone",
+            "nothing was changed: restore it from soft delete or a snapshot of the store",
+        )
+
+
+def _sizes(store: StoreOperations, directory: str) -> dict[str, int]:
+    try:
+        return {one.path: one.size for one in store.list_status(directory) if not one.is_directory}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+def _batches(kept: Sequence[Kept]) -> Iterator[tuple[int, tuple[Kept, ...]]]:
+    """The files of each task, with its number; one task without files if there are none."""
+    for number, start in enumerate(range(0, max(len(kept), 1), FILES_PER_TASK)):
+        yield number, tuple(kept[start : start + FILES_PER_TASK])
+
+
+def _restore(worker: Worker, item: tuple[int, tuple[Kept, ...]], *, copy: Copy) -> CommittedTask:
+    """Work: a task that copies some kept files."""
+    number, files = item
+
+    def write(directory: str, _: str) -> None:
+        store = worker.store
+        for one in files:
+            path = join(directory, one.file.p)
+            if store.capabilities.has_directories:
+                store.mkdirs(parent(path))
+            if copy(store, one.place, path) != one.file.z:
+                raise CommitAbortedError(
+                    f"{one.place}: has changed while it was copied",
+                    "nothing was changed: run the same command again",
+                )
+
+    return write_task(worker, number, write)
+
+
+def _read(
+    store: StoreOperations, table: TablePlaces, one: ClaimCommitted, files: FileSet
+) -> list[ListedFile]:
+    job_id, job_attempt = one.claim.job_id, one.claim.job_attempt
+    return read_file_set(store, table, files, job_id=job_id, job_attempt=job_attempt)
