@@ -164,7 +164,7 @@ def _line_of_job(one: CommittedJob) -> Text:
 def _lines_of_writer(found: WrittenFile) -> Iterator[str]:
     yield (
         f"{found.path}: written by job {_job(found)} ({found.mode}), version {found.version} of "
-        f"the table at {found.table}"
+        f"the table at {found.table}, write id {found.claim}"
     )
     if found.removed is not None:
         yield f"It was removed at version {found.removed}."

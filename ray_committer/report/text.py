@@ -81,7 +81,8 @@ def _detail_lines(report: CommitReport) -> list[str]:
     if report.replaced:
         details.append(f"{report.replaced:,} replaced files removed")
     if report.table_version is not None:
-        details.append(f"version {report.table_version:,} of the table")
+        write_id = "" if report.write_id is None else f", write id {report.write_id:,}"
+        details.append(f"version {report.table_version:,} of the table{write_id}")
     if report.validated:
         details.append(f"{report.validated:,} files compared with their manifests")
     return [line for text in details for line in _wrapped(text)]

@@ -55,6 +55,7 @@ class CommitProgress:
             replaced=self.replaced,
             validated=self.validated,
             table_version=self.table_version,
+            write_id=record.table.version if record and record.table else None,
             requests=limit.requests,
             throttled=limit.throttled,
             lowest_rate=limit.lowest,

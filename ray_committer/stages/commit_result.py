@@ -23,11 +23,11 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `destination` is a URL, or a local path. `files` counts the files of the whole job. This run moved
     `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before.
-    `resumed` shows that an earlier run had begun the commit. `table_version` is the version of the table
-    with this job's files, if the destination is a table with a log. The store refused `throttled` of the
-    `requests` because there were too many; `lowest_rate` is the limit to which the commit then went
-    down, in requests per second. `retries` requests were repeated because no answer came. `dashboard`
-    is the URL at which Ray shows the work of the commit's driver.
+    `resumed` shows that an earlier run had begun the commit. If the destination is a table with a log,
+    `table_version` is the version of the table with this job's files, and `write_id` that of its claim.
+    The store refused `throttled` of the `requests` because there were too many; `lowest_rate` is the
+    limit to which the commit then went down, in requests per second. `retries` requests were repeated
+    because no answer came. `dashboard` is the URL at which Ray shows the work of the commit's driver.
     """
 
     destination: str
@@ -48,6 +48,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     replaced: int = 0
     validated: int = 0
     table_version: int | None = None
+    write_id: int | None = None
     requests: int = 0
     throttled: int = 0
     lowest_rate: float | None = None

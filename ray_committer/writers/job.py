@@ -159,9 +159,17 @@ def commit(
         may_start_ray=False,
     )
     try:
-        return commit_job(
+        report = commit_job(
             job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
         )
+        if report.write_id is not None:
+            _log.info(
+                "job %s is version %s of the table, with write id %d",
+                job.job_id,
+                report.table_version,
+                report.write_id,
+            )
+        return report
     except CommitConflictError:
         ignored = job.mode is WriteMode.IGNORE and _holds_data(job.dest, options, job.storage_options)
         if ignored and abort(job):
