@@ -12,6 +12,7 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import HELP, Command
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
+from ray_committer.cli.table_maintain import add_commands as add_maintenance
 from ray_committer.cli.table_read import add_commands
 from ray_committer.cli.table_resolve import resolve
 from ray_committer.cli.table_scan import scan
@@ -93,6 +94,7 @@ def log(
 table.add_command(resolve)
 table.add_command(scan)
 add_commands(table)
+add_maintenance(table)
 
 
 def _lines(entries: list[LoggedEntry]) -> Iterator[Text | str]:

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ray_committer
@@ -155,6 +157,17 @@ def a_table(dest: Path, write_job, make_old) -> None:
         ray_committer.commit_job(str(dest), job_id, executor="inline", options=options)
 
 
+def small_files(dest: Path, write_job, make_old) -> None:
+    """A table to which two jobs have appended a file each, at versions 4 and 6."""
+    dest.mkdir()
+    init_table(str(dest))
+    for name in ("a", "b"):
+        job = ray_committer.setup_job(str(dest), f"job_{name}")
+        with ray_committer.task_attempt(str(dest), job, task=0) as attempt:
+            pq.write_table(pa.table({"x": [1]}), attempt.path(f"p=1/{name}.parquet"))
+        ray_committer.commit_job(str(dest), job, executor="inline")
+
+
 CASES: dict[str, tuple[Prepare, list[str]]] = {
     "commit": (two_tasks, ["commit", "DEST", "--expect-tasks", "2"]),
     "commit_json": (two_tasks, ["commit", "DEST", "--assume-complete", "--output", "json"]),
@@ -245,6 +258,14 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "table_who_wrote": (a_table, ["table", "who-wrote", "DEST/p=1/a"]),
     "table_who_wrote_json": (a_table, ["table", "who-wrote", "DEST/p=1/c", "--output", "json"]),
     "table_who_wrote_nobody": (a_table, ["table", "who-wrote", "DEST/p=1/x"]),
+    "table_compact": (small_files, ["table", "compact", "DEST"]),
+    "table_compact_nothing": (small_files, ["table", "compact", "DEST", "--target-bytes", "1"]),
+    "table_compact_other_files": (a_table, ["table", "compact", "DEST"]),
+    "table_drop_partition": (small_files, ["table", "drop-partition", "DEST", "p=1"]),
+    "table_drop_partition_wrong": (small_files, ["table", "drop-partition", "DEST", "p=2"]),
+    "table_undo": (small_files, ["table", "undo", "DEST", "6"]),
+    "table_undo_not_the_last": (small_files, ["table", "undo", "DEST", "4"]),
+    "table_undo_deleted": (a_table, ["table", "undo", "DEST", "6"]),
     "doctor_refused": (nothing, ["doctor", "s3a://bucket/table"]),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (
@@ -258,7 +279,7 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "help": (nothing, ["--help"]),
     **{
         f"help_table_{name}": (nothing, ["table", name, "--help"])
-        for name in ("files", "changes", "history", "who-wrote")
+        for name in ("files", "changes", "history", "who-wrote", "compact", "drop-partition", "undo")
     },
     **{f"help_{name}": (nothing, [name, "--help"]) for name in COMMANDS if name != "spark-job"},
 }

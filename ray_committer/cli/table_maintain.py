@@ -1,0 +1,171 @@
+"""``ray-committer table compact``, ``drop-partition``, ``undo``: jobs that are made from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+from rich.text import Text
+
+from ray_committer.cancellation import CancelToken
+from ray_committer.cli import options as shared
+from ray_committer.cli.cancel import cancel_on_signals
+from ray_committer.cli.command import Command
+from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.cli.progress import progress
+from ray_committer.executors.choose import ExecutorName
+from ray_committer.report.commit_report import CommitReport
+
+_TARGET_BYTES = 128 * 1024 * 1024
+_SETTINGS = (
+    "max_requests_per_second",
+    "threads",
+    "retry_seconds",
+    "conflict_wait_seconds",
+    "durable",
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def add_commands(group: click.Group) -> None:
+    """Add the commands to ``ray-committer table``."""
+    for command in (_compact, _drop_partition, _undo):
+        group.add_command(command)
+
+
+def _writes(command: F) -> F:
+    """The options of each of these commands."""
+    for option in (
+        shared.output_option,
+        shared.storage_option,
+        shared.settings(_SETTINGS),
+        shared.executor_option,
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("compact", cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.option("--partition", multiple=True, metavar="DIR", help="Only in this directory of DEST.")
+@click.option(
+    "--target-bytes",
+    type=click.IntRange(min=1),
+    default=_TARGET_BYTES,
+    show_default=True,
+    help="Rewrite files that are smaller, as files of up to this size.",
+)
+@_writes
+def _compact(
+    destination: str,
+    partition: tuple[str, ...],
+    target_bytes: int,
+    executor: ExecutorName,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
+    """Rewrite the small Parquet files of the table at DEST as fewer larger ones.
+
+    Jobs can append at the same time. If another job replaces data there, nothing is changed.
+    """
+    from ray_committer.writers.compact import compact  # needs PyArrow
+
+    with _cancellable() as (on_event, cancel):
+        report = compact(
+            destination,
+            partition,
+            target_bytes,
+            executor=executor,
+            options=shared.commit_options(),
+            storage_options=dict(storage_options),
+            on_event=on_event,
+            cancel=cancel,
+        )
+    done = "there is nothing to compact"
+    if report is not None:
+        done = f"{count_text(report.replaced, 'file')} rewritten as {report.files:,}"
+    _print(output, destination, report, done)
+
+
+@click.command("drop-partition", cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.argument("partitions", metavar="PARTITION", nargs=-1, required=True)
+@_writes
+def _drop_partition(
+    destination: str,
+    partitions: tuple[str, ...],
+    executor: ExecutorName,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
+    """Remove all files of each PARTITION, such as day=1, of the table at DEST.
+
+    As an overwrite does, it also removes files that the log does not name.
+    """
+    from ray_committer.jobs.table_maintenance import drop_partition
+
+    with _cancellable() as (on_event, cancel):
+        report = drop_partition(
+            destination,
+            partitions,
+            executor=executor,
+            options=shared.commit_options(),
+            storage_options=dict(storage_options),
+            on_event=on_event,
+            cancel=cancel,
+        )
+    removed = count_text(report.replaced, "file")
+    _print(output, destination, report, f"{removed} removed from {' | '.join(partitions)}")
+
+
+@click.command("undo", cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.argument("version", metavar="VERSION", type=click.IntRange(min=1))
+@_writes
+def _undo(
+    destination: str,
+    version: int,
+    executor: ExecutorName,
+    storage_options: tuple[tuple[str, str], ...],
+    output: str,
+    **_settings: Any,
+) -> None:
+    """Take back what the job that was committed at VERSION has changed in the table at DEST.
+
+    The files that it has removed come back, if it has kept them. Those that it has added are removed. If
+    a later job has changed the same partitions, nothing is changed.
+    """
+    from ray_committer.jobs.table_maintenance import undo_version
+
+    with _cancellable() as (on_event, cancel):
+        report = undo_version(
+            destination,
+            version,
+            executor=executor,
+            options=shared.commit_options(),
+            storage_options=dict(storage_options),
+            on_event=on_event,
+            cancel=cancel,
+        )
+    changed = f"{count_text(report.files, 'file')} restored, {report.replaced:,} removed"
+    _print(output, destination, report, f"version {version} is undone: {changed}")
+
+
+@contextmanager
+def _cancellable() -> Iterator[tuple[Any, CancelToken]]:
+    token = CancelToken()
+    with progress() as shown, cancel_on_signals(token.cancel, shown.interrupt):
+        yield shown.event, token
+
+
+def _print(output: str, destination: str, report: CommitReport | None, done: str) -> None:
+    lines = [Text(f"{destination}: {done}")]
+    if report is not None:
+        lines[0].append(f", {size_text(report.bytes)}, version {report.table_version} of the table")
+        lines += [Text(f"  {text}") for text in report.notices]
+    print_result(output, report, lines)
