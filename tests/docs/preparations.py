@@ -65,10 +65,27 @@ def _a_table_with_a_log(scratch: Path) -> None:
     ray_committer.commit_job(str(scratch / "table"), options=options)
 
 
+def _a_table_of_small_files(scratch: Path) -> None:
+    """Two jobs have appended to two partitions, at versions 4 and 6."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = scratch / "table"
+    table.mkdir()
+    init_table(str(table))
+    for name in ("a", "b"):
+        job = ray_committer.setup_job(str(table))
+        with ray_committer.task_attempt(str(table), job, task=0) as attempt:
+            for day in (1, 2):
+                pq.write_table(pa.table({"x": [day]}), attempt.path(f"day={day}/{name}.parquet"))
+        ray_committer.commit_job(str(table), job)
+
+
 PREPARATIONS: dict[str, Callable[[Path], None]] = {
     "nothing": _nothing,
     "a job of three tasks": _a_job_of_three_tasks,
     "a recorded job": _a_recorded_job,
     "a committed table": _a_committed_table,
     "a table with a log": _a_table_with_a_log,
+    "a table of small files": _a_table_of_small_files,
 }

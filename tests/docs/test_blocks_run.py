@@ -15,7 +15,7 @@ import ray_committer
 from tests.conftest import visible_files
 from tests.docs import ways
 from tests.docs.blocks import ROOT, all_blocks
-from tests.docs.preparations import PREPARATIONS, printed_in
+from tests.docs.preparations import PREPARATIONS, data_files, printed_in
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def test_it_runs_as_printed_and_its_job_is_committed(run: ways.Run, tmp_path: Pa
     PREPARATIONS[run.given](scratch)
     printed = [run_block(name, scratch, environment) for name in run.blocks]
     (table,) = scratch.iterdir()
-    assert visible_files(table)
+    assert data_files(table)
     assert ray_committer.list_jobs(str(table)) == []
     assert (table / "_SUCCESS").exists()
     if "ray-committer commit" in BLOCKS[run.blocks[-1]].text:
