@@ -76,8 +76,7 @@ def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version
         raise TableVersionGoneError(
             f"{table.destination}: version {version} (job {undone.claim.job_id}) has deleted "
             f"{some_of([file.p for file in removed])}, so it cannot be undone",
-            "nothing was changed: restore these files from soft delete or a snapshot of the store, and "
-            "write them again; old files stay if jobs keep what they replace (keep_replaced)",
+            "nothing was changed: restore them from soft delete, and write them again",
         )
     _refuse_missing(store, kept)
     added = find_read_files(store, table.destination, _read(store, table, undone, undone.claim.files))
@@ -133,8 +132,7 @@ def _refuse_later(
                 f"{table.destination}: job {one.claim.job_id} (version {one.version}) has changed "
                 f"{some_of([path or 'the whole table' for path in sorted(common)])} after version "
                 f"{undone.version}, so that version cannot be undone",
-                f"nothing was changed: undo version {one.version} instead, or write the partitions anew "
-                f"from a snapshot of version {undone.version - 1}",
+                f"nothing was changed: undo version {one.version}, or write rows of a snapshot again",
             )
     if any(one.version == undone.claim_version for one in now.in_flight):
         job = new_job_attempt(table.destination, undone.claim.job_id, undone.claim.job_attempt)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO
@@ -80,7 +80,7 @@ def rewrite_bin(worker: Worker, one: Bin) -> Rewritten:
 
 
 def _look(worker: Worker, file: ReplacedFile) -> _Source:
-    with open_input(worker.store.spec, file.path) as opened:
+    with _reading(worker, file) as opened:
         found = _open(opened)
         metadata, schema = found.metadata, found.schema
         own = metadata.metadata or {}
@@ -146,8 +146,7 @@ def _row_groups(worker: Worker, group: Sequence[_Source]) -> Iterator[pa.Table]:
     """The rows of the files, in parts that are large enough for a row group; one even without rows."""
     waiting, held = [group[0].schema.empty_table()], 0
     for source in group:
-        with ExitStack() as stack:
-            opened = stack.enter_context(open_input(worker.store.spec, source.file.path))
+        with _reading(worker, source.file) as opened:
             for batch in _open(opened).iter_batches(BATCH_ROWS):
                 if worker.cancelled.is_set():
                     raise CommitCancelledError(
@@ -161,6 +160,20 @@ def _row_groups(worker: Worker, group: Sequence[_Source]) -> Iterator[pa.Table]:
                     waiting, held = [], 0
     if waiting:
         yield pa.concat_tables(waiting)
+
+
+@contextmanager
+def _reading(worker: Worker, file: ReplacedFile) -> Iterator[BinaryIO]:
+    """A file open for reading; `CommitAbortedError` if it is damaged."""
+    with open_input(worker.store.spec, file.path) as opened:
+        try:
+            yield opened
+        except pa.ArrowException as e:
+            raise CommitAbortedError(
+                f"{file.path}: cannot be read as Parquet ({e})",
+                "nothing was changed: repair this file, or name the partitions to rewrite, without that "
+                "of this file",
+            ) from e
 
 
 def _open(opened: BinaryIO) -> parquet.ParquetFile:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer.job_files.settle as settle_module
+from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
@@ -392,6 +393,17 @@ def test_a_cancelled_compaction_leaves_nothing(kind):
         compact_table(context(store, job=COMPACT, cancelled=True), plan(store), merge)
     check(store, b"abbc")
     assert len(read_entries(store, TABLE)) == 4
+
+
+def test_a_compaction_that_is_cancelled_after_its_record_is_finished_as_any_other_job(kind):
+    store, token = small_files(kind), CancelToken()
+    wrapped = WrappedStore(store, after=do_at("advance", token.cancel, end="recorded"))
+    found = replace(context(wrapped, job=COMPACT), cancelled=token)
+    command = "finish this job with: ray-committer commit memory://test/table --job-id compact-1"
+    with pytest.raises(CommitCancelledError, match=command):
+        compact_table(found, plan(store), merge)
+    run_commit(store, COMPACT, AT_ONCE)
+    check(store, b"abbc")
 
 
 def test_if_no_file_can_be_rewritten_nothing_is_in_the_log(kind):

@@ -15,7 +15,13 @@ import pytest
 
 import ray_committer
 from ray_committer import CancelToken, CommitOptions
-from ray_committer.errors import CommitCancelledError, JobNotFoundError, PathError, SettingsError
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitCancelledError,
+    JobNotFoundError,
+    PathError,
+    SettingsError,
+)
 from ray_committer.jobs.table import init_table, table_log
 from ray_committer.writers import rewrite_parquet
 from tests.cli.commands import run
@@ -227,6 +233,18 @@ def test_bins_are_rewritten_on_any_executor(table: Path, executor: str):
     assert report is not None
     assert (report.files, report.replaced) == (3, 6)
     assert rows(table) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_damaged_file_is_named(table: Path):
+    add(table, "0.parquet", numbers(0))
+    job = ray_committer.setup_job(str(table))
+    with ray_committer.task_attempt(str(table), job, task=0) as attempt:
+        Path(attempt.path("1.parquet")).write_text("no Parquet")
+    ray_committer.commit_job(str(table), job)
+    with pytest.raises(CommitAbortedError, match=r"/1\.parquet: cannot be read as Parquet"):
+        ray_committer.compact(str(table))
+    assert len(table_log(str(table))) == 6
+    assert not (table / "_temporary").exists()
 
 
 def test_only_small_files_of_named_partitions_are_rewritten(table: Path):
