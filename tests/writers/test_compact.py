@@ -191,7 +191,7 @@ def test_files_that_would_change_are_left(table: Path):
     assert ray_committer.compact(str(table)) is None
     assert len(files(table)) == 2
     assert not (table / "_temporary").exists()
-    assert len(table_log(str(table))) == 6
+    assert [entry.kind for entry in table_log(str(table), since=6)] == ["abort"]
 
 
 def test_files_whose_schema_pyarrow_would_write_in_another_way_are_left(table: Path):
@@ -284,7 +284,7 @@ def test_a_cancelled_compaction_leaves_nothing(table: Path, monkeypatch: pytest.
         ray_committer.compact(str(table), cancel=token)
     assert rows(table) == [0, 1]
     assert not (table / "_temporary").exists()
-    assert len(table_log(str(table))) == 6
+    assert [entry.kind for entry in table_log(str(table), since=6)] == ["abort"]
 
 
 class _Cancels:
