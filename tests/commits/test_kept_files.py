@@ -43,6 +43,7 @@ from tests.commits.tables import (
     write,
 )
 from tests.stages.support import (
+    FEW_KINDS,
     JOB,
     KINDS,
     OTHER_JOB,
@@ -135,6 +136,8 @@ def test_the_record_decides_for_another_run(kind):
     assert kept(store) == OLD
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
 def test_files_take_as_many_requests_as_their_removal(kind):
     def overwrite(options: CommitOptions) -> Counter[str]:
         store = table_on(kind())
@@ -151,6 +154,8 @@ def test_files_take_as_many_requests_as_their_removal(kind):
 # Crashes, and others
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
 def test_after_a_crash_at_any_request_the_same_command_keeps_each_old_file(kind):
     new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)
     for store in each_crash(new, lambda one: run_commit(one, JOB, KEEPS)):
@@ -164,6 +169,8 @@ def test_after_a_crash_at_any_request_the_same_command_keeps_each_old_file(kind)
         assert read_state(store, JOB) is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
 def test_two_runs_at_any_request_of_each_other_keep_each_old_file(kind):
     calls: list[StoreCall] = []
     new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)

@@ -278,6 +278,7 @@ def test_a_file_that_another_program_changes_is_kept(kind, when: str):
     assert store.get_status(COMPACT.temporary) is None
 
 
+@pytest.mark.slow
 def test_after_a_crash_at_any_request_each_row_is_there_once(kind):
     for store in each_crash(partial(small_files, kind), compact):
         assert rows_in_log(store) == b"abbc"
@@ -305,6 +306,7 @@ def each_call(kind: Callable[[], MemoryStore], other: Run, run: Run = compact) -
         yield store
 
 
+@pytest.mark.slow
 def test_an_append_at_any_request_is_neither_lost_nor_doubled(kind):
     def append(store: MemoryStore) -> None:
         committed(store, "job_9", {"day=1/z.parquet": b"z"})
@@ -314,6 +316,7 @@ def test_an_append_at_any_request_is_neither_lost_nor_doubled(kind):
         assert "abort" not in kinds_of(store)
 
 
+@pytest.mark.slow
 def test_beside_an_overwrite_at_any_request_one_of_the_two_waits_or_is_refused(kind):
     refused: list[RayCommitterError] = []
     late: list[MemoryStore] = []
@@ -345,6 +348,7 @@ def modes_of(store: StoreOperations) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_log_sees_the_same_rows_at_any_request(kind):
     store = small_files(kind)
     seen: list[bytes] = []
@@ -468,6 +472,7 @@ def test_a_table_that_was_made_anew_meanwhile_is_not_changed(kind):
     assert store.get_status(COMPACT.temporary) is None
 
 
+@pytest.mark.slow
 def test_on_local_files_a_compaction_at_any_crash_ends_well(tmp_path: Path):
     calls: list[StoreCall] = []
     for number in count(0):
@@ -535,6 +540,7 @@ def test_a_partition_with_files_that_are_missing_is_not_dropped(kind):
     assert len(read_entries(store, TABLE)) == 4
 
 
+@pytest.mark.slow
 def test_after_a_crash_of_a_drop_at_any_request_it_can_be_done(kind):
     def again(store: StoreOperations) -> None:
         drop(store, job=new_job_attempt("/table", f"drop-{next(_ids)}", 0))
@@ -664,6 +670,7 @@ def test_a_job_that_still_removes_old_files_is_not_undone(kind):
     assert read_state(store, COMPACT) is None
 
 
+@pytest.mark.slow
 def test_after_a_crash_of_an_undo_at_any_request_it_can_be_done(kind):
     def again(store: StoreOperations) -> None:
         undo(store, job=new_job_attempt("/table", f"undo-{next(_ids)}", 0))

@@ -58,7 +58,7 @@ from tests.jobs.tables_in_use import (
     table_with_old_files,
     write,
 )
-from tests.stages.support import JOB, KINDS, NOW, do_at, each_crash
+from tests.stages.support import FEW_KINDS, JOB, KINDS, NOW, do_at, each_crash
 from tests.tables.support import DEFINITION, TABLE, append_commit, claim_of, done_of
 
 Kind = Callable[[], MemoryStore]
@@ -387,6 +387,8 @@ def test_of_several_attempts_one_must_be_named(kind: Kind):
 # Crashes, and several at once
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
 @pytest.mark.parametrize("new", [stopped, stopped_after_commit])
 def test_after_a_crash_at_any_request_forward_ends_it(kind: Kind, new):
     for store in each_crash(lambda: new(kind(), OVERWRITE), forward):
@@ -398,6 +400,8 @@ def test_after_a_crash_at_any_request_forward_ends_it(kind: Kind, new):
         assert data_of_log(store) == data_in(store) == sizes(NEW)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
 def test_after_a_crash_at_any_request_back_ends_it(kind: Kind, options):
     for store in each_crash(lambda: stopped(kind(), options), back):
         if "abort" not in kinds_of(store):
@@ -479,6 +483,7 @@ def test_a_file_that_changes_after_the_look_at_it_is_moved_back_and_named():
     assert in_flight(store) == []
 
 
+@pytest.mark.slow
 def test_after_a_crash_what_was_put_aside_by_mistake_is_moved_back():
     store = stopped(MemoryStore(), OVERWRITE)
     change = do_at("set_aside", lambda: store.write("/table/day=1/old", b"changed"))

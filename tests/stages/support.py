@@ -63,6 +63,9 @@ KINDS: dict[str, Callable[[], MemoryStore]] = {
     "flat": lambda: MemoryStore(real_directories=False),
     "generations": lambda: MemoryStore(real_directories=False, identity=Identity.GENERATION),
 }
+MOST_KINDS = ("directories", "generations")
+"""The kinds on which `make test` tries what takes long, such as a crash at any request."""
+FEW_KINDS = [pytest.param(one, marks=() if one in MOST_KINDS else (pytest.mark.wide,)) for one in KINDS]
 """Stores that differ in what a stage does on them."""
 
 
