@@ -93,6 +93,7 @@ def test_a_session_takes_the_file_refuses_to_write_without_install_and_then_comm
     assert (tmp_path / "table" / "_SUCCESS").exists()
 
 
+@pytest.mark.wide
 def test_a_driver_without_python_hands_its_commits_to_the_cluster_that_the_file_names(tmp_path: Path):
     address = f"http://127.0.0.1:{free_port()}"  # where nobody listens
     path = copied("jvm-file.conf", tmp_path, address=address)

@@ -17,6 +17,7 @@ from tests.docs.test_blocks_run import path_with_command
 from tests.integration.spark.test_ray_jobs import TOKEN, dashboard
 
 pytestmark = [
+    pytest.mark.wide,
     pytest.mark.spark,
     pytest.mark.ray,
     pytest.mark.xdist_group("spark"),

@@ -21,6 +21,11 @@ PAGES = {
 }
 
 every_page = pytest.mark.parametrize("page", PAGES)
+one_page = pytest.mark.parametrize(
+    "page",
+    [pytest.param(one, marks=() if one == "login page" else (pytest.mark.wide,)) for one in PAGES],
+)
+"""In `make test`."""
 
 
 def page_fault(

@@ -20,7 +20,7 @@ from ray_committer.stores.registry import open_store
 from ray_committer.testing import visible_files
 from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.gcs import GcsServer, failure
-from tests.servers.pages import every_page, page_fault
+from tests.servers.pages import every_page, one_page, page_fault
 from tests.servers.proxy import Answer, Fault, Harm, Request, Send
 from tests.servers.tokens import PAGE, TokenServer
 
@@ -62,7 +62,7 @@ def test_a_bucket_that_a_login_page_answers_for_is_asked_again(server: GcsServer
     assert store.list_status("/") == []
 
 
-@every_page
+@one_page
 def test_a_commit_goes_on_when_the_login_page_is_gone(
     server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt, page: str
 ):

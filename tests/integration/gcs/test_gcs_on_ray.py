@@ -80,6 +80,7 @@ def test_a_killed_worker_and_lost_answers_lose_nothing(
     assert visible_files(store, job.destination) == all_of(tasks)
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(180)
 def test_throttling_of_all_workers_is_told_with_its_time_and_the_limit(
     server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt

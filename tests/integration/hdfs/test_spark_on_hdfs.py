@@ -14,7 +14,12 @@ import pytest
 
 from tests.servers.hdfs import HdfsServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("ray"), pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.timeout(240),
+]
 
 DRIVER = """
 import sys

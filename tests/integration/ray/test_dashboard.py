@@ -23,7 +23,12 @@ from tests.cluster_configs.dashboard import Samples, filled, load, missing, quer
 from tests.integration.ray.jobs import write_files
 from tests.servers.prometheus import Prometheus, prometheus_server
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.timeout(300),
+]
 
 RENAMES = 'sum(ray_committer_operations_total{operation="commit_file_rename"})'
 QUERIES = queries()

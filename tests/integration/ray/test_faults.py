@@ -144,7 +144,7 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
 @pytest.mark.parametrize(
     "listener",
     [
-        pytest.param(None, id="while loading"),
+        pytest.param(None, id="while loading", marks=pytest.mark.wide),
         pytest.param(
             at_stage("job_stage_load_manifests", kill_the_host, ended=True),
             id="before the preflight",

@@ -11,6 +11,7 @@ from ray.cluster_utils import Cluster
 from tests import raylets
 
 pytestmark = [
+    pytest.mark.wide,
     pytest.mark.ray,
     pytest.mark.xdist_group("ray"),
     pytest.mark.usefixtures("no_shared_raylets"),

@@ -101,6 +101,7 @@ def test_an_append_that_is_run_again_after_its_driver_was_killed_doubles_no_row(
         assert not (dest / "_temporary").exists()
 
 
+@pytest.mark.wide
 def test_an_overwrite_that_is_run_again_after_its_driver_was_killed_heals_by_itself(
     dest: Path, spark: SparkSession, installation: Installation, again: Callable[..., DataFrameWriter]
 ):

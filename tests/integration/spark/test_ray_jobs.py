@@ -225,7 +225,9 @@ def test_secrets_stay_in_the_driver(spark, proxy: Proxy, configure, rows: DataFr
 
 
 @pytest.mark.one_spark
-@pytest.mark.parametrize("harm", [Harm.LOSE, pytest.param(Harm.FAIL, marks=pytest.mark.wide), Harm.CUT])
+@pytest.mark.parametrize(
+    "harm", [Harm.LOSE, *(pytest.param(one, marks=pytest.mark.wide) for one in (Harm.FAIL, Harm.CUT))]
+)
 def test_a_lost_answer_to_a_submission_makes_no_second_job(
     spark, proxy: Proxy, configure, rows: DataFrame, dest: Path, harm: Harm
 ):

@@ -16,16 +16,16 @@ import pytest
 
 from tests.integration.spark.tpch import JOBS, TABLES, TpchWrite, answers, generate
 
-pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark-scripts"),
+]
 
 SCRIPT = Path(__file__).with_name("tpch.py")
 SCALE = 0.01
-MAIN = [TpchWrite("threads", job="dynamic"), TpchWrite("deferred", "orders", "dynamic")]
-LEFT = [
-    write
-    for write in itertools.starmap(TpchWrite, itertools.product(("threads", "deferred"), TABLES, JOBS))
-    if write not in MAIN
-]
+IN_PROCESS = list(itertools.starmap(TpchWrite, itertools.product(("threads", "deferred"), TABLES, JOBS)))
 ON_RAY = list(itertools.starmap(TpchWrite, itertools.product(("ray",), TABLES, JOBS)))
 needs_raydp = pytest.mark.skipif(
     not pyspark.__version__.startswith("3."), reason="RayDP is for Spark 3.5"
@@ -59,9 +59,8 @@ def run(source: Path, tmp_path: Path) -> Run:
 @pytest.mark.parametrize(
     ("master", "writes"),
     [
-        pytest.param("local[2]", MAIN, id="one process"),
-        pytest.param("local[2]", LEFT, id="one process, the others", marks=pytest.mark.wide),
-        pytest.param("raydp", ON_RAY, id="on Ray", marks=[pytest.mark.wide, needs_raydp]),
+        pytest.param("local[2]", IN_PROCESS, id="one process"),
+        pytest.param("raydp", ON_RAY, id="on Ray", marks=needs_raydp),
     ],
 )
 def test_each_committer_leaves_tables_with_the_answers_of_the_source(
