@@ -25,6 +25,7 @@ _SETTINGS = (
     "retry_seconds",
     "conflict_wait_seconds",
     "durable",
+    "keep_replaced",
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
