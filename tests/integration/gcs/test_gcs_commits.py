@@ -205,8 +205,8 @@ def test_a_commit_without_faults_keeps_its_budget(
     assert found["move"] == files + 1  # _SUCCESS
     assert found["look"] == 1  # at an earlier _SUCCESS; no file of the job is looked at
     # Manifests; the state, and once more before anything is deleted. Without: one manifest, whether it
-    # has a stamp, and the state once more.
-    assert found["read"] == tasks + 2 + 2 * is_hadoops
+    # has a stamp, whether the destination is a table with a log, and the state once more.
+    assert found["read"] == tasks + 2 + 3 * is_hadoops
     # The copies of manifests; a declaration, the record, _SUCCESS; three changes of state.
     assert found["write"] == tasks + 3 + 3 + is_hadoops
     # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
