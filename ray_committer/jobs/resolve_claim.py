@@ -133,9 +133,12 @@ def _remove(
     """Remove the new files of a claim that was given up at `version`; those of an import stay."""
     if one.claim.is_import:
         return Removal()
-    files = files_of(store, table, one.claim, one.claim.files)
+    claims = [other.claim for other in one.others] + [one.claim]
+    files = {file.p: file for claim in claims for file in files_of(store, table, claim, claim.files)}
     try:
-        return remove_orphans(store, table, definition, files, now_milliseconds, waiting)
+        return remove_orphans(
+            store, table, definition, [*files.values()], now_milliseconds, waiting
+        )
     except CommitConflictError as e:
         url = destination_url(store.spec, table.destination)
         raise CommitConflictError(

@@ -10,6 +10,7 @@ content, and the content. This module makes no request to a store.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import StrEnum
 from hashlib import sha256
 from typing import TypeVar
@@ -87,6 +88,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
         the table.
     reads: the directories that its rows come from.
     replaces: the directories whose old files it removes; None if the claim cannot name them all.
+    keeps: whether it keeps the old files that it removes.
     is_import: whether its files were there before, so that they stay if the claim is given up.
     manifests: the digest of its manifests, by which another run sees that it would write the same.
     owner: the process that made the claim.
@@ -102,6 +104,7 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     partitions: list[str]
     reads: list[str] = []
     replaces: list[str] | None = None
+    keeps: bool = False
     is_import: bool = False
     files: FileSet = FileSet()
     manifests: str = ""
@@ -165,10 +168,12 @@ Decision = TableCommit | TableAbort
 LogEntry = TableClaim | TableCommit | TableDone | TableAbort
 
 
-def is_abort_of(entry: LogEntry, job_id: str, job_attempt: int) -> bool:
-    """Whether an entry says that a job attempt was aborted."""
-    named = (entry.job_id, entry.job_attempt)
-    return isinstance(entry, TableAbort) and named == (job_id, job_attempt)
+def is_abort_of(entry: LogEntry, job_id: str, job_attempt: int, claims: Container[int]) -> bool:
+    """Whether an entry says that a job attempt with these claims was aborted. That of another claim is
+    about an earlier job of the same id."""
+    if not isinstance(entry, TableAbort) or (entry.job_id, entry.job_attempt) != (job_id, job_attempt):
+        return False
+    return entry.claim == NO_CLAIM or entry.claim in claims
 
 
 class _Envelope(msgspec.Struct, frozen=True):

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from msgspec import structs
+
 from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCommitterError
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
@@ -102,11 +104,11 @@ def begin_turn(
     """
     if base is None:
         return None
-    claim = _claim_of(context, state, base, loaded, roots, run)
     table = TablePlaces(context.job.destination)
     definition = require_definition(context.store, table, base.table_id)
     keeps = context.options.keep_replaced
     keeps = definition.keep_replaced if keeps is None else keeps
+    claim = structs.replace(_claim_of(context, state, base, loaded, roots, run), keeps=keeps)
     return Turn(context, Claimant(context.store, table, definition, claim), base, keeps)
 
 

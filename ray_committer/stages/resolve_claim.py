@@ -54,13 +54,14 @@ _ADDS = (WriteMode.APPEND, WriteMode.CREATE)
 @dataclass(frozen=True, slots=True)
 class Logged:
     """A claim, and the versions of the entries about it: `committed`, `aborted`, or both None; and
-    whether it is in flight."""
+    whether it is in flight. `others` are earlier claims in flight of the same job attempt."""
 
     version: int
     claim: TableClaim
     committed: int | None = None
     aborted: int | None = None
     in_flight: bool = True
+    others: tuple[ClaimInFlight, ...] = ()
 
 
 def find_claim(
@@ -72,25 +73,28 @@ def find_claim(
 ) -> Logged:
     """The claim of a job: the one in flight or, if there is none, its last one.
 
+    If the id was used again, a job that is gone comes first, and then the earlier one.
     `JobNotFoundError` if the log has none, `AmbiguousJobError` if several attempts have one in flight.
     """
     state = checkpoint.read_state(store, table, definition.table_id)
     mine = [one for one in state.in_flight if _is_named(one.claim, job_id, job_attempt)]
-    if len(mine) > 1:
-        numbers = [one.claim.job_attempt for one in mine]
+    numbers = sorted({one.claim.job_attempt for one in mine})
+    if len(numbers) > 1:
         raise AmbiguousJobError(
             f"{table.log}: has claims in flight of the attempts {numbers} of job {job_id}",
             "name one with --attempt",
         )
     if mine:
-        return Logged(mine[0].version, mine[0].claim, mine[0].committed)
-    last = _last_claim(read_entries(store, table), job_id, job_attempt)
-    if last is None:
+        first = next((one for one in mine if job_of(store, table, one.claim) is None), mine[0])
+        *others, last = (one for one in mine if first.claim.repeats(one.claim))
+        return Logged(last.version, last.claim, last.committed, others=tuple(others))
+    ended = _last_claim(read_entries(store, table), job_id, job_attempt)
+    if ended is None:
         raise JobNotFoundError(
             f"{table.log}: has no claim of job {job_id}",
             "look at the log with: ray-committer table log DEST",
         )
-    return last
+    return ended
 
 
 def resolve_forward(
@@ -125,7 +129,8 @@ def resolve_forward(
 
 
 def resolve_back(store: StoreOperations, table: TablePlaces, one: Logged, now_milliseconds: int) -> int:
-    """Give up a claim whose job is gone; its new files are orphans then, until `remove_orphans`.
+    """Give up a claim whose job is gone, and the other claims of that attempt; the new files are orphans
+    then, until `remove_orphans`.
 
     Returns the version of the abort; idempotent. `TableClaimError` if the job is not gone, or the claim
     is committed.
@@ -135,9 +140,10 @@ def resolve_back(store: StoreOperations, table: TablePlaces, one: Logged, now_mi
     if one.aborted is not None:
         return one.aborted
     _refuse_job(store, table, one.claim)
-    version, decision = give_up(store, table, one, "a person has given it up", now_milliseconds)
-    if isinstance(decision, TableCommit):
-        raise _decided(store, table, one, TableCommit, version)
+    for each in (*one.others, one):
+        version, decision = give_up(store, table, each, "a person has given it up", now_milliseconds)
+        if isinstance(decision, TableCommit):
+            raise _decided(store, table, one, TableCommit, version)
     return version
 
 
@@ -229,16 +235,19 @@ def _is_named(claim: TableClaim, job_id: str, job_attempt: int | None) -> bool:
 def _last_claim(
     entries: Sequence[tuple[int, LogEntry]], job_id: str, job_attempt: int | None
 ) -> Logged | None:
+    """The last claim; of several of one attempt, that which was committed."""
     last: Logged | None = None
+    claims: dict[int, TableClaim] = {}
     for version, entry in entries:
         if isinstance(entry, TableClaim):
             if _is_named(entry, job_id, job_attempt):
-                last = Logged(version, entry, in_flight=False)
-        elif last is not None and entry.claim == last.version and _is_open(last):
-            if isinstance(entry, TableCommit):
-                last = replace(last, committed=version)
-            elif isinstance(entry, TableAbort):
-                last = replace(last, aborted=version)
+                claims[version], last = entry, Logged(version, entry, in_flight=False)
+        elif last is None or not _is_open(last) or not last.claim.repeats(claims.get(entry.claim, entry)):
+            continue
+        elif isinstance(entry, TableCommit):
+            last = Logged(entry.claim, claims[entry.claim], version, in_flight=False)
+        elif isinstance(entry, TableAbort) and entry.claim == last.version:
+            last = replace(last, aborted=version)
     return last
 
 
@@ -274,6 +283,7 @@ def _commit_of(
     """
     claim = one.claim
     _refuse_undecidable(store, table, one)
+    _refuse_other_attempt(store, table, one)
     wrong = _wrong_files(store, table, claim)
     if wrong:
         raise ValidationError(
@@ -299,21 +309,28 @@ def _commit_of(
         job_attempt=claim.job_attempt,
         claim=one.version,
         removed=removed,
+        kept=claim.keeps and removed.files > 0,
         at_milliseconds=now_milliseconds,
     )
 
 
 def _refuse_undecidable(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
-    """`TableClaimError` if the claim does not show which old files the job removes.
+    """`TableClaimError` if the claim does not show whether the job was decided, or which old files it
+    removes.
 
     A job that rewrites files names them only in its commit. A job that replaces data and has no new file
-    leaves no sign that it was decided.
+    leaves no sign that it was decided. The files of an import were there before, so they are no sign,
+    and another import can have put them into the log.
     """
     claim = one.claim
-    if claim.mode in _ADDS:
-        return
     why = None
-    if claim.mode is WriteMode.REWRITE:
+    if one.others:
+        why = "has several claims in flight, and nothing shows which of them counts"
+    elif claim.is_import:
+        why = "puts files into the log that were there before"
+    elif claim.mode in _ADDS:
+        return
+    elif claim.mode is WriteMode.REWRITE:
         why = "rewrites files, and only its commit would have named them"
     elif claim.replaces is None:
         why = "replaces more than its claim names"
@@ -326,6 +343,20 @@ def _refuse_undecidable(store: StoreOperations, table: TablePlaces, one: Logged)
             f"{resolve_command(store, table.destination, claim, forward=False)}; then run its "
             f"application again",
         )
+
+
+def _refuse_other_attempt(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
+    """`TableClaimError` if another attempt of the job was committed meanwhile: its rows would double."""
+    claim = one.claim
+    for version, entry in read_entries(store, table, one.version):
+        is_other = entry.job_id == claim.job_id and entry.job_attempt != claim.job_attempt
+        if isinstance(entry, TableCommit) and is_other:
+            raise TableClaimError(
+                f"{table.entry(version)}: attempt {entry.job_attempt} of job {claim.job_id} is committed, "
+                f"so attempt {claim.job_attempt} must not be",
+                f"nothing was changed: give its claim up with: "
+                f"{resolve_command(store, table.destination, claim, forward=False)}",
+            )
 
 
 def _refuse_lost(store: StoreOperations, table: TablePlaces, one: Logged) -> None:

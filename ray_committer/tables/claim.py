@@ -116,7 +116,9 @@ class Claimant:
 
     def _refuse_aborted(self) -> None:
         job_id, job_attempt = self.claim.job_id, self.claim.job_attempt
-        if any(is_abort_of(entry, job_id, job_attempt) for _, entry in self._entries):
+        before = [(one.version, one.claim) for one in self._base.in_flight]
+        own = {version for version, entry in (*before, *self._entries) if self.claim.repeats(entry)}
+        if any(is_abort_of(entry, job_id, job_attempt, own) for _, entry in self._entries):
             raise CommitAbortedError(
                 f"{self._table.destination}: the log of the table says that job {job_id} was aborted",
                 "nothing was changed: run its application again",

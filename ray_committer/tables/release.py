@@ -35,7 +35,9 @@ def release_own(
     while True:
         now = follow(base, entries)[0]
         own = [one for one in now.in_flight if _is_of(one, job, aborted)]
-        is_said = any(is_abort_of(entry, job.job_id, job.number) for _, entry in entries)
+        claims = [ClaimInFlight(at, one) for at, one in entries if isinstance(one, TableClaim)]
+        mine = {one.version for one in (*base.in_flight, *claims) if _is_of(one, job, aborted)}
+        is_said = any(is_abort_of(entry, job.job_id, job.number, mine) for _, entry in entries)
         if any(one.committed is not None for one in own) or (is_said and not own):
             return
         claim = own[0].version if own else NO_CLAIM
