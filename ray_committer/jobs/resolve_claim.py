@@ -136,9 +136,7 @@ def _remove(
     claims = [other.claim for other in one.others] + [one.claim]
     files = {file.p: file for claim in claims for file in files_of(store, table, claim, claim.files)}
     try:
-        return remove_orphans(
-            store, table, definition, [*files.values()], now_milliseconds, waiting
-        )
+        return remove_orphans(store, table, definition, [*files.values()], now_milliseconds, waiting)
     except CommitConflictError as e:
         url = destination_url(store.spec, table.destination)
         raise CommitConflictError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -62,7 +61,7 @@ def report_table_job(
 def give_up_dead_jobs(dest: str, options: CommitOptions, storage_options: StorageOptions | None) -> None:
     """Remove what processes have left that died before their job of this kind was recorded."""
     with open_here(dest, options, storage_options) as (store, destination):
-        for job in dead_table_jobs(store, destination, time.time_ns() // 1_000_000):
+        for job in dead_table_jobs(store, destination):
             context = attempt_context(store, job, options)
             try:
                 abort_job(context)

@@ -144,7 +144,7 @@ def _refuse_jobs(store: StoreOperations, table: TablePlaces) -> None:
 def _in_flight(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> CommitConflictError:
     return CommitConflictError(
         f"{table.entry(one.version)}: job {one.claim.job_id} is at work in the table",
-        f"{how_to_end(store, table, one.claim)}; then run the same command",
+        f"{how_to_end(store, table, one)}; then run the same command",
     )
 
 

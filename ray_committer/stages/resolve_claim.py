@@ -242,7 +242,9 @@ def _last_claim(
         if isinstance(entry, TableClaim):
             if _is_named(entry, job_id, job_attempt):
                 claims[version], last = entry, Logged(version, entry, in_flight=False)
-        elif last is None or not _is_open(last) or not last.claim.repeats(claims.get(entry.claim, entry)):
+        elif (
+            last is None or not _is_open(last) or not last.claim.repeats(claims.get(entry.claim, entry))
+        ):
             continue
         elif isinstance(entry, TableCommit):
             last = Logged(entry.claim, claims[entry.claim], version, in_flight=False)
@@ -352,8 +354,8 @@ def _refuse_other_attempt(store: StoreOperations, table: TablePlaces, one: Logge
         is_other = entry.job_id == claim.job_id and entry.job_attempt != claim.job_attempt
         if isinstance(entry, TableCommit) and is_other:
             raise TableClaimError(
-                f"{table.entry(version)}: attempt {entry.job_attempt} of job {claim.job_id} is committed, "
-                f"so attempt {claim.job_attempt} must not be",
+                f"{table.entry(version)}: attempt {entry.job_attempt} of job {claim.job_id} is "
+                f"committed, so attempt {claim.job_attempt} must not be",
                 f"nothing was changed: give its claim up with: "
                 f"{resolve_command(store, table.destination, claim, forward=False)}",
             )

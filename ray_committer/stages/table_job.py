@@ -23,7 +23,7 @@ from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import last_sign
-from ray_committer.job_files.owners import at_work, is_alive
+from ray_committer.job_files.owners import at_work, has_ended
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ConflictMode
@@ -73,13 +73,14 @@ def run_table_job(
     setup_job(context.store, context.job, rewrites=True, on_warning=context.notice)
     try:
         run = new_nonce()
-        with at_work(run), heartbeat(context, run, Renamed(), at_once=True):
-            made = write(context)
-        context.check_cancelled()
-        if made is None:
-            abort_job(context)
-            return None
-        return _commit(context, made, on_result)
+        with at_work(run):
+            with heartbeat(context, run, Renamed(), at_once=True):
+                made = write(context)
+            context.check_cancelled()
+            if made is None:
+                abort_job(context)
+                return None
+            return _commit(context, made, on_result)
     except _ENDED as e:
         _give_up(context, e)
         raise
@@ -111,20 +112,19 @@ def write_task(worker: Worker, number: int, write: Callable[[str, str], None]) -
     return CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
 
 
-def dead_table_jobs(
-    store: StoreOperations, destination: str, now_milliseconds: int
-) -> Sequence[JobAttempt]:
-    """The jobs of this kind that are not recorded, and whose process gives no sign of life."""
+def dead_table_jobs(store: StoreOperations, destination: str) -> Sequence[JobAttempt]:
+    """The jobs of this kind that are not recorded, and whose process has certainly ended. One that waits
+    for other jobs, or has just set up its job, gives no sign of life."""
     attempts = [one for found in list_job_directories(store, destination) for one in found.attempts]
-    return [one for one in attempts if _is_dead(store, one, now_milliseconds)]
+    return [one for one in attempts if _is_dead(store, one)]
 
 
-def _is_dead(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> bool:
+def _is_dead(store: StoreOperations, job: JobAttempt) -> bool:
     seen = read_state(store, job)
     if seen is None or seen.phase not in UNDECIDED or seen.state.intent is not Intent.REWRITES:
         return False
     beat = last_sign(store, job)[1]
-    return beat is None or not is_alive(beat.owner, beat.at_milliseconds, now_milliseconds)
+    return beat is not None and has_ended(beat.owner)
 
 
 def _commit(

@@ -18,18 +18,16 @@ from ray_committer.errors import (
     TableVersionGoneError,
     some_of,
 )
-from ray_committer.job_files.commands import commit_command
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.file_list import FileSet, ListedFile
-from ray_committer.protocol.paths import SUCCESS, join, new_job_attempt, parent
+from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted, follow
 from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.make_table import import_job_id
 from ray_committer.stages.read_files import find_read_files
 from ray_committer.stages.table_job import TableTasks, run_table_job, write_task
 from ray_committer.stores.base import StoreOperations
@@ -38,6 +36,7 @@ from ray_committer.tables.at_once import at_once
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.file_sets import read_file_set
+from ray_committer.tables.release import how_to_end
 from ray_committer.work.worker import Worker
 
 FILES_PER_TASK = 100
@@ -65,12 +64,15 @@ class Undo:
 def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version: int) -> Undo:
     """Find what takes back the commit of a version; changes nothing.
 
+    What the job has removed that was not part of the table, such as files of other programs, stays where
+    it is.
     `JobNotFoundError` if no job was committed at the version. `TableVersionGoneError` if the files that
     it has removed are gone. `CommitConflictError` if a later job has changed the same partitions.
     """
     undone = _committed_at(store, table, table_id, version)
     base = _refuse_later(store, table, table_id, undone)
-    removed = [file for file in _read(store, table, undone, undone.removed) if file.p != SUCCESS]
+    was_there = {file.p for file in FilesAt(store, table, table_id, version - 1).below()}
+    removed = [file for file in _read(store, table, undone, undone.removed) if file.p in was_there]
     kept = tuple(Kept(file, table.kept(undone.claim_version, file.p)) for file in removed)
     if kept and not undone.kept:
         raise TableVersionGoneError(
@@ -105,12 +107,12 @@ def _committed_at(
 ) -> ClaimCommitted:
     commits = committed_since(store, table, table_id, version - 1) if version > 0 else []
     for one in commits:
-        if one.version == version and one.claim.job_id != import_job_id(table_id):
+        if one.version == version and not one.claim.is_import:
             return one
         if one.version == version:
             raise PathError(
-                f"{table.destination}: version {version} is the import of the files that were there "
-                f"when the table was made, which cannot be undone",
+                f"{table.destination}: version {version} is the import of files that were there before, "
+                f"which cannot be undone",
                 "nothing was changed: choose the version of a job",
             )
     raise JobNotFoundError(
@@ -126,23 +128,28 @@ def _refuse_later(
     version that this returns."""
     at = FilesAt(store, table, table_id, undone.version)
     now, later = follow(at.state, at.later)
-    for one in reversed(later):
-        if common := common_partitions(undone.claim.partitions, one.claim.partitions):
+    for last in reversed(later):
+        if not _changes_nothing(last) and (
+            common := common_partitions(undone.claim.partitions, last.claim.partitions)
+        ):
             raise CommitConflictError(
-                f"{table.destination}: job {one.claim.job_id} (version {one.version}) has changed "
+                f"{table.destination}: job {last.claim.job_id} (version {last.version}) has changed "
                 f"{some_of([path or 'the whole table' for path in sorted(common)])} after version "
                 f"{undone.version}, so that version cannot be undone",
-                f"nothing was changed: undo version {one.version}, or write rows of a snapshot again",
+                f"nothing was changed: undo version {last.version}, or write rows of a snapshot again",
             )
-    if any(one.version == undone.claim_version for one in now.in_flight):
-        job = new_job_attempt(table.destination, undone.claim.job_id, undone.claim.job_attempt)
+    if own := [one for one in now.in_flight if one.version == undone.claim_version]:
         raise CommitConflictError(
             f"{table.destination}: job {undone.claim.job_id} (version {undone.version}) has not removed "
             f"all of its old files yet",
-            f"nothing was changed: finish it with: {commit_command(store, job)}; then run the same "
-            f"command again",
+            f"nothing was changed: {how_to_end(store, table, own[0])}; then run the same command again",
         )
     return now.version
+
+
+def _changes_nothing(one: ClaimCommitted) -> bool:
+    """Whether a job has added no file and replaced none of the table, such as a removal of orphans."""
+    return not one.claim.files.files and one.claim.replaces == []
 
 
 def _refuse_missing(store: StoreOperations, kept: Sequence[Kept]) -> None:

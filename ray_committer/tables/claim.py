@@ -177,7 +177,7 @@ def waited_too_long(
 ) -> CommitConflictError:
     """The error for a claim that has waited for `seconds`; the `advice` says how to end the other job,
     if not by its usual commands."""
-    advice = advice or how_to_end(store, table, obstacle.other.claim)
+    advice = advice or how_to_end(store, table, obstacle.other)
     return CommitConflictError(
         f"{at_work(table, obstacle)}, and this job must not be at the same time (waited {seconds:g} s)",
         f"nothing was changed: {advice}; then run the same command",

@@ -63,13 +63,18 @@ def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> See
     return seen if seen is not None and seen.state.stamp == claim.nonce else None
 
 
-def how_to_end(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> str:
+def how_to_end(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> str:
     """The commands that end the job of a claim in flight or, if the job is gone, the claim."""
+    claim = one.claim
     if job_of(store, table, claim) is None:
         both = [resolve_command(store, table.destination, claim, forward=way) for way in (True, False)]
+        if one.committed is not None:
+            return f"that job is gone, but it is committed: finish it with: {both[0]}"
         return f"that job is gone: commit it with: {both[0]}, or give it up with: {both[1]}"
     job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
     finish, give_up = commit_command(store, job), abort_command(store, job)
+    if one.committed is not None:
+        return f"that job is committed: finish it with: {finish}"
     return f"finish that job with: {finish}, or give it up with: {give_up}"
 
 

@@ -166,7 +166,7 @@ def finish(store: StoreOperations, again: Run, destination: str = "/table") -> N
     """What a person does after a crash: finish the job if it is recorded, else run the command again,
     which first gives up the one that is not. The vacuum removes a job that is not set up or has ended.
     """
-    for job in dead_table_jobs(store, destination, now()):
+    for job in dead_table_jobs(store, destination):
         assert run_abort(store, job)
     is_recorded = False
     for job in [one for found in list_job_directories(store, destination) for one in found.attempts]:
@@ -442,7 +442,7 @@ def test_nobody_else_can_commit_a_compaction_that_is_not_recorded(kind, options:
     with pytest.raises(IncompleteJobError, match="was made from the log of its table"):
         run_commit(store, COMPACT, options)
     assert state_of(store, COMPACT).phase is Phase.OPEN
-    assert dead_table_jobs(store, "/table", now()) == [COMPACT]
+    assert dead_table_jobs(store, "/table") == [COMPACT]
     assert run_abort(store, COMPACT)
     check(store, b"abbc")
 
@@ -453,12 +453,12 @@ def test_only_jobs_of_this_kind_that_are_not_at_work_are_given_up(kind):
     found: list[object] = []
 
     def look(worker: Worker, one: Bin) -> Rewritten:
-        found.extend(dead_table_jobs(store, "/table", now()))
+        found.extend(dead_table_jobs(store, "/table"))
         return merge(worker, one)
 
     compact_table(context(store, job=COMPACT), plan(store), look)
     assert found == []
-    assert dead_table_jobs(store, "/table", now()) == []
+    assert dead_table_jobs(store, "/table") == []
 
 
 def test_a_table_that_was_made_anew_meanwhile_is_not_changed(kind):
@@ -684,8 +684,8 @@ def test_after_a_crash_of_an_undo_at_any_request_it_can_be_done(kind):
 def test_the_import_of_a_table_is_not_undone(kind):
     store = kind()
     table_on(store)
-    append_commit(store, "import-id", mode=WriteMode.CREATE, partitions=[""])
-    with pytest.raises(PathError, match="is the import of the files"):
+    append_commit(store, "import-id", mode=WriteMode.CREATE, partitions=[""], is_import=True)
+    with pytest.raises(PathError, match="is the import of files"):
         undo(store, 2)
 
 
@@ -695,4 +695,4 @@ def test_an_aborted_job_of_this_kind_is_given_up_once_more(kind):
     seen = read_state(store, COMPACT)
     assert seen is not None
     advance(store, COMPACT, seen, Phase.ABORTED)
-    assert dead_table_jobs(store, "/table", now()) == []
+    assert dead_table_jobs(store, "/table") == []

@@ -1,4 +1,4 @@
-"""Several claims of one job id in the log: those of one attempt, of two attempts, and of an earlier job."""
+"""Several claims of one job id in the log: of one attempt, of two attempts, and of an earlier job."""
 
 from __future__ import annotations
 
