@@ -28,7 +28,7 @@ from ray_committer.protocol.claims import (
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
 from ray_committer.protocol.state import JobState, TableBase
-from ray_committer.protocol.table_entry import TableClaim, WriteMode
+from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
@@ -109,6 +109,8 @@ def begin_turn(
     keeps = context.options.keep_replaced
     keeps = definition.keep_replaced if keeps is None else keeps
     claim = structs.replace(_claim_of(context, state, base, loaded, roots, run), keeps=keeps)
+    if context.options.table_work is not None:  # it depends on what its plan has seen, at any level
+        definition = structs.replace(definition, isolation=Isolation.SERIALIZABLE)
     return Turn(context, Claimant(context.store, table, definition, claim), base, keeps)
 
 

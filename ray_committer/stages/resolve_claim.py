@@ -140,7 +140,8 @@ def resolve_back(store: StoreOperations, table: TablePlaces, one: Logged, now_mi
     if one.aborted is not None:
         return one.aborted
     _refuse_job(store, table, one.claim)
-    for each in (*one.others, one):
+    claims: list[Logged | ClaimInFlight] = [*one.others, one]
+    for each in claims:
         version, decision = give_up(store, table, each, "a person has given it up", now_milliseconds)
         if isinstance(decision, TableCommit):
             raise _decided(store, table, one, TableCommit, version)
