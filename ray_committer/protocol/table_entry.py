@@ -225,8 +225,8 @@ def _attempt(claim: TableClaim) -> tuple[str, int, str]:
     return claim.job_id, claim.job_attempt, claim.nonce
 
 
-def _work(claim: TableClaim) -> tuple[WriteMode, list[str], list[str], str]:
-    return claim.mode, claim.partitions, claim.reads, claim.manifests
+def _work(claim: TableClaim) -> tuple[WriteMode, list[str], list[str] | None, list[str], str]:
+    return claim.mode, claim.partitions, claim.replaces, claim.reads, claim.manifests
 
 
 _ENTRY: msgspec.json.Decoder[LogEntry] = msgspec.json.Decoder(LogEntry)

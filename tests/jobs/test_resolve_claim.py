@@ -384,6 +384,71 @@ def test_of_several_attempts_one_must_be_named(kind: Kind):
     assert back(store).job_attempt == 0
 
 
+# Several claims of one attempt
+
+
+def with_several_claims(
+    kind: Kind, *options: ray_committer.CommitOptions, phase: str = "recorded"
+) -> MemoryStore:
+    """A table whose job has died in several runs, each of which was to do other work."""
+    store = table_with_old_files(kind())
+    write(store, NEW, JOB, AT_ONCE)
+    for one in options:
+        with pytest.raises(Died):
+            run_commit(WrappedStore(store, before=do_at("advance", die, end=phase)), JOB, one)
+    return store
+
+
+def test_all_claims_of_an_attempt_that_is_gone_are_given_up(kind: Kind):
+    store = with_several_claims(kind, AT_ONCE, OVERWRITE_ONE)
+    store.delete_directory("/table/_temporary")
+    assert [one.state for one in scanned(store).claims] == [None, None]
+    back(store)
+    assert in_flight(store) == []
+    assert data_of_log(store) == data_in(store) == sizes(OLD)
+    assert committed(store, {"day=1/later": b"5"}, options=OVERWRITE) is not None
+
+
+def test_an_attempt_with_several_claims_does_not_go_forward(kind: Kind):
+    store = with_several_claims(kind, AT_ONCE, OVERWRITE_ONE)
+    with pytest.raises(Died):
+        run_commit(WrappedStore(store, before=do_at("advance", die, end="sealed")), JOB, AT_ONCE)
+    store.delete_directory("/table/_temporary")
+    with pytest.raises(TableClaimError, match="has several claims in flight"):
+        forward(store)
+    assert back(store).removed == 2
+    assert in_flight(store) == []
+    assert data_of_log(store) == data_in(store) == sizes(OLD)
+
+
+def test_a_claim_is_not_used_again_by_a_run_that_replaces_other_directories(kind: Kind):
+    """Otherwise `forward` removes old files that this run did not replace."""
+    store = with_several_claims(kind)
+    there = {"day=3/old": b"55555"}
+    committed(store, there)
+    for phase, one in (("recorded", OVERWRITE_PARTITIONS), ("sealed", OVERWRITE_ONE)):
+        with pytest.raises(Died):
+            run_commit(WrappedStore(store, before=do_at("advance", die, end=phase)), JOB, one)
+    store.delete_directory("/table/_temporary")
+    with pytest.raises(TableClaimError, match="has several claims in flight"):
+        forward(store)
+    back(store)
+    assert data_of_log(store) == data_in(store) == sizes(OLD, there)
+
+
+def test_a_claim_that_ended_with_the_commit_of_another_is_not_resolved(kind: Kind):
+    store = with_several_claims(kind, AT_ONCE, OVERWRITE_ONE)
+    assert run_commit(store, JOB, AT_ONCE).table_version == 5
+    later = {"day=1/later": b"55555"}
+    committed(store, later)
+    there = kinds_of(store)
+    assert (forward(store).version, forward(store).removed) == (5, 0)
+    with pytest.raises(TableClaimError, match=r"005.entry: says that job job_1 is committed"):
+        back(store)
+    assert kinds_of(store) == there
+    assert data_of_log(store) == data_in(store) == sizes(OLD, NEW, later)
+
+
 # Crashes, and several at once
 
 
