@@ -26,7 +26,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.checkpoint import read_state
-from ray_committer.tables.claim import Waiting, claim_partitions
+from ray_committer.tables.claim import Claimant, Waiting, claim_partitions
 from ray_committer.tables.log import append, find_head, read_entries
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
@@ -326,6 +326,16 @@ def test_another_attempt_or_set_up_of_the_id_is_another_job(kind, change: dict[s
     append(memory, TABLE, REPLACE, 0)
     with pytest.raises(CommitConflictError, match=r"job replaces .* is at work"):
         claimed(memory, claim_of("replaces", mode=WriteMode.REPLACE, base=0, **change))
+
+
+def test_a_claim_that_has_ended_since_the_log_was_read_is_not_in_the_way(kind):
+    memory = table_on(kind())
+    append(memory, TABLE, OVERWRITE, 0)
+    claimant = Claimant(memory, TABLE, DEFINITION, APPEND)
+    append(memory, TABLE, abort_of(1, OVERWRITE.job_id), 1)
+    found = claimant.put()
+    assert isinstance(found, ClaimInFlight)
+    assert found.version == 3
 
 
 def test_a_job_that_was_aborted_makes_no_claim(kind):
