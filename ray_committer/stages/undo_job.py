@@ -157,7 +157,12 @@ def _take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> 
             f"whether it is that file",
             "if it is, move it away, and run the same command",
         )
-    _rename(store, lambda: store.rename(entry.dest, taken, found.version), taken)
+    try:
+        _rename(store, lambda: store.rename(entry.dest, taken, found.version), taken)
+    except FileNotFoundError:
+        if store.get_status(entry.dest) is not None:
+            raise
+        # another process that undoes the job has taken it
     return None
 
 
