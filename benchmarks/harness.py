@@ -74,11 +74,19 @@ class OpenPriced:
         return Worker(PricedStore(self.seconds), self.job, permits, self.concurrency, in_driver=False)
 
 
-def write_job(root: Path, *, tasks: int, files: int, directories: int) -> JobAttempt:
-    """A fresh job of `tasks` tasks with `files` files each, every task in all of the `directories`."""
+def write_job(
+    root: Path,
+    *,
+    tasks: int,
+    files: int,
+    directories: int,
+    make: Callable[[Path], object] = os.makedirs,
+) -> JobAttempt:
+    """A fresh job of `tasks` tasks with `files` files each, every task in all of the `directories`;
+    `make` makes its destination."""
     shutil.rmtree(root, ignore_errors=True)
     job = new_job_attempt(str(root), "job_1", 0)
-    os.makedirs(root)
+    make(root)
     stamp = setup_job(LocalStore(StoreSpec("file")), job)
     for task in range(tasks):
         attempt = job.task_attempt(f"attempt_1_m_{task:06d}_0")

@@ -38,6 +38,7 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
+from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, first_link, list_anew
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
@@ -270,11 +271,11 @@ def jobs_in(store: StoreOperations, destination: str, directories: Sequence[str]
     """The jobs in those of these `directories` below ``$destination/_temporary`` that still exist."""
     own = [one for one in directories if not one.rpartition("/")[2].startswith(GONE_PREFIX)]
     names = {directory.rpartition("/")[2] for directory in own}
-    found = (
-        _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names))
-        for directory in own
-    )
-    return [job for job in found if job is not None]
+
+    def find(directory: str) -> FoundJob | None:
+        return _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names))
+
+    return [job for job in at_once(store, find, own, least=MANY) if job is not None]
 
 
 def _job_id(name: str, names: Collection[str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, LinkedPathError, RayCommitterError
 from ray_committer.job_files.commands import abort_command, commit_command
@@ -20,6 +19,7 @@ from ray_committer.job_files.owners import is_alive, is_nobody
 from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, UNFINISHED, Phase
+from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import StoreOperations, network_file_system, revalidate
 
 _TRIES = 5
@@ -109,9 +109,11 @@ def _look(
 ) -> tuple[Others, bool]:
     """Look once: the jobs found, and whether all of them stayed in place until they were read."""
 
-    def opened(read: Callable[[], _Read]) -> _Read:
+    def read_attempt(job: JobAttempt) -> _Read:
         try:
-            return read()
+            if job.is_gone:
+                return _read_gone(store, job, own, now_milliseconds)
+            return _read(store, job, now_milliseconds)
         except (PermissionError, LinkedPathError) as e:
             unread(e)
             return _Read()
@@ -131,10 +133,8 @@ def _look(
     for found in jobs:
         if found.closed is not None:
             unread(found.closed)
-    read = [opened(partial(_read_gone, store, one, own, now_milliseconds)) for one in gone]
-    read += [
-        opened(partial(_read, store, one, now_milliseconds)) for found in jobs for one in found.attempts
-    ]
+    attempts = (*gone, *(one for found in jobs for one in found.attempts))
+    read = at_once(store, read_attempt, attempts, least=MANY)
     is_whole = len(gone) + len(jobs) == len(listed.directories) and all(one.is_there for one in read)
     empty = [found.directory for found in jobs if not found.attempts and not found.closed]
     if empty and is_whole:

@@ -17,8 +17,8 @@ from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_replaced_files import OldData
 from ray_committer.stages.old_files import replaced_file
+from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
-from ray_committer.tables.at_once import at_once
 
 
 def find_read_files(

@@ -24,6 +24,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.old_files import put_aside, replaced_file, sets_aside
 from ray_committer.stages.table_files import Found, compare, find_listed
+from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,
@@ -32,7 +33,6 @@ from ray_committer.stores.base import (
     move_directory,
     sync,
 )
-from ray_committer.tables.at_once import at_once
 
 FILES_ASIDE = 10_000
 ROUNDS = 10

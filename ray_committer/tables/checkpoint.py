@@ -33,8 +33,8 @@ from ray_committer.protocol.table_state import (
     follow,
     quiet_at,
 )
+from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.tables.at_once import at_once
 from ray_committer.tables.file_sets import each_file, read_file_list
 from ray_committer.tables.log import find_head, read_entries, read_entry, version_gone
 

@@ -23,7 +23,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight, TableState, ended_since
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_since
-from ray_committer.tables.log import put_entry, read_entries
+from ray_committer.tables.log import Draft, read_entries
 from ray_committer.tables.release import how_to_end
 
 SHORTEST_SECONDS = 0.1
@@ -73,6 +73,17 @@ class Claimant:
         `CommitConflictError` if it is refused, `CommitAbortedError` if the log says that the job was
         aborted.
         """
+        with Draft(self._store, self._table) as draft:
+            return self._put(draft)
+
+    def look(self) -> Obstacle | None:
+        """What the claim would wait for now; changes nothing. `CommitConflictError` as `put`."""
+        self._look()
+        ended, now = ended_since(self._base, self._entries)
+        return None if _own(self.claim, ended, now) else self._judge(ended, now)
+
+    def _put(self, draft: Draft) -> ClaimInFlight | Obstacle:
+        written: TableClaim | None = None
         while True:
             is_known = self._is_fresh  # since before the caller's look at the other jobs
             self._look()
@@ -85,18 +96,14 @@ class Claimant:
                 continue
             if obstacle is not None:
                 return obstacle
-            claim = structs.replace(
-                self.claim, quiet=now.quiet, named=now.named + self.claim.files.files
-            )
-            there = put_entry(self._store, self._table, now.version + 1, claim)
-            if isinstance(there, TableClaim) and claim.repeats(there) and claim.writes_as(there):
+            if written is None:
+                named = now.named + self.claim.files.files
+                written = structs.replace(self.claim, quiet=now.quiet, named=named)
+            there = draft.put_entry(now.version + 1, written)
+            if isinstance(there, TableClaim) and written.repeats(there) and written.writes_as(there):
                 return ClaimInFlight(now.version + 1, there)
-
-    def look(self) -> Obstacle | None:
-        """What the claim would wait for now; changes nothing. `CommitConflictError` as `put`."""
-        self._look()
-        ended, now = ended_since(self._base, self._entries)
-        return None if _own(self.claim, ended, now) else self._judge(ended, now)
+            self._entries.append((now.version + 1, there))
+            self._is_fresh = True
 
     def _judge(self, ended: Iterable[ClaimInFlight], now: TableState) -> Obstacle | None:
         at_work = self._of_others(now.in_flight)

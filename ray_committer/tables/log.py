@@ -27,8 +27,56 @@ from ray_committer.protocol.table_entry import (
     encode_content,
 )
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
+from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import StoreOperations, list_anew, sync
-from ray_committer.tables.at_once import at_once
+
+
+class Draft:
+    """A file of the log on its way to its place. It is written once, under a temporary name, however
+    many places are taken; so use it in a ``with`` block, which deletes it if it found none."""
+
+    def __init__(self, store: StoreOperations, table: TablePlaces) -> None:
+        self._store, self._table = store, table
+        self._temporary = table.temporary(new_nonce())
+        self._written: bytes | None = None
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._written is not None:
+            with suppress(OSError):
+                self._store.delete_file(self._temporary)
+
+    def put_entry(self, version: int, entry: LogEntry) -> LogEntry:
+        """As the function `put_entry`."""
+        path = self._table.entry(version)
+        if version % BLOCK == 0 and self._store.capabilities.has_directories:
+            self._store.mkdirs(self._table.block(version // BLOCK))
+        return decode_entry(self.put(path, encode_content(entry)), path)
+
+    def put(self, path: str, data: bytes) -> bytes:
+        """Put a file at `path`, unless one is there; the content that is there then."""
+        store, temporary = self._store, self._temporary
+        try:
+            if data != self._written:
+                store.write(temporary, data)
+                sync(store, temporary)
+                self._written = data
+            settle(lambda: store.rename(temporary, path))
+        except OSError as e:
+            there = _read_if_there(store, path)
+            if there is None and isinstance(e, FileNotFoundError):
+                raise TableLogGoneError(f"{parent(path)}: is gone, or {parent(temporary)} is") from e
+            if there is None:
+                raise
+            if isinstance(e, FileNotFoundError):  # it was put there, although the answer was lost
+                self._written = None
+            data = there
+        else:
+            self._written = None
+        sync(store, parent(path))
+        return data
 
 
 def new_table_id() -> str:
@@ -46,9 +94,9 @@ def init_table(
     if store.capabilities.has_directories:
         for directory in (table.temporaries, table.file_lists):
             store.mkdirs(directory)
-    return decode_definition(
-        _put(store, table, table.definition, encode_content(definition)), table.definition
-    )
+    with Draft(store, table) as draft:
+        data = draft.put(table.definition, encode_content(definition))
+    return decode_definition(data, table.definition)
 
 
 def read_definition(store: StoreOperations, table: TablePlaces) -> TableDefinition | None:
@@ -103,14 +151,15 @@ def read_entries(
 ) -> list[tuple[int, LogEntry]]:
     """Read the entries after version `since`, up to `until` or the head, with their versions.
 
-    With `by_threads` many at the same time. `TableVersionGoneError` if the log has no version `until`.
+    With `by_threads` also a few at the same time. `TableVersionGoneError` if the log has no version
+    `until`.
     """
     head = find_head(store, table, since)
     if until is not None and until > head:
         raise version_gone(table, until, head)
     versions = range(since + 1, (head if until is None else until) + 1)
     read = partial(read_entry, store, table)
-    entries = at_once(store, read, versions) if by_threads else map(read, versions)
+    entries = at_once(store, read, versions, least=2 if by_threads else MANY)
     return list(zip(versions, entries, strict=True))
 
 
@@ -124,10 +173,8 @@ def put_entry(store: StoreOperations, table: TablePlaces, version: int, entry: L
 
     The caller has seen the version before.
     """
-    path = table.entry(version)
-    if version % BLOCK == 0 and store.capabilities.has_directories:
-        store.mkdirs(table.block(version // BLOCK))
-    return decode_entry(_put(store, table, path, encode_content(entry)), path)
+    with Draft(store, table) as draft:
+        return draft.put_entry(version, entry)
 
 
 def append(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int) -> int:
@@ -148,8 +195,9 @@ def put_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, after:
     """Put an entry at the first free version `after` one that was just seen, unless one that is put
     there by then repeats it; the version of that entry."""
     version = after + 1
-    while not entry.repeats(put_entry(store, table, version, entry)):
-        version += 1  # another process was faster
+    with Draft(store, table) as draft:
+        while not entry.repeats(draft.put_entry(version, entry)):
+            version += 1  # another process was faster
     return version
 
 
@@ -183,29 +231,10 @@ def put_decision(
 ) -> tuple[int, Decision]:
     """`decide`, if all entries up to the version `after` were read and none of them is the decision."""
     version = after + 1
-    while (found := _decision(put_entry(store, table, version, entry), entry.claim)) is None:
-        version += 1  # another process was faster
+    with Draft(store, table) as draft:
+        while (found := _decision(draft.put_entry(version, entry), entry.claim)) is None:
+            version += 1  # another process was faster
     return version, found
-
-
-def _put(store: StoreOperations, table: TablePlaces, path: str, data: bytes) -> bytes:
-    """Put a file with the content `data` at `path`, unless one is there; the content that is there."""
-    temporary = table.temporary(new_nonce())
-    try:
-        store.write(temporary, data)
-        sync(store, temporary)
-        settle(lambda: store.rename(temporary, path))
-    except OSError as e:
-        there = _read_if_there(store, path)
-        if there is None and isinstance(e, FileNotFoundError):
-            raise TableLogGoneError(f"{parent(path)}: is gone, or {parent(temporary)} is") from e
-        if there is None:
-            raise
-        with suppress(OSError):
-            store.delete_file(temporary)
-        data = there
-    sync(store, parent(path))
-    return data
 
 
 def _decision(entry: LogEntry, claim: int) -> Decision | None:

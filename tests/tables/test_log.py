@@ -26,6 +26,7 @@ from ray_committer.protocol.table_paths import BLOCK, TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.tables.log import (
+    Draft,
     append,
     append_next,
     decide,
@@ -186,6 +187,31 @@ def test_of_two_decisions_at_once_one_counts(kind, faster):
     hook = do_at("rename", lambda: append(memory, TABLE, faster, 2))
     found = decide(WrappedStore(memory, before=hook), TABLE, abort_of(1))
     assert found == ((4, abort_of(1)) if isinstance(faster, TableClaim) else (3, faster))
+
+
+@pytest.mark.parametrize("faster", [0, 1, 5])
+def test_an_entry_is_written_once_however_many_others_are_faster(kind, faster: int):
+    memory, others, calls = with_table(kind(), 1), iter(range(faster)), Counter[str]()
+
+    def hook(call: StoreCall) -> None:
+        calls[call.operation] += 1
+        if call.operation == "rename" and (number := next(others, None)) is not None:
+            append(memory, TABLE, claim(100 + number), 1)
+
+    assert decide(WrappedStore(memory, before=hook), TABLE, commit_of(1))[0] == 2 + faster
+    del calls["sync"]
+    assert calls == Counter(list_status=1, write=1, rename=1 + faster, read=faster)
+    assert memory.list_files(TABLE.temporaries) == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_an_entry_without_a_place_is_not_left_as_a_temporary_file(kind, taken: bool):
+    memory = with_table(kind(), 1)
+    with Draft(memory, TABLE) as draft:
+        version = 1 if taken else 2
+        assert draft.put_entry(version, claim(9)) == claim(0 if taken else 9)
+        assert len(memory.list_files(TABLE.temporaries)) == taken
+    assert memory.list_files(TABLE.temporaries) == []
 
 
 def test_the_entry_that_is_there_stays(store, table: TablePlaces):

@@ -1,0 +1,31 @@
+"""Make several requests at the same time, where each of them waits for a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from ray_committer.stores.base import StoreOperations
+
+THREADS = 16
+MANY = 9
+"""From how many requests on a commit makes them at the same time. Fewer are soon made one by one."""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def at_once(
+    store: StoreOperations,
+    request: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    *,
+    least: int = 2,
+) -> list[_Result]:
+    """The results of a request for each item, in order; one after the other on local files, and if there
+    are not at least so many."""
+    if store.capabilities.renames_are_local or len(items) < least:
+        return list(map(request, items))
+    with ThreadPoolExecutor(min(THREADS, len(items))) as pool:
+        return list(pool.map(request, items))

@@ -1,0 +1,41 @@
+"""Requests at the same time: the same results, in the same order."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ray_committer.stores.at_once import MANY, at_once
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import MemoryStore
+
+
+@pytest.mark.parametrize(
+    ("store", "count", "together"),
+    [
+        (MemoryStore(), MANY, True),
+        (MemoryStore(), MANY - 1, False),
+        (LocalStore(StoreSpec("file")), MANY, False),
+    ],
+    ids=["many", "few", "local"],
+)
+def test_many_requests_are_made_at_the_same_time(store: StoreOperations, count: int, together: bool):
+    gate = threading.Barrier(count)
+
+    def request(number: int) -> tuple[int, bool]:
+        if together:
+            gate.wait(60)
+        return number, threading.current_thread() is threading.main_thread()
+
+    found = at_once(store, request, range(count), least=MANY)
+    assert found == [(number, not together) for number in range(count)]
+
+
+def test_the_first_error_is_raised():
+    def request(number: int) -> int:
+        return 1 // (number - 3)
+
+    with pytest.raises(ZeroDivisionError):
+        at_once(MemoryStore(), request, range(MANY))
