@@ -14,7 +14,12 @@ import pytest
 from tests.docs import ways
 from tests.docs.blocks import ROOT
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.timeout(300),
+]
 
 Results = dict[str, dict[str, Any]]
 

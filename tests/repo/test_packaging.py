@@ -79,6 +79,7 @@ def test_a_checkout_without_a_compiler_says_what_is_needed(checkout: Path, no_co
         build(checkout, "wheel", no_compiler)
 
 
+@pytest.mark.wide
 def test_changed_sources_are_compiled_again(checkout: Path):
     build(checkout, "wheel")
     before = (checkout / JAR).read_bytes()

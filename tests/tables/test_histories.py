@@ -16,7 +16,7 @@ import ray_committer.tables.save_checkpoint as save_module
 from ray_committer.protocol import file_list, table_checkpoint
 from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
 from ray_committer.protocol.table_entry import TableClaim, TableCommit, WriteMode
-from ray_committer.tables import at_once
+from ray_committer.stores import at_once
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set, save_file_set
 from ray_committer.tables.log import put_entry

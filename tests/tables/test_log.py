@@ -43,7 +43,7 @@ from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, Wrappe
 from tests.stages.support import KINDS, MakesParentsOfWrites, SyncedStore, at, do_at, requests
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
 
-THREADS, ENTRIES = 8, 200
+THREADS, ENTRIES = 8, 40
 LOCAL: dict[str, Callable[[], StoreOperations]] = {
     "local": lambda: LocalStore(StoreSpec("file")),
     "links": lambda: LocalStore(StoreSpec("file"), rename=link_and_unlink),

@@ -254,6 +254,7 @@ def test_a_listing_of_several_pages_is_complete(store: StoreOperations, monkeypa
     assert len(store.list_status("/t/d0")) == 14
 
 
+@pytest.mark.wide
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 @pytest.mark.usefixtures("ray_cluster")

@@ -174,6 +174,7 @@ def test_the_coordinator_is_lost(
     assert any("coordinator of this commit" in notice for notice in report.notices)
 
 
+@pytest.mark.wide
 def test_the_limit_of_requests_is_lost(cluster: Cluster, dest: Path):
     written = write_files(dest, tasks=60, files=FILES)
     check(commit(dest, at(0.3, kill_the_host)), dest, written)

@@ -22,6 +22,7 @@ from tests.integration.spark.metered import compiled
 from tests.servers.ports import free_port
 
 pytestmark = [
+    pytest.mark.wide,
     pytest.mark.one_spark,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark-scripts"),

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark-scripts"),
+]
 
 SCRIPT = Path(__file__).with_name("metered_job.py")
 JOBS = ("append", "overwrite", "dynamic")

@@ -71,6 +71,7 @@ def test_hadoop_15961_a_long_commit_tells_that_it_goes_on(
     assert done[-1] == 12
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_hadoop_16570_no_thread_outlives_the_commit_of_many_tasks(
     installation, spark: SparkSession, tmp_path: Path

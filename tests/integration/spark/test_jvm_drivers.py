@@ -46,6 +46,7 @@ def test_spark_sql_commits_through_the_command_on_its_path(tmp_path: Path):
     assert "is NOT committed" in log
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_spark_sql_without_a_command_says_what_to_set(tmp_path: Path):
     sql = SparkSql(tmp_path, PATH="/usr/bin:/bin")
@@ -78,6 +79,7 @@ def test_a_failed_write_is_aborted_through_the_command(tmp_path: Path):
     assert "could not be aborted" not in sql.log.read_text()
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_a_write_whose_abort_fails_keeps_everything_and_logs_the_command(tmp_path: Path):
     command = tmp_path / "cannot-abort"
@@ -96,6 +98,7 @@ def test_a_write_whose_abort_fails_keeps_everything_and_logs_the_command(tmp_pat
     assert ray_committer.list_jobs(str(tmp_path / "out")) == []
 
 
+@pytest.mark.wide
 def test_python_that_forgot_to_install_is_not_committed_by_what_is_on_its_path(tmp_path: Path):
     script = Path(__file__).with_name("forgot_install.py")
     result = subprocess.run(

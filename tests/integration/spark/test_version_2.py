@@ -18,7 +18,12 @@ from tests.integration.spark.conftest import data_files
 from tests.integration.spark.lessons import installed
 from tests.integration.spark.metered import load_classes
 
-pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+]
 
 VERSION_2 = {"mapreduce.fileoutputcommitter.algorithm.version": "2"}
 
