@@ -1,10 +1,12 @@
-"""What does the log of a table add to a commit, and how do 100 jobs get on that commit to one table at the
+"""What does the log of a table add to a commit, and how do 100 jobs fare that commit to one table at the
 same moment?
 
 The requests are those of set-up and commit, with and without a log. A commit of 100,000 files on Ray, at
 20 milliseconds per request, runs with and without a log in turn; the driver makes the log's requests one
 after another, and the time of these is the log's share. Ten files are committed on local files without a
-price. Each of the 100 jobs is a thread of one process, at 35 milliseconds per request.
+price. Each of the 100 jobs is a thread of one process. There a request takes 350 milliseconds, so that
+the processor of one machine, which 100 drivers would not share, matters little; the seconds are a tenth
+of those measured, as at 35 milliseconds per request.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from ray_committer.testing import StoreCall, WrappedStore, run_commit, write_job
 
 LARGE_TASKS, FILES_PER_TASK, LARGE_SECONDS, LARGE_ROUNDS = 1_000, 100, 0.020, 3
 WORKERS, THREADS = 4, 32
-COMMITTERS, COMMITTERS_SECONDS = 100, 0.035
+COMMITTERS, COMMITTERS_SECONDS, SLOWER = 100, 0.035, 10
 SMALL_ROUNDS = 50
 
 Make = Callable[[Path], object]
@@ -49,6 +51,8 @@ class TimedLog(harness.PricedStore):
         self.log_seconds, self.log_requests = 0.0, 0
 
     def _pay(self, call: StoreCall) -> None:
+        if call.operation == "sync":  # only local files need it
+            return
         begun = time.monotonic()
         super()._pay(call)
         if is_log(call):
@@ -74,10 +78,10 @@ def requests(root: Path, tasks: int, files: int, make: Make) -> dict[str, int]:
     calls: list[StoreCall] = []
     store = WrappedStore(LocalStore(StoreSpec("file")), before=calls.append)
     setup_job(store, new_job_attempt(str(root), "job_1", 0))
-    set_up = len(calls)
     job = harness.write_job(root, tasks=tasks, files=files, directories=4, make=make)
     run_commit(store, job)
-    return {"set_up": set_up, "all": len(calls), "to_the_log": sum(map(is_log, calls))}
+    calls = [call for call in calls if call.operation != "sync"]  # only local files need it
+    return {"all": len(calls), "to_the_log": sum(map(is_log, calls))}
 
 
 def more_requests(root: Path, tasks: int, files: int) -> dict[str, Any]:
@@ -130,7 +134,9 @@ def small_commit(root: Path, make: Make) -> float:
 
 def small_commits(root: Path) -> dict[str, float]:
     """Medians of commits with and without a log in turn."""
-    pairs = [(small_commit(root, os.makedirs), small_commit(root, make_table)) for _ in range(SMALL_ROUNDS)]
+    pairs = [
+        (small_commit(root, os.makedirs), small_commit(root, make_table)) for _ in range(SMALL_ROUNDS)
+    ]
     without, with_log = (statistics.median(one) for one in zip(*pairs, strict=True))
     return {
         "milliseconds_without": round(without, 2),
@@ -148,7 +154,7 @@ def at_once(root: Path) -> dict[str, Any]:
     gate = threading.Barrier(COMMITTERS)
 
     def commit(job: JobAttempt) -> tuple[float, TimedLog]:
-        store = TimedLog(COMMITTERS_SECONDS)
+        store = TimedLog(COMMITTERS_SECONDS * SLOWER)
         gate.wait()
         begun = time.monotonic()
         run_commit(store, job)
@@ -161,7 +167,7 @@ def at_once(root: Path) -> dict[str, Any]:
     assert len(committed) == COMMITTERS
     assert [version for version, _ in entries] == list(range(1, len(entries) + 1))
     return {
-        "seconds": round(max(seconds for seconds, _ in ended), 2),
+        "seconds": round(max(seconds for seconds, _ in ended) / SLOWER, 2),
         "entries": len(entries),
         "most_requests": max(len(store.requests) for _, store in ended),
         "most_requests_to_the_log": max(store.log_requests for _, store in ended),

@@ -26,6 +26,9 @@ WriteJob = Callable[..., JobAttempt]
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = "of-the-tests-" + "0" * 32
 
+# gcsfs would ask for the kind of a bucket through gRPC, which fake-gcs-server does not answer.
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+
 os.environ.setdefault("JAVA_TOOL_OPTIONS", java_tool_options())
 
 

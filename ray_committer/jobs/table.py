@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import JobNotFoundError, SettingsError
-from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
+from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import NO_FILES
 from ray_committer.protocol.table_entry import (
@@ -61,14 +61,13 @@ def init_table(
 ) -> LoggedEntry:
     """Make `dest` a table with a log that names the files that are there; return the claim for them.
 
-    Every later commit to `dest` with this package uses the log. `isolation` is "serializable",
-    "snapshot" or "none". With `keep_replaced`, jobs keep the old files that they replace, unless their
-    options say otherwise. `CommitConflictError` if it is a table already, or while a job that was set up
-    before is at work; then the same call continues.
+    It need not exist. Every later commit to `dest` with this package uses the log. `isolation` is
+    "serializable", "snapshot" or "none". With `keep_replaced`, jobs keep the old files that they
+    replace, unless their options say otherwise. `CommitConflictError` if it is a table already, or while
+    a job that was set up before is at work; then the same call continues.
     """
     level = _level(isolation)
     with open_here(dest, options, storage_options) as (store, destination):
-        require_destination(store, destination)
         now = time.time_ns() // 1_000_000
         definition = TableDefinition(
             table_id=new_table_id(),

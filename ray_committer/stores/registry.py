@@ -137,11 +137,15 @@ def fsspec_url(spec: StoreSpec, path: str) -> str:
 
 def fsspec_options(spec: StoreSpec) -> Mapping[str, Any]:
     """Return the storage options with which fsspec opens files where the commit looks for them."""
-    if spec.scheme != "abfs":
-        return spec.storage_options
-    from ray_committer.stores.adls.open import adlfs_options
+    if spec.scheme == "abfs":
+        from ray_committer.stores.adls.open import adlfs_options
 
-    return adlfs_options(spec)
+        return adlfs_options(spec)
+    if spec.scheme == "webhdfs":
+        from ray_committer.stores.hdfs.webhdfs import fsspec_options as webhdfs_options
+
+        return webhdfs_options(spec)
+    return spec.storage_options
 
 
 def destination_url(spec: StoreSpec, path: str) -> str:

@@ -43,9 +43,10 @@ from tests.commits.tables import (
     write,
 )
 from tests.stages.support import (
-    FEW_KINDS,
     JOB,
     KINDS,
+    ON_DIRECTORIES,
+    ON_OBJECTS,
     OTHER_JOB,
     context,
     do_at,
@@ -137,7 +138,7 @@ def test_the_record_decides_for_another_run(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_files_take_as_many_requests_as_their_removal(kind):
     def overwrite(options: CommitOptions) -> Counter[str]:
         store = table_on(kind())
@@ -155,7 +156,7 @@ def test_files_take_as_many_requests_as_their_removal(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_after_a_crash_at_any_request_the_same_command_keeps_each_old_file(kind):
     new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)
     for store in each_crash(new, lambda one: run_commit(one, JOB, KEEPS)):
@@ -170,7 +171,7 @@ def test_after_a_crash_at_any_request_the_same_command_keeps_each_old_file(kind)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_two_runs_at_any_request_of_each_other_keep_each_old_file(kind):
     calls: list[StoreCall] = []
     new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)

@@ -72,9 +72,10 @@ from tests.commits.tables import (
     write,
 )
 from tests.stages.support import (
-    FEW_KINDS,
     JOB,
     KINDS,
+    ON_DIRECTORIES,
+    ON_OBJECTS,
     OTHER_JOB,
     at,
     do_at,
@@ -343,7 +344,7 @@ def more_requests(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 @pytest.mark.parametrize(
     ("options", "files"),
     [
@@ -378,7 +379,7 @@ def test_before_the_commit_entry_old_files_are_whole_and_after_it_the_new_ones(k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_after_a_crash_an_abort_or_an_undo_leaves_nothing_in_flight(kind):
     new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)
     undone = 0
@@ -395,7 +396,7 @@ def test_after_a_crash_an_abort_or_an_undo_leaves_nothing_in_flight(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_a_crash_of_an_undo_at_any_request_is_finished_by_the_same_command(kind):
     def new() -> MemoryStore:
         store = begun(kind, {"day=1/new": b"3"}, ConflictMode.APPEND)
@@ -705,7 +706,7 @@ def test_a_job_that_has_read_what_another_has_changed_is_refused(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_two_jobs_of_which_the_second_runs_at_any_request_of_the_first_agree_with_the_log(kind):
     calls: list[StoreCall] = []
 

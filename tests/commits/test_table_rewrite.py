@@ -68,7 +68,16 @@ from ray_committer.testing.harness import put_file
 from ray_committer.work.worker import Worker
 from tests.commits.test_table_commit import data_in, data_of_log, in_flight, kinds_of, stopped_at
 from tests.stages import support
-from tests.stages.support import JOB, KINDS, OTHER_JOB, do_at, each_crash, state_of
+from tests.stages.support import (
+    JOB,
+    KINDS,
+    ON_DIRECTORIES,
+    ON_OBJECTS,
+    OTHER_JOB,
+    do_at,
+    each_crash,
+    state_of,
+)
 from tests.tables.support import TABLE, append_commit, table_on
 
 AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
@@ -279,6 +288,7 @@ def test_a_file_that_another_program_changes_is_kept(kind, when: str):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_after_a_crash_at_any_request_each_row_is_there_once(kind):
     for store in each_crash(partial(small_files, kind), compact):
         assert rows_in_log(store) == b"abbc"
@@ -307,6 +317,7 @@ def each_call(kind: Callable[[], MemoryStore], other: Run, run: Run = compact) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_an_append_at_any_request_is_neither_lost_nor_doubled(kind):
     def append(store: MemoryStore) -> None:
         committed(store, "job_9", {"day=1/z.parquet": b"z"})
@@ -317,6 +328,7 @@ def test_an_append_at_any_request_is_neither_lost_nor_doubled(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_beside_an_overwrite_at_any_request_one_of_the_two_waits_or_is_refused(kind):
     refused: list[RayCommitterError] = []
     late: list[MemoryStore] = []
@@ -349,6 +361,7 @@ def modes_of(store: StoreOperations) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_a_reader_of_the_log_sees_the_same_rows_at_any_request(kind):
     store = small_files(kind)
     seen: list[bytes] = []
@@ -541,6 +554,7 @@ def test_a_partition_with_files_that_are_missing_is_not_dropped(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_after_a_crash_of_a_drop_at_any_request_it_can_be_done(kind):
     def again(store: StoreOperations) -> None:
         drop(store, job=new_job_attempt("/table", f"drop-{next(_ids)}", 0))
@@ -671,6 +685,7 @@ def test_a_job_that_still_removes_old_files_is_not_undone(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_after_a_crash_of_an_undo_at_any_request_it_can_be_done(kind):
     def again(store: StoreOperations) -> None:
         undo(store, job=new_job_attempt("/table", f"undo-{next(_ids)}", 0))

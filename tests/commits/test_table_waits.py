@@ -31,7 +31,7 @@ from tests.commits.tables import (
     stopped_at,
     write,
 )
-from tests.stages.support import FEW_KINDS, JOB, KINDS, each_crash, state_of
+from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, each_crash, state_of
 from tests.tables.support import TABLE
 
 READS = of_mode(ConflictMode.APPEND, reads=("day=1",))
@@ -159,7 +159,7 @@ def test_a_job_that_is_recorded_in_the_meantime_is_left_alone(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_a_crash_while_another_job_is_aborted_is_finished_by_the_same_command(kind):
     for store in each_crash(lambda: with_claim(kind), lambda one: run_commit(one, THIRD, AT_ONCE)):
         run_commit(store, THIRD, AT_ONCE)
@@ -226,7 +226,7 @@ def test_with_finish_others_it_is_finished_before_another_job_is_set_up(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_a_crash_while_another_job_is_finished_is_finished_by_the_same_command(kind):
     for store in each_crash(lambda: recorded(kind), lambda one: run_commit(one, THIRD, FINISHES)):
         run_commit(store, THIRD, FINISHES)

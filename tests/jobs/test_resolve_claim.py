@@ -58,7 +58,7 @@ from tests.jobs.tables_in_use import (
     table_with_old_files,
     write,
 )
-from tests.stages.support import FEW_KINDS, JOB, KINDS, NOW, do_at, each_crash
+from tests.stages.support import JOB, KINDS, NOW, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash
 from tests.tables.support import DEFINITION, TABLE, append_commit, claim_of, done_of
 
 Kind = Callable[[], MemoryStore]
@@ -453,7 +453,7 @@ def test_a_claim_that_ended_with_the_commit_of_another_is_not_resolved(kind: Kin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 @pytest.mark.parametrize("new", [stopped, stopped_after_commit])
 def test_after_a_crash_at_any_request_forward_ends_it(kind: Kind, new):
     for store in each_crash(lambda: new(kind(), OVERWRITE), forward):
@@ -466,7 +466,7 @@ def test_after_a_crash_at_any_request_forward_ends_it(kind: Kind, new):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_after_a_crash_at_any_request_back_ends_it(kind: Kind, options):
     for store in each_crash(lambda: stopped(kind(), options), back):
         if "abort" not in kinds_of(store):

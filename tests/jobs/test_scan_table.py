@@ -56,7 +56,7 @@ from tests.jobs.tables_in_use import (
     write,
 )
 from tests.jobs.test_resolve_claim import broken_table
-from tests.stages.support import FEW_KINDS, JOB, KINDS, do_at, each_crash
+from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash
 from tests.tables.support import TABLE, claim_of, table_on
 
 Kind = Callable[[], MemoryStore]
@@ -211,7 +211,7 @@ def test_a_job_that_stopped_anywhere_is_no_difference(kind: Kind, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 @pytest.mark.parametrize("end", [run_commit, run_abort, run_undo])
 @pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE])
 def test_a_job_that_ends_at_any_moment_of_the_scan_is_no_difference(kind: Kind, options, end):
@@ -278,7 +278,7 @@ def test_many_files_are_imported_in_lists(kind: Kind, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_after_a_crash_at_any_request_the_same_command_imports_them(kind: Kind):
     for store in each_crash(lambda: with_foreign(kind()), imports):
         imports(store)
@@ -288,7 +288,7 @@ def test_after_a_crash_at_any_request_the_same_command_imports_them(kind: Kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_an_import_at_any_moment_of_another_job_and_the_reverse(kind: Kind):
     def other(store: MemoryStore) -> None:
         with suppress(RayCommitterError):
@@ -360,7 +360,7 @@ def test_an_orphan_that_changes_before_it_is_removed_stays(kind: Kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_after_a_crash_at_any_request_the_same_command_removes_them(kind: Kind):
     for store in each_crash(lambda: with_orphans(kind()), removes):
         removes(store)
@@ -370,7 +370,7 @@ def test_after_a_crash_at_any_request_the_same_command_removes_them(kind: Kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FEW_KINDS, indirect=True)
+@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_a_job_at_any_moment_of_a_removal_loses_nothing(kind: Kind):
     if kind is KINDS["flat"]:  # it can neither name a version nor put a file aside
         return

@@ -50,6 +50,13 @@ def test_a_table_shows_every_job_since_it_was_made(dest: Path):
         init_table(str(dest))
 
 
+def test_a_table_can_be_made_before_its_first_job(dest: Path):
+    table = dest / "new"
+    assert init_table(str(table)).files == 0
+    assert commit(table, "a").table_version == 4
+    assert (table / "day=1" / "a").exists()
+
+
 def test_a_destination_without_a_log_is_named(dest: Path):
     with pytest.raises(JobNotFoundError, match="is not a table with a log"):
         table_log(str(dest))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.events import EventSink, ignore
@@ -63,10 +64,16 @@ KINDS: dict[str, Callable[[], MemoryStore]] = {
     "flat": lambda: MemoryStore(real_directories=False),
     "generations": lambda: MemoryStore(real_directories=False, identity=Identity.GENERATION),
 }
-MOST_KINDS = ("directories", "generations")
-"""The kinds on which `make test` tries what takes long, such as a crash at any request."""
-FEW_KINDS = [pytest.param(one, marks=() if one in MOST_KINDS else (pytest.mark.wide,)) for one in KINDS]
 """Stores that differ in what a stage does on them."""
+
+
+def only(kept: str) -> list[ParameterSet]:
+    """All kinds, of which `make test` tries one."""
+    return [pytest.param(one, marks=() if one == kept else (pytest.mark.wide,)) for one in KINDS]
+
+
+ON_DIRECTORIES, ON_OBJECTS = only("directories"), only("generations")
+"""For tests that take long, such as a crash at any request: some are tried on one, some on the other."""
 
 
 class SyncedStore(MemoryStore):

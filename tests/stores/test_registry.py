@@ -9,7 +9,7 @@ import pytest
 import ray_committer
 from ray_committer.errors import SettingsError, StoreRefusedError
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.stores.registry import fsspec_options, open_store, resolve_destination
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,19 @@ def test_a_refusal_shows_no_password(url: str):
     with pytest.raises(StoreRefusedError, match="me@host/a: cannot be committed to") as caught:
         resolve_destination(url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"user": "of-the-environment"}),
+        ({"user": "ann", "data_proxy": {"a": "b"}}, {"user": "ann", "data_proxy": {"a": "b"}}),
+        ({"delegation_token": "t", "fs.permissions.umask-mode": "027"}, {"token": "t"}),
+    ],
+)
+def test_fsspec_is_the_same_user_of_webhdfs_as_the_commit(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, object], expected: dict[str, object]
+):
+    """Otherwise the files of Python's tasks would be those of the server's user for strangers."""
+    monkeypatch.setenv("HADOOP_USER_NAME", "of-the-environment")
+    assert fsspec_options(resolve_destination("webhdfs://host:9870/a", options)[0]) == expected

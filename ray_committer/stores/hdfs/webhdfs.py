@@ -13,7 +13,8 @@ import getpass
 import os
 import re
 import uuid
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urljoin
 
 import msgspec
@@ -35,6 +36,7 @@ from ray_committer.stores.state_names import NamedStates
 
 _IN_URLS = "%!#$&'()*+,/:;=?@[]~"
 _REDIRECTED = (301, 302, 307, 308)
+_FSSPEC_NAMES = {"delegation": "token", "user.name": "user"}
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./=~,@]{1,2000}")
 
 T = TypeVar("T")
@@ -92,7 +94,7 @@ class WebHdfsStore(NamedStates):
         options = spec.storage_options
         url = options.get("webhdfs_url") or f"http://{spec.authority}"
         self._root = f"{url.rstrip('/')}/webhdfs/v1"
-        self._who = _who(options.get("user"), options.get("delegation_token"))
+        self._who = _who(options)
         self._file_mode, self._directory_mode = (f"{bits:o}" for bits in permissions(options))
 
     def get_status(self, path: str) -> FileStatus | None:
@@ -224,10 +226,18 @@ class WebHdfsStore(NamedStates):
         raise _error(answer, path, dest)
 
 
-def _who(user: str | None, delegation_token: str | None) -> dict[str, str]:
-    if delegation_token:
-        return {"delegation": delegation_token}
-    return {"user.name": user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()}
+def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
+    """Return the options with which fsspec's own client is the same user as this store."""
+    options, who = spec.storage_options, _who(spec.storage_options)
+    found = {_FSSPEC_NAMES[name]: value for name, value in who.items()}
+    return found | {name: options[name] for name in ("data_proxy",) if name in options}
+
+
+def _who(options: Mapping[str, Any]) -> dict[str, str]:
+    if token := options.get("delegation_token"):
+        return {"delegation": token}
+    user = options.get("user") or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    return {"user.name": user}
 
 
 def _error(answer: HttpAnswer, path: str, dest: str | None) -> OSError:
