@@ -27,21 +27,23 @@ def most_held(context: JobContext, manifests: Sequence[ManifestRef]) -> int | No
 def check_items(
     context: JobContext,
     manifests: Sequence[ManifestRef],
+    directories: Sequence[str],
     held: Mapping[str, int],
     old: Sequence[ReplacedFile],
     namesakes: frozenset[str],
 ) -> list[PreflightError]:
     """The error, if any, that names the directories that would hold too many names.
 
-    `held` has the numbers of names in directories. For directories that are replaced, the `old` files
-    count, since they are removed last; the job writes the `namesakes` among them again. A directory that
-    holds more than the limit shows that the store has another limit.
+    `directories` are those that the job writes to, and `held` has the numbers of names in some of them.
+    For directories that are replaced, the `old` files count, since they are removed last; the job writes
+    the `namesakes` among them again. A directory that holds more than the limit shows that the store has
+    another limit.
     """
     most, limit = most_held(context, manifests), context.store.capabilities.max_directory_items
     if most is None or limit is None:
         return []
     all_held = Counter(parent(file.path) for file in old) | Counter(held)
-    crowded = {path: items for path, items in all_held.items() if most < items <= limit}
+    crowded = {path: all_held[path] for path in directories if most < all_held[path] <= limit}
     if not crowded:
         return []
     work = partial(_added_by_batch, directories=frozenset(crowded), namesakes=namesakes)

@@ -90,8 +90,8 @@ def look_at_data(
     if data:
         errors.append(data_error(data))
     directories = context.executor.directories.share(0, 1)
-    own = [destination] if loaded.fills_destination else []
-    seen = check_destinations(context, loaded.manifests, [*own, *directories], roots.replaced)
+    written_to = [*([destination] if loaded.fills_destination else []), *directories]
+    seen = check_destinations(context, loaded.manifests, written_to, roots.replaced)
     errors += seen.errors
     with noted(errors):
         errors += check_links(context, loaded.manifests)
@@ -99,7 +99,7 @@ def look_at_data(
     with noted(errors):
         old = _old_data(context, roots)
     written = _written_again(context, loaded, old)
-    errors += check_items(context, loaded.manifests, seen.held, old.files, written)
+    errors += check_items(context, loaded.manifests, written_to, seen.held, old.files, written)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
     blocking = seen.blocking | _blocked_by_old(context, old, needed)
     deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots.replaced)

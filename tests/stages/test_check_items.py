@@ -98,6 +98,16 @@ def test_a_directory_that_holds_more_shows_that_the_store_allows_more():
     assert len(visible_files(store, "/table")) == LIMIT + 2
 
 
+@pytest.mark.parametrize("options", [None, OVERWRITE])
+def test_an_empty_directory_has_room_for_so_many_files_only(options: CommitOptions | None):
+    def files_in_a(count: int) -> MemoryStore:
+        return with_job(with_old(Bounded(), b=1), *(f"a/{number}" for number in range(count)))
+
+    run_commit(files_in_a(LIMIT), JOB, options)
+    text = refused(files_in_a(LIMIT + 1), options)
+    assert f"/table/a: holds 0 names and gets {LIMIT + 1} more" in text
+
+
 @pytest.mark.parametrize("held", [0, LIMIT - 2])
 def test_the_look_makes_no_request(held: int):
     def cost(store: MemoryStore) -> Counter[str]:
