@@ -1,27 +1,39 @@
 """Check, before the record, that directories have room for the files of the job, on a store that limits
 the number of names in a directory.
+
+In a table with a log, other jobs can be about to add files to the same directories. A job checks after
+it has put its claim, and counts the files of claims that are in flight and before its own. So of two
+jobs that have no room together, the one with the later claim is refused.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.errors import PreflightError, some_of
-from ray_committer.protocol.paths import parent
+from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
+from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.tables.file_sets import each_file
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
 
 
-def most_held(context: JobContext, manifests: Sequence[ManifestRef]) -> int | None:
-    """How many names a directory can hold so that all files of the job also fit; None if there is no
-    limit."""
+def most_held(
+    context: JobContext, manifests: Sequence[ManifestRef], before: Sequence[ClaimInFlight] = ()
+) -> int | None:
+    """How many names a directory can hold so that all files of the job, and of the claims `before` it,
+    also fit; None if there is no limit."""
     limit = context.store.capabilities.max_directory_items
-    return None if limit is None else limit - sum(ref.files for ref in manifests)
+    files = sum(ref.files for ref in manifests) + sum(one.claim.files.files for one in before)
+    return None if limit is None else limit - files
 
 
 def check_items(
@@ -31,15 +43,16 @@ def check_items(
     held: Mapping[str, int],
     old: Sequence[ReplacedFile],
     namesakes: frozenset[str],
+    before: Sequence[ClaimInFlight] = (),
 ) -> list[PreflightError]:
     """The error, if any, that names the directories that would hold too many names.
 
     `directories` are those that the job writes to, and `held` has the numbers of names in some of them.
     For directories that are replaced, the `old` files count, since they are removed last; the job writes
-    the `namesakes` among them again. A directory that holds more than the limit shows that the store has
-    another limit.
+    the `namesakes` among them again. The files of the claims `before` the job's own count as if they
+    were in place. A directory that holds more than the limit shows that the store has another limit.
     """
-    most, limit = most_held(context, manifests), context.store.capabilities.max_directory_items
+    most, limit = most_held(context, manifests, before), context.store.capabilities.max_directory_items
     if most is None or limit is None:
         return []
     all_held = Counter(parent(file.path) for file in old) | Counter(held)
@@ -50,18 +63,67 @@ def check_items(
     added: Counter[str] = Counter()
     for counted in context.executor.run(work, batches(context.executor, manifests)):
         added.update(counted)
-    full = [path for path in sorted(crowded) if crowded[path] + added[path] > limit]
-    if not full:
-        return []
-    named = some_of(
-        [f"{path}: holds {crowded[path]} names and gets {added[path]} more" for path in full]
-    )
+    rooms = {path: _Room(crowded[path]) for path in added}
+    rooms |= _with_claims(context, before, rooms.keys())
+    full = [path for path in sorted(rooms) if rooms[path].taken + added[path] > limit]
+    return [_no_room({path: rooms[path] for path in full}, added, limit)] if full else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How many names a directory holds, and those that are to come from claims, each with its job."""
+
+    held: int
+    coming: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def taken(self) -> int:
+        return self.held + len(self.coming)
+
+
+def _no_room(full: Mapping[str, _Room], added: Mapping[str, int], limit: int) -> PreflightError:
+    named = [
+        f"{path}: holds {room.held} names and gets {added[path]} more"
+        + (f", besides {len(room.coming)} of jobs at work" if room.coming else "")
+        for path, room in full.items()
+    ]
     error = PreflightError(
-        f"{named}, but the store allows {limit} in a directory",
+        f"{some_of(named)}, but the store allows {limit} in a directory",
         "nothing was changed: abort the job, and write fewer files, or to more directories; if the "
         "store allows more, set that limit in its storage options",
     )
-    return [error]
+    if jobs := sorted({job_id for room in full.values() for job_id in room.coming.values()}):
+        error.advise(f"if one of the jobs at work ({some_of(jobs)}) is given up, run the same command")
+    return error
+
+
+def _with_claims(
+    context: JobContext, before: Sequence[ClaimInFlight], directories: Collection[str]
+) -> dict[str, _Room]:
+    """The rooms of those of some directories to which the jobs of other claims add files.
+
+    These jobs move files at this time, so one listing shows what is there and what is to come.
+    """
+    table, coming = TablePlaces(context.job.destination), defaultdict[str, dict[str, str]](dict)
+    for claim in (one.claim for one in before):
+        files = each_file(
+            context.store, table, claim.files, job_id=claim.job_id, job_attempt=claim.job_attempt
+        )
+        for path in (join(table.destination, file.path) for file in files):
+            if parent(path) in directories:
+                coming[parent(path)][path] = claim.job_id
+    rooms: dict[str, _Room] = {}
+    for directory, jobs in coming.items():
+        there = _names(context.store, directory)
+        rooms[directory] = _Room(len(there), {path: jobs[path] for path in jobs.keys() - there})
+    return rooms
+
+
+def _names(store: StoreOperations, directory: str) -> set[str]:
+    try:
+        return {status.path for status in list_anew(store, directory)}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
 
 
 def _added_by_batch(

@@ -17,6 +17,7 @@ from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_within, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
 from ray_committer.protocol.table_paths import DIRECTORY
+from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
@@ -63,14 +64,16 @@ def check_destinations(
     manifests: Sequence[ManifestRef],
     directories: Sequence[str],
     replaced_roots: Sequence[str],
+    before: Sequence[ClaimInFlight] = (),
 ) -> Destinations:
     """Check the directories that the job writes to, except those that it replaces. Where a listing is
-    expensive, check only for files in their place, and only if the options allow their removal."""
+    expensive, check only for files in their place, and only if the options allow their removal. The
+    claims `before` the job's own need room in the directories."""
     if not context.store.capabilities.listing_is_cheap:
         return Destinations(blocking=_to_be_deleted(context, directories))
     replaced = set(replaced_roots)
     wanted = [path for path in directories if not is_within(path, replaced)]
-    most = most_held(context, manifests)
+    most = most_held(context, manifests, before)
     work = partial(_look, directories=context.executor.directories, most=most)
     groups = context.until_cancelled(batches(context.executor, wanted))
     seen = list(context.executor.run(work, groups))

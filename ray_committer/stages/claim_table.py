@@ -76,6 +76,10 @@ class Turn:
         )
         return None
 
+    def before(self) -> list[ClaimInFlight]:
+        """The claims of other jobs that were in flight before this one, in the same partitions."""
+        return self.claimant.before(self.claimed.version) if self.claimed is not None else []
+
     def refuse_what_cannot_be_kept(self, old: OldFiles) -> None:
         """`PreflightError` if the job keeps the old files that it replaces, and one cannot be kept."""
         if self.keeps and self.claimed is not None:

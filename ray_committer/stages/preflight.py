@@ -24,6 +24,7 @@ from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_inside, is_within, join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
+from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken, what_blocks
@@ -77,8 +78,10 @@ def look_at_data(
     loaded: LoadedManifests,
     roots: ModeRoots,
     allowed_roots: tuple[str, ...] = (),
+    before: Sequence[ClaimInFlight] = (),
 ) -> OldFiles:
-    """Check the places that the job writes to; changes nothing.
+    """Check the places that the job writes to; changes nothing. `before` are the claims of other jobs in
+    flight before the job's own.
 
     One error names all obstacles: a `ManifestError`, `PreflightError` or `CommitConflictError`. It also
     names the missing or changed sources in `loaded`. Old data is removed only after all new files are in
@@ -91,7 +94,7 @@ def look_at_data(
         errors.append(data_error(data))
     directories = context.executor.directories.share(0, 1)
     written_to = [*([destination] if loaded.fills_destination else []), *directories]
-    seen = check_destinations(context, loaded.manifests, written_to, roots.replaced)
+    seen = check_destinations(context, loaded.manifests, written_to, roots.replaced, before)
     errors += seen.errors
     with noted(errors):
         errors += check_links(context, loaded.manifests)
@@ -99,7 +102,7 @@ def look_at_data(
     with noted(errors):
         old = _old_data(context, roots)
     written = _written_again(context, loaded, old)
-    errors += check_items(context, loaded.manifests, written_to, seen.held, old.files, written)
+    errors += check_items(context, loaded.manifests, written_to, seen.held, old.files, written, before)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
     blocking = seen.blocking | _blocked_by_old(context, old, needed)
     deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots.replaced)

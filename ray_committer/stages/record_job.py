@@ -22,7 +22,7 @@ from ray_committer.protocol.record import Claim, ClaimedTable, CommitRecord, Own
 from ray_committer.protocol.state import Phase, TableBase, new_nonce
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
-from ray_committer.stages.claim_table import begin_turn, wait_for_turn
+from ray_committer.stages.claim_table import Turn, begin_turn, wait_for_turn
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
@@ -120,7 +120,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
         if seen.phase is Phase.OPEN:
             seen = declare_job(context, seen, claim, decision.run)
         look = partial(look_around, context, claim, below)
-        check = partial(_check, decision, claim)
+        check = partial(_check, decision, claim, turn)
         if claim.excludes or turn is not None:
             others = look()
             if not others and turn is not None and (obstacle := turn.take()) is not None:
@@ -250,13 +250,13 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
         raise ManifestsChangedError from None
 
 
-def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
+def _check(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles | Exception:
     """The old files where the job writes, or the error to raise if no other job is in the way."""
     context = decision.context
     steps: list[Callable[[], Any]] = [
         partial(abort_older_attempts, context.store, context.job),
         partial(copies_are_current, context, decision.loaded),
-        partial(with_coordinator, context, partial(_look, decision, claim), decision.load),
+        partial(with_coordinator, context, partial(_look, decision, claim, turn), decision.load),
         partial(find_old_success, context, decision.roots.replaced),
     ]
     try:
@@ -268,9 +268,10 @@ def _check(decision: _Decision, claim: Claim) -> OldFiles | Exception:
         return e
 
 
-def _look(decision: _Decision, claim: Claim) -> OldFiles:
+def _look(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles:
     context, roots = decision.context, decision.roots
-    old = look_at_data(context, decision.loaded, roots, decision.allowed_roots)
+    before = turn.before() if turn is not None else ()
+    old = look_at_data(context, decision.loaded, roots, decision.allowed_roots, before)
     others = {*old.destinations, *find_other_destinations(context, claim, roots.replaced)}
     return replace(old, destinations=tuple(sorted(others)))
 

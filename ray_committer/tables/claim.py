@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ray_committer.errors import CommitAbortedError, CommitConflictError, some_of
 from ray_committer.job_files.commands import abort_command
-from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, Verdict, judge
+from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, Verdict, common_partitions, judge
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition, is_abort_of
 from ray_committer.protocol.table_paths import TablePlaces
@@ -117,6 +117,17 @@ class Claimant:
         now = ended_since(self._base, self._entries)[1]
         others = self._of_others(now.in_flight)
         return [one for one in others if one.claim.job_id == self.claim.job_id]
+
+    def before(self, version: int) -> list[ClaimInFlight]:
+        """The claims of other jobs in flight before a version, in the partitions of this one."""
+        now, own = ended_since(self._base, self._entries)[1], self.claim
+        return [
+            one
+            for one in now.in_flight
+            if one.version < version
+            and one.claim.job_id != own.job_id
+            and common_partitions(own.partitions, one.claim.partitions)
+        ]
 
     def _of_others(self, claims: Iterable[ClaimInFlight]) -> list[ClaimInFlight]:
         return [one for one in claims if not self.claim.repeats(one.claim)]

@@ -29,7 +29,7 @@ class Bounded(MemoryStore):
         self.capabilities = replace(self.capabilities, max_directory_items=LIMIT)
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        if "_temporary" not in dest and len(self.list_status(parent(dest))) >= LIMIT:
+        if "/_" not in dest and len(self.list_status(parent(dest))) >= LIMIT:
             raise OSError(errno.EIO, "too many names", dest)
         super().rename(source, dest, version)
 
