@@ -213,33 +213,3 @@ def test_ten_thousand_partitions_are_judged_one_by_one():
     assert fold_partitions([*hours, "day=417/hour=0"]) == sorted(
         {one.split("/")[0] for one in hours} | {"day=417"}
     )
-
-
-# The mutations of a file system's names, as claims: tables 3.1 and 3.2 of the thesis on HopsFS whose
-# locks they are (github.com/qi-qi/thesis)
-
-CREATED = (
-    "d1/d4/d6/f1",
-    "d1/d4/d6/f2",
-    "d1/d4/d6/f3",
-    "d1/d4/d7/d9",
-    "d1/d4/d7/f4",
-)
-
-
-@pytest.mark.parametrize("pair", list(itertools.permutations(CREATED, 2)))
-def test_mutations_of_different_names_never_conflict(pair: tuple[str, str]):
-    one, other = (claim(REPLACE, [path]) for path in pair)
-    assert verdict_of(in_flight(one, other)) is None
-    assert verdict_of(after_commit(one, other)) is None
-
-
-def test_a_snapshot_of_a_directory_conflicts_with_a_file_made_in_it():
-    snapshot = claim(REPLACE, ["d1/d8", "d3/d8"])
-    create = claim(REPLACE, ["d1/d8/Qi.txt"])
-    for one, other in ((snapshot, create), (create, snapshot)):
-        for found in (in_flight(one, other), after_commit(one, other)):
-            assert verdict_of(found) is not None
-            assert found.partitions == ("d1/d8/Qi.txt",)
-    elsewhere = claim(REPLACE, ["d3/d8", "d1/d9"])
-    assert verdict_of(in_flight(elsewhere, create)) is None
