@@ -113,7 +113,7 @@ class CommitOptions(_Given):
     ignore_other_attempts: with `committed_tasks`, leave out manifests that these do not name. Use it if
         each attempt saves a manifest of its own, and the results of some attempts are not used.
     mode: what to do with existing data at the destination, or in the partitions that the job writes to;
-        decided once, before the commit record is written.
+        decided once, before the commit record is written. Its name is also accepted, such as "append".
     replaced_roots: with OVERWRITE, the directories whose existing files are replaced, as paths or
         URLs on the destination's store; empty means the whole destination.
     allowed_roots: directories outside the destination that the job is allowed to write to. Directories
@@ -201,6 +201,10 @@ class CommitOptions(_Given):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"CommitOptions.{name} must be at least 1, not {value}")
+        if self.mode not in list(ConflictMode):
+            known = ", ".join(ConflictMode)
+            raise ValueError(f"CommitOptions.mode must be one of {known}, not {self.mode}")
+        object.__setattr__(self, "mode", ConflictMode(self.mode))
         if self.unfinished not in (None, *get_args(Unfinished)):
             known = ", ".join(get_args(Unfinished))
             raise ValueError(f"CommitOptions.unfinished must be one of {known}, not {self.unfinished}")

@@ -116,6 +116,17 @@ def test_an_option_that_is_given_as_it_is_by_default_wins():
             assert one.over(under) == CommitOptions(durable=True)
 
 
+def test_a_mode_is_also_accepted_by_its_name():
+    for mode in ConflictMode:
+        named = CommitOptions(mode=mode.value)  # type: ignore[arg-type]
+        assert named.mode is mode
+        assert dataclasses.replace(CommitOptions(), mode=mode.value).mode is mode
+    assert CommitOptions().changed(mode="overwrite").mode is ConflictMode.OVERWRITE
+    for wrong in ("replace", None):
+        with pytest.raises(ValueError, match=f"mode must be one of append, error.* not {wrong}$"):
+            CommitOptions(mode=wrong)  # type: ignore[arg-type]
+
+
 def test_a_wrong_choice_is_refused_in_python_too():
     with pytest.raises(ValueError, match="must be one of finish, supersede, refuse, not undo"):
         CommitOptions(unfinished="undo")  # type: ignore[arg-type]
