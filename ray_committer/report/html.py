@@ -13,7 +13,7 @@ from ray_committer.report.charts import rate_chart, timeline
 from ray_committer.report.commit_report import CommitReport, WorkerRow
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
-from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers
+from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers, version_text
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.version import __version__
 
@@ -93,6 +93,8 @@ def _details(report: CommitReport) -> str:
         told.append(f"on {report.executor}: {report.executor_reason}")
     if report.replaced:
         told.append(f"{report.replaced:,} replaced files removed")
+    if (version := version_text(report)) is not None:
+        told.append(version)
     if report.validated:
         told.append(f"{report.validated:,} files compared with their manifests")
     text = f'<p class="soft">{_text("; ".join(told), _SENTENCE)}</p>' if told else ""

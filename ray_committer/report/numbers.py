@@ -43,6 +43,14 @@ def six_numbers(report: CommitReport) -> list[Number]:
     ]
 
 
+def version_text(report: CommitReport) -> str | None:
+    """The version of the table with a log that the job was committed as; None without such a table."""
+    if report.table_version is None:
+        return None
+    write_id = "" if report.write_id is None else f", write id {report.write_id:,}"
+    return f"version {report.table_version:,} of the table{write_id}"
+
+
 def short_seconds(seconds: float) -> str:
     """Seconds with as many digits as matter, or minutes and hours if these are easier to read."""
     if seconds < 9.995:

@@ -7,7 +7,7 @@ import textwrap
 import msgspec
 
 from ray_committer.report.commit_report import CommitReport
-from ray_committer.report.numbers import VERDICTS, six_numbers
+from ray_committer.report.numbers import VERDICTS, six_numbers, version_text
 from ray_committer.report.progress import stage_name
 from ray_committer.stages.commit_result import Outcome
 
@@ -80,9 +80,8 @@ def _detail_lines(report: CommitReport) -> list[str]:
         details.append(f"Ray shows its driver at {report.dashboard}")
     if report.replaced:
         details.append(f"{report.replaced:,} replaced files removed")
-    if report.table_version is not None:
-        write_id = "" if report.write_id is None else f", write id {report.write_id:,}"
-        details.append(f"version {report.table_version:,} of the table{write_id}")
+    if (version := version_text(report)) is not None:
+        details.append(version)
     if report.validated:
         details.append(f"{report.validated:,} files compared with their manifests")
     return [line for text in details for line in _wrapped(text)]

@@ -126,6 +126,14 @@ def test_a_report_shows_all_that_it_should():
     assert page.index("worker 2 ") < page.index("worker 13<")  # slowest first
 
 
+def test_a_commit_to_a_table_names_its_version():
+    assert "of the table" not in report_html(quiet())
+    report = msgspec.structs.replace(quiet(), table_version=1234)
+    assert "; version 1,234 of the table</p>" in report_html(report)
+    report = msgspec.structs.replace(report, write_id=1233, validated=7)
+    assert "; version 1,234 of the table, write id 1,233; 7 files compared" in report_html(report)
+
+
 def test_a_quiet_commit_says_so():
     assert "Nothing unusual happened." in report_html(quiet())
     assert "Nothing unusual happened." not in report_html(hard())
