@@ -160,6 +160,13 @@ def settings(names: Sequence[str]) -> Callable[[F], F]:
     return decorate
 
 
+def flag(name: str, help_text: str) -> Callable[[F], F]:
+    """An option that sets a setting to true or false; None if neither is given."""
+    spelled = name.replace("_", "-")
+    both = f"--{spelled}/--no-{spelled}"
+    return click.option(both, name, type=_Truth(name), default=None, help=help_text)
+
+
 def commit_options(**facts: Any) -> CommitOptions:
     """Return the options of this command: the environment, overridden by its settings and `facts`."""
     context = click.get_current_context()
@@ -176,7 +183,6 @@ def _option(name: str) -> Callable[[F], F]:
     default = getattr(CommitOptions(), name)
     if name in FLAGS:
         shown = "" if default is None else f"  [default: {'' if default else 'no-'}{spelled}]"
-        both, kind = f"--{spelled}/--no-{spelled}", _Truth(name)
-        return click.option(both, name, type=kind, default=None, help=FLAGS[name] + shown)
+        return flag(name, FLAGS[name] + shown)
     shown = "" if default is None else f"  [default: {default:g}]"
     return click.option(f"--{spelled}", name, type=_Text(name), help=SETTINGS[name] + shown)

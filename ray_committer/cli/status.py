@@ -114,8 +114,11 @@ def _in_log(job: JobSummary) -> str:
 def _commands(job: JobSummary) -> Iterator[str]:
     if job.command is not None:
         yield f"  {'if it stops, finish it' if job.is_alive else 'finish it'}: {job.command}"
-    if job.undo_command is not None:
-        yield f"  or give it up: {job.undo_command}"
+        if job.undo_command is not None:
+            yield f"  or give it up: {job.undo_command}"
+    elif job.undo_command is not None:
+        yield "  only its own process can finish it"
+        yield f"  if that has ended, give it up: {job.undo_command}"
 
 
 def _amounts(job: JobSummary) -> str:
@@ -130,5 +133,5 @@ def _notes(jobs: list[JobSummary]) -> Iterator[str]:
         yield "about: estimated from the largest manifest of the job; --exact reads them all"
     if any(job.state in _COMMITTING and job.left is None for job in jobs):
         yield "--exact counts the files that are still to be moved"
-    if any(job.state == "running" for job in jobs):
+    if any(job.state == "running" and job.undo_command is None for job in jobs):
         yield "undecided: run `commit --expect-tasks N` if all tasks are done, or `abort` it"

@@ -37,10 +37,10 @@ def table() -> None:
     show_default=True,
     help="When a job is refused because another one has changed what it has read.",
 )
-@click.option(
-    "--keep-replaced",
-    is_flag=True,
-    help="Jobs keep the old files that they replace, in DEST/_ray_committer/removed.",
+@shared.flag(
+    "keep_replaced",
+    "Jobs keep the old files that they replace, in DEST/_ray_committer/removed.  "
+    "[default: no-keep-replaced]",
 )
 @shared.settings(("retry_seconds",))
 @shared.storage_option
@@ -48,7 +48,7 @@ def table() -> None:
 def init(
     destination: str,
     isolation: str,
-    keep_replaced: bool,
+    keep_replaced: bool | None,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
     **_settings: Any,
@@ -60,7 +60,7 @@ def init(
     found = init_table(
         destination,
         isolation=isolation,
-        keep_replaced=keep_replaced,
+        keep_replaced=bool(keep_replaced),
         options=shared.commit_options(),
         storage_options=dict(storage_options),
     )

@@ -40,7 +40,8 @@ _MOVING = (Phase.RECORDED, Phase.SEALED)
 @dataclass(frozen=True, slots=True)
 class Survey:
     """One job attempt; see `ray_committer.JobSummary`. `begun` is its commit, if that has begun; `stamp`
-    is the job's, and `table` the claim that its record names."""
+    is the job's, and `table` the claim that its record names. Only its own process can record a job that
+    `is_bound`."""
 
     phase: Phase = Phase.OPEN
     manifests: int = 0
@@ -53,6 +54,7 @@ class Survey:
     begun: OtherJob | None = None
     stamp: str | None = None
     table: ClaimedTable | None = None
+    is_bound: bool = False
 
     @property
     def state(self) -> str:
@@ -89,8 +91,9 @@ def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> S
         found = Survey(phase)
     except RayCommitterError as e:
         found = Survey(phase, manifests=len(manifests), problem=str(e))
-    stamp = seen.state.stamp if seen else None
-    return replace(found, newest_milliseconds=newest, stamp=stamp)
+    if seen is not None:
+        found = replace(found, stamp=seen.state.stamp, is_bound=seen.state.is_bound)
+    return replace(found, newest_milliseconds=newest)
 
 
 def survey_exactly(

@@ -50,7 +50,8 @@ class JobSummary:
         not report it. The output of running tasks does not count.
     problem: why one of its files, or its directory, was not read; the numbers are then not reliable.
     command: the command that finishes what was begun; None if nothing was begun.
-    undo_command: the command that gives up a recorded commit; None if that would be refused.
+    undo_command: the command that gives up a recorded commit, or a job that only its own process can
+        finish, such as a compaction; None if that would be refused, or if nothing was begun.
     claim: the version of its claim in the log of a table, for which other jobs wait, or None.
     partitions: what it claims, relative to the destination; an empty path is the whole table.
     table_version: the version at which the log says that it is committed.
@@ -161,6 +162,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
     beat = begun.beat if begun and is_recorded else None
     is_alive = begun is not None and begun.is_alive
     command = partial(_command, dest, attempt, several=several)
+    undo = _UNDO if is_recorded and not is_alive else None
     return JobSummary(
         job_id=attempt.job_id,
         job_attempt=attempt.number,
@@ -179,7 +181,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         moved_seconds=_since(now, beat.at_milliseconds) if beat else None,
         problem=survey.problem,
         command=command(_VERBS.get(survey.phase)),
-        undo_command=command(_UNDO if is_recorded and not is_alive else None),
+        undo_command=command(("abort",) if survey.is_bound else undo),
     )
 
 

@@ -168,7 +168,7 @@ def _scanned(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> 
     if seen is None:
         both = [resolve_command(store, table.destination, claim, forward=to) for to in (True, False)]
         commands = both[:1] if is_committed else both
-    elif seen.phase in (Phase.UNDOING, Phase.ABORTED):
+    elif seen.phase in (Phase.UNDOING, Phase.ABORTED) or seen.state.is_bound:
         commands = [abort_command(store, job, undo=seen.phase is Phase.UNDOING)]
     else:
         commands = [commit_command(store, job)]

@@ -122,6 +122,12 @@ class JobState:
         """Whether the job can no longer be aborted, or was aborted."""
         return self.phase not in UNDECIDED
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether only the process that made the job can record it, because no file holds what it
+        replaces."""
+        return self.intent is Intent.REWRITES and self.phase in UNDECIDED
+
     def to(self, phase: Phase, nonce: str) -> JobState:
         """The next state, in `phase`; ``ValueError`` if `phase` cannot follow this one."""
         if phase not in TRANSITIONS[self.phase]:

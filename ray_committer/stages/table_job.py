@@ -27,7 +27,7 @@ from ray_committer.job_files.owners import at_work, has_ended
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.protocol.state import UNDECIDED, Intent, new_nonce
+from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.abort_task import abort_task
@@ -121,7 +121,7 @@ def dead_table_jobs(store: StoreOperations, destination: str) -> Sequence[JobAtt
 
 def _is_dead(store: StoreOperations, job: JobAttempt) -> bool:
     seen = read_state(store, job)
-    if seen is None or seen.phase not in UNDECIDED or seen.state.intent is not Intent.REWRITES:
+    if seen is None or not seen.state.is_bound:
         return False
     beat = last_sign(store, job)[1]
     return beat is not None and has_ended(beat.owner)

@@ -66,7 +66,7 @@ def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> See
 def how_to_end(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> str:
     """The commands that end the job of a claim in flight or, if the job is gone, the claim."""
     claim = one.claim
-    if job_of(store, table, claim) is None:
+    if (seen := job_of(store, table, claim)) is None:
         both = [resolve_command(store, table.destination, claim, forward=way) for way in (True, False)]
         if one.committed is not None:
             return f"that job is gone, but it is committed: finish it with: {both[0]}"
@@ -75,6 +75,8 @@ def how_to_end(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -
     finish, give_up = commit_command(store, job), abort_command(store, job)
     if one.committed is not None:
         return f"that job is committed: finish it with: {finish}"
+    if seen.state.is_bound:
+        return f"only its own process can finish that job: if that has ended, give it up with: {give_up}"
     return f"finish that job with: {finish}, or give it up with: {give_up}"
 
 

@@ -27,8 +27,12 @@ from ray_committer.jobs.table import init_table
 from ray_committer.protocol import file_list
 from ray_committer.protocol.paths import SUCCESS
 from ray_committer.protocol.state import Phase
+from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.setup_job import setup_job
 from ray_committer.tables.log import append
+from ray_committer.tables.release import how_to_end
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit
 from ray_committer.testing.harness import put_file, run_undo
 from tests.cli.commands import run
@@ -56,7 +60,7 @@ from tests.jobs.tables_in_use import (
     write,
 )
 from tests.jobs.test_resolve_claim import broken_table
-from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash
+from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash, state_of
 from tests.tables.support import TABLE, claim_of, table_on
 
 Kind = Callable[[], MemoryStore]
@@ -172,6 +176,17 @@ def test_a_job_that_ends_comes_with_the_one_command_that_is_possible(kind: Kind,
     (command,) = claim.commands
     words = {Phase.SEALED: "commit", Phase.UNDOING: "abort --undo", Phase.ABORTED: "abort"}
     assert _verbs(command) == words[phase].split()
+
+
+def test_a_job_that_only_its_own_process_can_finish_comes_with_its_abort(kind: Kind):
+    store = table_with_old_files(kind())
+    setup_job(store, JOB, rewrites=True)
+    rewrite = claim_of("job_1", mode=WriteMode.REWRITE, base=2, nonce=state_of(store).stamp)
+    append(store, TABLE, rewrite, 2)
+    (claim,) = scanned(store).claims
+    assert [_verbs(command) for command in claim.commands] == [["abort"]]
+    found = how_to_end(store, TABLE, ClaimInFlight(3, rewrite))
+    assert found.startswith("only its own process can finish that job: if that has ended, give it up")
 
 
 def test_claims_in_flight_come_with_the_commands_that_end_them(kind: Kind):

@@ -11,6 +11,12 @@ import pytest
 import ray_committer
 from ray_committer.errors import CommitConflictError, JobNotFoundError, SettingsError
 from ray_committer.jobs.table import init_table, table_log
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.tables.log import read_definition
 from tests.cli.commands import run
 
 
@@ -93,6 +99,51 @@ def test_a_table_can_keep_the_files_that_jobs_replace(dest: Path):
     assert (dest / "_ray_committer" / "removed" / "3" / "day=1" / "before.kept").read_bytes() == b"x"
     assert [one.kept for one in table_log(str(dest), since=2)] == [False, True, False]
     assert "1 file, 1 byte kept" in run("table", "log", str(dest)).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "is_kept"),
+    [
+        ("true", (), True),
+        ("TRUE", (), True),
+        ("false", (), False),
+        ("auto", (), False),
+        ("true", ("--no-keep-replaced",), False),
+    ],
+)
+def test_whether_a_table_keeps_them_can_be_said_in_the_environment(
+    dest: Path, text: str, flags: tuple[str, ...], is_kept: bool
+):
+    dest.mkdir(exist_ok=True)
+    done = run("table", "init", str(dest), *flags, RAY_COMMITTER_KEEP_REPLACED=text)
+    assert done.exit_code == 0, done.stderr
+    found = read_definition(LocalStore(StoreSpec("file")), TablePlaces(str(dest)))
+    assert found is not None
+    assert found.keep_replaced is is_kept
+
+
+def test_a_word_that_is_not_that_of_a_setting_is_refused(dest: Path):
+    dest.mkdir(exist_ok=True)
+    done = run("table", "init", str(dest), RAY_COMMITTER_KEEP_REPLACED="yes")
+    assert done.exit_code == 2
+    assert "'yes' must be true or false, or auto" in done.stderr
+    assert list(dest.iterdir()) == []
+
+
+def test_a_job_that_only_its_own_process_can_finish_comes_with_the_one_command_that_ends_it(dest: Path):
+    dest.mkdir(exist_ok=True)
+    init_table(str(dest))
+    job = new_job_attempt(str(dest), "compact-1", 0)
+    setup_job(LocalStore(StoreSpec("file")), job, rewrites=True)
+    give_up = f"ray-committer abort {dest} --job-id compact-1"
+    (found,) = ray_committer.list_jobs(str(dest))
+    assert (found.state, found.command, found.undo_command) == ("running", None, give_up)
+    shown = run("status", str(dest)).stdout
+    assert f"only its own process can finish it\n  if that has ended, give it up: {give_up}" in shown
+    assert "ray-committer commit" not in shown
+    assert "run `commit" not in shown
+    assert run(*give_up.split()[1:]).exit_code == 0
+    assert ray_committer.list_jobs(str(dest)) == []
 
 
 def test_commands_name_the_claim_of_a_job_that_was_refused(dest: Path):
