@@ -14,7 +14,7 @@ from ray_committer.errors import CommitStateUnknownError, RayCommitterError
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ClaimedTable, CommitRecord, ReplacedFile
-from ray_committer.protocol.table_entry import TableAbort, TableCommit, TableDone
+from ray_committer.protocol.table_entry import Decision, TableAbort, TableCommit, TableDone
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
@@ -34,7 +34,8 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
     """Append that a sealed job is committed; return the version; None without a table. Idempotent.
 
     If another run made the claim, `is_resumed`, the table can be another one by now: `TableLogError`.
-    `CommitStateUnknownError` if the claim was given up: the caller removes no old file then.
+    `CommitStateUnknownError` if the claim was given up, or another one of this job was committed: the
+    caller removes no old file then.
     """
     if record.table is None:
         return None
@@ -50,7 +51,7 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
         at_milliseconds=context.now_milliseconds(),
     )
     entries = read_entries(store, table, record.table.version)
-    found = find_decision(entries, record.table.version)
+    found = find_decision(store, table, entries, entry)
     if found is None:
         old = _removed(context, record)
         removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
@@ -59,8 +60,8 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
         entry = structs.replace(entry, removed=removed, kept=kept, named=named)
         found = put_decision(store, table, entry, record.table.version + len(entries))
     version, decision = found
-    if isinstance(decision, TableAbort):
-        raise _given_up(context, table.entry(version))
+    if isinstance(decision, TableAbort) or decision.claim != entry.claim:
+        raise _given_up(context, table.entry(version), decision)
     return version
 
 
@@ -101,11 +102,16 @@ def version_of(context: JobContext, record: CommitRecord) -> int | None:
         return None
 
 
-def _given_up(context: JobContext, entry: str) -> CommitStateUnknownError:
+def _given_up(context: JobContext, entry: str, decision: Decision) -> CommitStateUnknownError:
     job_id = context.job.job_id
+    is_abort = isinstance(decision, TableAbort)
+    what = (
+        f"the claim of job {job_id} was given up"
+        if is_abort
+        else f"another claim of job {job_id} counts"
+    )
     return CommitStateUnknownError(
-        f"{entry}: says that the claim of job {job_id} was given up, so its commit has stopped before "
-        f"it removed old files",
+        f"{entry}: says that {what}, so this commit has stopped before it removed old files",
         "some of its new files can be in place: look at the table with `ray-committer table scan DEST`, "
         "then run the application again",
     )

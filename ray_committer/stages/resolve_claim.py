@@ -121,8 +121,8 @@ def resolve_forward(
     if committed is None:
         entry = _commit_of(store, table, definition, one, now_milliseconds)
         committed, decision = decide(store, table, entry)
-        if isinstance(decision, TableAbort):
-            raise _decided(store, table, one, TableAbort, committed)
+        if isinstance(decision, TableAbort) or decision.claim != one.version:
+            raise _decided(store, table, one, type(decision), committed)
     elif not accepts_lost:
         _refuse_lost(store, table, one)
     return committed, finish_removal(store, table, one, committed, now_milliseconds)

@@ -20,6 +20,7 @@ from ray_committer.protocol.table_entry import (
     Decision,
     LogEntry,
     TableAbort,
+    TableClaim,
     TableCommit,
     TableDefinition,
     decode_definition,
@@ -213,16 +214,22 @@ def decide(store: StoreOperations, table: TablePlaces, entry: Decision) -> tuple
     """Append the decision about a claim, unless the log has one; the one that counts, and its version.
 
     A decision is put only right after entries that were all read. So of a commit and an abort at once
-    the log has the first, and both callers get it.
+    the log has the first, and both callers get it. The commit of another claim of the same job attempt
+    also counts, since this claim ends with it: the decision that is returned names that claim then.
     """
     entries = read_entries(store, table, entry.claim)
-    found = find_decision(entries, entry.claim)
+    found = find_decision(store, table, entries, entry)
     return found or put_decision(store, table, entry, entry.claim + len(entries))
 
 
-def find_decision(entries: Iterable[tuple[int, LogEntry]], claim: int) -> tuple[int, Decision] | None:
-    """The first of some entries that commits or aborts a claim, with its version."""
-    decisions = ((version, _decision(entry, claim)) for version, entry in entries)
+def find_decision(
+    store: StoreOperations,
+    table: TablePlaces,
+    entries: Iterable[tuple[int, LogEntry]],
+    about: Decision,
+) -> tuple[int, Decision] | None:
+    """The first of some entries that decides the claim that a decision is `about`, with its version."""
+    decisions = ((version, _decision(store, table, entry, about)) for version, entry in entries)
     return next(((version, found) for version, found in decisions if found is not None), None)
 
 
@@ -232,14 +239,24 @@ def put_decision(
     """`decide`, if all entries up to the version `after` were read and none of them is the decision."""
     version = after + 1
     with Draft(store, table) as draft:
-        while (found := _decision(draft.put_entry(version, entry), entry.claim)) is None:
+        while (found := _decision(store, table, draft.put_entry(version, entry), entry)) is None:
             version += 1  # another process was faster
     return version, found
 
 
-def _decision(entry: LogEntry, claim: int) -> Decision | None:
-    """The entry, if it commits or aborts this claim."""
-    return entry if isinstance(entry, TableCommit | TableAbort) and entry.claim == claim else None
+def _decision(
+    store: StoreOperations, table: TablePlaces, entry: LogEntry, about: Decision
+) -> Decision | None:
+    """The entry, if it decides the claim of `about`, or commits another claim of its job attempt."""
+    if not isinstance(entry, TableCommit | TableAbort):
+        return None
+    if entry.claim == about.claim:
+        return entry
+    is_of_attempt = (entry.job_id, entry.job_attempt) == (about.job_id, about.job_attempt)
+    if isinstance(entry, TableAbort) or not is_of_attempt:
+        return None
+    own, other = (read_entry(store, table, version) for version in (about.claim, entry.claim))
+    return entry if isinstance(own, TableClaim) and own.repeats(other) else None
 
 
 def _read_if_there(store: StoreOperations, path: str) -> bytes | None:

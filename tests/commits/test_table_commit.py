@@ -36,7 +36,7 @@ from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stages import claim_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import append, read_entries
+from ray_committer.tables.log import append, read_entries, read_entry
 from ray_committer.testing import (
     MemoryStore,
     StoreCall,
@@ -619,6 +619,24 @@ def test_a_commit_whose_claim_was_given_up_stops_before_it_removes_an_old_file(k
         run_commit(store, JOB, OVERWRITE)
     assert OLD.keys() <= data_in(store).keys()
     assert kinds_of(store)[2:] == ["claim", "abort"]
+
+
+def test_a_commit_stops_if_another_claim_of_its_attempt_counts(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+
+    def commit_other_claim() -> None:
+        own = read_entry(store, TABLE, 3)
+        assert isinstance(own, TableClaim)
+        append(store, TABLE, structs.replace(own, partitions=["day=1"]), 3)
+        append(store, TABLE, structs.replace(commit_of(4), job_id="job_1"), 4)
+
+    other = do_at("advance", commit_other_claim, end="sealed")
+    with pytest.raises(
+        CommitStateUnknownError, match=r"005.entry: says that another claim of job job_1"
+    ):
+        run_commit(WrappedStore(store, before=other), JOB, OVERWRITE)
+    assert OLD.keys() <= data_in(store).keys()
+    assert kinds_of(store)[2:] == ["claim", "claim", "commit"]
 
 
 def test_a_claim_that_the_log_commits_is_not_ended_as_that_of_an_aborted_job(kind):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import TableClaimError
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.table_entry import TableDefinition
-from ray_committer.tables.log import find_head, init_table, read_entry
+from ray_committer.protocol.table_entry import TableClaim, TableDefinition
+from ray_committer.tables.log import append, find_head, init_table, read_entry
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit
 from tests.jobs.tables_in_use import (
     AT_ONCE,
@@ -33,7 +34,7 @@ from tests.jobs.tables_in_use import (
     write,
 )
 from tests.stages.support import JOB, KINDS, OTHER_JOB, do_at
-from tests.tables.support import TABLE
+from tests.tables.support import TABLE, commit_of
 
 Kind = Callable[[], MemoryStore]
 
@@ -89,6 +90,20 @@ def test_a_claim_that_ended_with_another_of_its_attempt_is_not_committed_later(k
     committed(store, later)
     forward(store)
     assert data_of_log(store) == data_in(store) == sizes(NEW, later)
+
+
+def test_a_claim_is_not_committed_at_the_same_time_as_another_of_its_attempt(kind: Kind):
+    store = stopped(kind())
+
+    def commit_other_claim() -> None:
+        own = read_entry(store, TABLE, 3)
+        assert isinstance(own, TableClaim)
+        append(store, TABLE, structs.replace(own, partitions=["day=1"]), 3)
+        append(store, TABLE, structs.replace(commit_of(4), job_id=JOB.job_id), 4)
+
+    with pytest.raises(TableClaimError, match=r"005.entry: says that job job_1 is committed"):
+        forward(WrappedStore(store, before=do_at("rename", commit_other_claim, end="004.entry")))
+    assert kinds_of(store) == ["claim", "claim", "commit"]
 
 
 def test_of_two_attempts_only_one_is_committed(kind: Kind):

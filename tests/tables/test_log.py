@@ -214,6 +214,31 @@ def test_an_entry_without_a_place_is_not_left_as_a_temporary_file(kind, taken: b
     assert memory.list_files(TABLE.temporaries) == []
 
 
+@pytest.mark.parametrize("second", [commit_of(1), abort_of(1)])
+@pytest.mark.parametrize(
+    ("first", "nonce", "is_decided"),
+    [(commit_of(2), "n", True), (commit_of(2), "of an earlier job", False), (abort_of(2), "n", False)],
+)
+def test_the_commit_of_another_claim_of_the_same_attempt_decides(
+    store, table: TablePlaces, first, nonce: str, is_decided: bool, second
+):
+    with_table(store, table=table)
+    put_entry(store, table, 1, claim_of("job", partitions=["day=1"], nonce="n"))
+    put_entry(store, table, 2, claim_of("job", partitions=["day=2"], nonce=nonce))
+    append(store, table, first, 2)
+    assert decide(store, table, second) == ((3, first) if is_decided else (4, second))
+    assert find_head(store, table) == (3 if is_decided else 4)
+
+
+def test_the_commit_of_another_claim_decides_if_it_is_faster(kind):
+    memory = with_table(kind())
+    put_entry(memory, TABLE, 1, claim_of("job"))
+    put_entry(memory, TABLE, 2, claim_of("job", partitions=["day=2"]))
+    hook = do_at("rename", lambda: append(memory, TABLE, commit_of(2), 2))
+    assert decide(WrappedStore(memory, before=hook), TABLE, abort_of(1)) == (3, commit_of(2))
+    assert find_head(memory, TABLE) == 3
+
+
 def test_the_entry_that_is_there_stays(store, table: TablePlaces):
     with_table(store, table=table)
     assert put_entry(store, table, 1, claim(1)) == claim(1)
