@@ -19,7 +19,7 @@ UNSTAMPED = "unstamped"
 """The stamp of a job that Hadoop's own committer set up, whose tasks know no stamp."""
 
 _NONCE_BYTES = 8
-_NO_VERSION = "none"
+_LATE = "late"
 
 
 class Phase(StrEnum):
@@ -72,14 +72,20 @@ IN_THE_WAY = frozenset({Phase.DECLARED, *UNFINISHED})
 
 @dataclass(frozen=True, slots=True)
 class TableBase:
-    """The table with a log that a job belongs to, and the last version before the job was set up; None
-    if that is not known, so that nothing can be said of the data that the job has read."""
+    """The table with a log that a job belongs to, and its last version when that was noted. `is_late`:
+    that was after the set-up, so nothing can be said of the data that the job has read."""
 
     table_id: str
-    version: int | None = None
+    version: int
+    is_late: bool = False
+
+    @property
+    def read(self) -> int | None:
+        """The version that the job has read, or a later one; None if that is not known."""
+        return None if self.is_late else self.version
 
     def __str__(self) -> str:
-        return f"{self.table_id}-{_NO_VERSION if self.version is None else self.version}"
+        return f"{self.table_id}-{_LATE if self.is_late else ''}{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +180,5 @@ def _parse_base(text: str) -> TableBase:
     table_id, _, version = text.rpartition("-")
     if not table_id:
         raise ValueError(text)
-    return TableBase(table_id, None if version == _NO_VERSION else int(version))
+    is_late = version.startswith(_LATE)
+    return TableBase(table_id, int(version.removeprefix(_LATE)), is_late)

@@ -154,7 +154,7 @@ def _claim_of(
     if work is not None:
         partitions = fold_partitions((*partitions, *work.partitions))
     reads = fold_partitions(path.removesuffix("/") for path in context.options.reads)
-    if reads and base.version is None:
+    if reads and base.read is None:
         raise PreflightError(
             f"{context.job.directory}: names partitions that it has read, but its set-up did not note "
             f"which version of the table",
@@ -166,7 +166,7 @@ def _claim_of(
         job_attempt=context.job.number,
         nonce=state.stamp,
         mode=work.mode if work else _mode(context, partitions, reads),
-        base=work.base if work else base.version,
+        base=work.base if work else base.read,
         partitions=partitions,
         reads=reads,
         replaces=None if work else _replaces(context, roots),

@@ -32,13 +32,17 @@ def find_table(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
 
 
 def find_table_late(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
-    """Note the table of an open job that another committer has set up, without a version: what the job
-    has read before is not known. `StateChangedError` if another process changes the job.
+    """Note the table of an open job that another committer has set up, with its last version now: which
+    one the job has read is not known. `StateChangedError` if another process changes the job.
     """
     if seen.phase is not Phase.OPEN or seen.state.stamp != UNSTAMPED or seen.state.table is not None:
         return seen
-    definition = read_definition(store, TablePlaces(job.destination))
-    return seen if definition is None else join_table(store, job, seen, TableBase(definition.table_id))
+    table = TablePlaces(job.destination)
+    definition = read_definition(store, table)
+    if definition is None:
+        return seen
+    base = TableBase(definition.table_id, find_head(store, table), is_late=True)
+    return join_table(store, job, seen, base)
 
 
 def require_table(job: JobAttempt, seen: Seen) -> None:

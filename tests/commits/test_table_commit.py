@@ -37,6 +37,7 @@ from ray_committer.stages import claim_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.log import append, read_entries, read_entry
+from ray_committer.tables.release import release_own
 from ray_committer.testing import (
     MemoryStore,
     StoreCall,
@@ -479,8 +480,7 @@ def test_a_job_without_a_base_can_only_work_blindly(kind):
     write(store, {"day=3/a": b"1"})
     seen = read_state(store, JOB)
     assert seen is not None
-    without = TableBase("id")
-    join_table(store, JOB, seen, without)
+    join_table(store, JOB, seen, TableBase("id", 2, is_late=True))
     with pytest.raises(PreflightError, match="names partitions that it has read"):
         run_commit(store, JOB, of_mode(ConflictMode.APPEND, reads=("day=1",)))
     assert run_commit(store, JOB, AT_ONCE).table_version == 4
@@ -662,6 +662,27 @@ def test_who_is_late_makes_no_claim_for_a_job_that_was_aborted_and_is_gone(kind,
     assert in_flight(store) == []
     third = new_job_attempt("/table", "job_3", 0)
     assert committed(store, {"day=1/c": b"c"}, third, OVERWRITE) == 5
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("has_claim", [False, True])
+def test_the_abort_of_a_job_is_in_the_log_once_however_often_it_is_repeated(
+    kind, is_late: bool, has_claim: bool
+):
+    store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    if is_late:
+        join_table(store, JOB, seen, TableBase("id", 2, is_late=True))
+    if has_claim:
+        stopped_at(store, "recorded", JOB, AT_ONCE)
+    seen = read_state(store, JOB)
+    assert seen is not None
+    aborted = advance(store, JOB, seen, Phase.ABORTED).state
+    for _ in range(3):
+        release_own(store, JOB, aborted, 1)
+        committed(store, {f"day=1/{len(kinds_of(store))}": b"c"}, THIRD)
+    assert kinds_of(store)[2:] == [*(["claim"] * has_claim), "abort", *(["claim", "commit"] * 3)]
 
 
 def test_a_newer_attempt_ends_the_claim_of_an_older_one(kind):

@@ -97,13 +97,16 @@ def test_a_state_is_read_as_it_was_stored(phase: Phase, intent: Intent) -> None:
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-@pytest.mark.parametrize("version", [None, 0, 41])
+@pytest.mark.parametrize("version", [0, 41])
+@pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("table_id", ["id", "0b5f8a9e-2f0a-4a41-9a54-0d5b8c9d3f11"])
 def test_a_state_with_a_table_is_read_as_it_was_stored(
-    phase: Phase, version: int | None, table_id: str
+    phase: Phase, is_late: bool, version: int, table_id: str
 ) -> None:
-    state = replace(in_phase(phase, Intent.REPLACES), table=TableBase(table_id, version))
+    table = TableBase(table_id, version, is_late)
+    state = replace(in_phase(phase, Intent.REPLACES), table=table)
     assert parse_token(state.token, "/p") == state
+    assert table.read == (None if is_late else version)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_a_token_is_a_short_plain_name_and_never_that_of_a_manifest(phase: Phase
     token = JobState(phase, new_nonce(), new_nonce(), Intent.REPLACES, record).token
     assert is_name(token)
     assert len(token) < 100
-    table = TableBase(str(uuid4()), 10**9)
+    table = TableBase(str(uuid4()), 10**9, is_late=True)
     token = JobState(phase, new_nonce(), new_nonce(), Intent.REPLACES, record, table).token
     assert is_name(token)
     assert len(token) < 150

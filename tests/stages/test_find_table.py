@@ -91,12 +91,14 @@ def test_after_a_crash_the_id_can_be_set_up_again_after_an_abort(kind):
         assert state_of(store).table in (TableBase("id", 0), TableBase("id", 1))
 
 
-def test_a_job_that_hadoop_set_up_has_a_table_without_a_version(kind):
+def test_a_job_that_hadoop_set_up_has_a_table_but_has_not_read_its_version(kind):
     store = table_on(kind())
+    append_commit(store, "before")
     store.mkdirs(JOB.directory)
     seen = begin_state(store, JOB, new_state(stamp=UNSTAMPED))
     found = find_table_late(store, JOB, seen)
-    assert (found.state.table, found.phase) == (TableBase("id"), Phase.OPEN)
+    assert (found.state.table, found.phase) == (TableBase("id", 2, is_late=True), Phase.OPEN)
+    assert found.state.table.read is None
     assert find_table_late(store, JOB, found) == found
     ours = begin(kind())
     assert requests(ours, lambda one: find_table_late(one, JOB, read(ours))) == {}
