@@ -118,14 +118,16 @@ def begin_turn(
     return Turn(context, Claimant(context.store, table, definition, claim), base, keeps)
 
 
-def wait_for_turn(context: JobContext, declared: Seen, other: Obstacle, patience: Patience) -> Seen:
+def wait_for_turn(
+    context: JobContext, declared: Seen, turn: Turn, other: Obstacle, patience: Patience
+) -> Seen:
     """Withdraw the declaration, then end the job of the claim in the way, or wait a little for it; the
     state after that.
 
     `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
     """
     after = withdraw(context, declared)
-    if not end_claim(context, other, patience):
+    if not end_claim(context, other, turn.claimant.earlier_work(), patience):
         patience.wait(context)
     return after
 

@@ -3,6 +3,10 @@
 A job that is not recorded is aborted, but only at the end of the waiting time: until then, the same
 command can go on with it. A recorded job can no longer be refused, so it is finished, if the options say
 so. Both are changes of the state of that job, and the log follows its state.
+
+A claim shows who made it, and not who has run the same job again since. Two jobs that have claims for
+earlier work can wait for each other, and each would take the other one for stopped. So only the job with
+the earlier claim aborts the other one.
 """
 
 from __future__ import annotations
@@ -26,9 +30,9 @@ from ray_committer.stages.declare_job import Patience, pause
 from ray_committer.tables.claim import waited_too_long
 
 
-def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience) -> bool:
+def end_claim(context: JobContext, obstacle: Obstacle, own: int | None, patience: Patience) -> bool:
     """End the job of the claim in the way, if that is permitted now; notices say so. False if it is not
-    ended, so that this job waits.
+    ended, so that this job waits. `own` is the version of its own claim for earlier work.
 
     `CommitConflictError`, which says how a person ends that job, if the waiting time is over.
     """
@@ -40,7 +44,8 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience) -> bo
     if other is None and patience.gone != obstacle.other.version:
         patience.gone = obstacle.other.version  # it may have ended just now: read the log again
         return True
-    how = _end_of(context, other, patience) if other is not None else None
+    is_later = own is not None and own > obstacle.other.version
+    how = _end_of(context, other, patience, is_later=is_later) if other is not None else None
     if other is not None and how is not None and patience.rounds < ROUNDS:
         patience.rounds += 1
         texts = end_jobs(context.store, [(other, how)], context.end_other, partial(pause, context))
@@ -50,11 +55,11 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience) -> bo
     return False
 
 
-def _end_of(context: JobContext, other: OtherJob, patience: Patience) -> End | None:
+def _end_of(context: JobContext, other: OtherJob, patience: Patience, *, is_later: bool) -> End | None:
     options = context.options
     if other.phase not in UNDECIDED:
         return end_of(other, options.unfinished, (), finish_others=options.finish_others)
-    is_refused = other.is_alive or options.unfinished in ("refuse", "finish")
+    is_refused = other.is_alive or is_later or options.unfinished in ("refuse", "finish")
     return End.ABORT if patience.is_over and not is_refused else None
 
 

@@ -124,7 +124,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
         if claim.excludes or turn is not None:
             others = look()
             if not others and turn is not None and (obstacle := turn.take()) is not None:
-                seen = wait_for_turn(context, seen, obstacle, patience)
+                seen = wait_for_turn(context, seen, turn, obstacle, patience)
                 continue
             if not others:
                 old = _or_raise(check())

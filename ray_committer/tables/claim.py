@@ -118,6 +118,11 @@ class Claimant:
         others = self._of_others(now.in_flight)
         return [one for one in others if one.claim.job_id == self.claim.job_id]
 
+    def earlier_work(self) -> int | None:
+        """The version of the first claim in flight of the same job attempt, for any work."""
+        now = ended_since(self._base, self._entries)[1]
+        return next((one.version for one in now.in_flight if self.claim.repeats(one.claim)), None)
+
     def before(self, version: int) -> list[ClaimInFlight]:
         """The claims of other jobs in flight before a version, in the partitions of this one."""
         now, own = ended_since(self._base, self._entries)[1], self.claim

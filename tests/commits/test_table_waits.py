@@ -29,6 +29,7 @@ from tests.commits.tables import (
     kinds_of,
     of_mode,
     stopped_at,
+    with_old_data,
     write,
 )
 from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, each_crash, state_of
@@ -99,7 +100,6 @@ def test_it_is_not_aborted_before_that(kind, finish_others: bool):
 
     waits = CommitOptions(conflict_wait_seconds=0.3, finish_others=finish_others)
     assert run_commit(WrappedStore(store, before=look), THIRD, waits).table_version == 6
-    assert len(phases) > 3
     assert set(phases[:-1]) == {Phase.OPEN}
     assert phases[-1] is None
 
@@ -115,6 +115,21 @@ def test_it_is_not_aborted_if_the_options_do_not_permit_it(kind, unfinished: Unf
     assert state_of(store).phase is Phase.OPEN
     assert state_of(store, THIRD).phase is Phase.OPEN
     assert in_flight(store) == ["job_1"]
+
+
+def test_of_two_jobs_that_wait_for_each_other_only_the_earlier_one_aborts_the_other(kind):
+    store = with_old_data(kind())
+    for job, name in ((JOB, "a"), (THIRD, "c")):
+        write(store, {f"day=1/{name}": b"x"}, job)
+        stopped_at(store, "recorded", job, AT_ONCE)
+    with pytest.raises(CommitConflictError, match=r"job job_1 .* is at work in day=1") as caught:
+        run_commit(store, THIRD, OVERWRITE)
+    assert "ray-committer abort memory://test/table --job-id job_1" in caught.value.advice
+    assert (state_of(store).phase, state_of(store, THIRD).phase) == (Phase.OPEN, Phase.OPEN)
+    report = run_commit(store, JOB, OVERWRITE)
+    assert "job job_3 was aborted before this job" in " ".join(report.notices)
+    assert data_of_log(store) == data_in(store) == {"day=1/a": 1}
+    assert in_flight(store) == []
 
 
 def test_a_job_whose_process_may_be_alive_is_not_aborted(kind, monkeypatch: pytest.MonkeyPatch):
