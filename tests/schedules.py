@@ -14,7 +14,9 @@ from ray_committer.stores.registry import destination_url
 from tests.tiers import RANGE
 
 _START = """
+from ray_committer.protocol import table_state
 from ray_committer.stages import cleanup_job, commit_job, record_job, undo_job
+from ray_committer.tables import claim
 from ray_committer.testing import schedules
 """
 
@@ -33,13 +35,20 @@ PARTS_OF_A_SERVER = [
     pytest.param(part, marks=() if part == RANGE % PARTS else (pytest.mark.wide,))
     for part in range(PARTS)
 ]
+PART_OF_A_TABLE = [pytest.param(RANGE % PARTS, marks=pytest.mark.wide)]
 STRIDE_OF_A_SERVER = 53
 """One of so many schedules of a part's pairs of operations is run: about 5."""
 
 
-def check_server(spec: StoreSpec, directory: str, part: int) -> None:
+def check_server(spec: StoreSpec, directory: str, part: int, *more: str) -> None:
     """A part of the turns of three processes and of the schedules of two, in a directory of a server."""
-    where = ("--store", destination_url(spec, directory), "--options", json.dumps(spec.storage_options))
+    where = (
+        *more,
+        "--store",
+        destination_url(spec, directory),
+        "--options",
+        json.dumps(spec.storage_options),
+    )
     turns = run_schedules(*where, "--random", "--offset", str(part * TURNS), "--most", str(TURNS))
     assert turns.wrong == [], turns.wrong
     assert turns.ran == TURNS

@@ -12,6 +12,7 @@ from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreOperations
@@ -238,11 +239,20 @@ def _set_up(store: StoreOperations, table: str) -> str:
 SET_UP = Operation("set-up", None, _set_up, must_end_well=True)
 
 
-def prepare(store: StoreOperations, table: str, jobs: list[Job], old: Files) -> None:
-    """Write old data, and jobs whose tasks have committed; a late attempt has only written its files."""
+def prepare(
+    store: StoreOperations,
+    table: str,
+    jobs: list[Job],
+    old: Files,
+    begin_log: Callable[[StoreOperations, str], None] | None = None,
+) -> None:
+    """Write old data, and jobs whose tasks have committed; a late attempt has only written its files.
+    With `begin_log` the table gets a log before the jobs are set up."""
     for name, data in old.items():
         put_file(store, join(table, name), data)
     store.mkdirs(table)
+    if begin_log is not None:
+        begin_log(store, table)
     for job in jobs:
         attempt = job.attempt(table)
         write_job(store, attempt, {0: job.own(job.files)}, mode=job.mode)
@@ -261,7 +271,7 @@ def _commit_half(store: StoreOperations, table: str, job: Job) -> None:
     renames = itertools.count()
 
     def die(call: StoreCall) -> None:
-        if call.operation == "rename" and next(renames) > 0:
+        if call.operation == "rename" and not is_in_log(call.paths[1]) and next(renames) > 0:
             raise SimulatedCrash(call)
 
     with suppress(SimulatedCrash, CommitConflictError):
@@ -271,27 +281,27 @@ def _commit_half(store: StoreOperations, table: str, job: Job) -> None:
 def pairs() -> list[tuple[Operation, Operation]]:
     """Every pair of operations that can meet; each operation is once the one that is stopped."""
     found = list(itertools.product(_of_job(APPEND), repeat=2))
-    found += _each(_of_job(APPEND)[:2], [SET_UP])
+    found += each_with(_of_job(APPEND)[:2], [SET_UP])
     for job in KINDS[1:]:
-        found += _each([commit(job)], _of_job(job))
+        found += each_with([commit(job)], _of_job(job))
     found += itertools.permutations(map(commit, KINDS), 2)
     for job, other in zip(KINDS, OTHERS, strict=False):
-        found += _each([commit(job)], [commit(other)])
+        found += each_with([commit(job)], [commit(other)])
     for job, met in ((DYNAMIC, [APPEND, PARTITION, FRESH]), (FRESH, [APPEND, OVERWRITE])):
-        found += _each([commit(job)], [*map(commit, met), undo(job), late_task(job)])
+        found += each_with([commit(job)], [*map(commit, met), undo(job), late_task(job)])
     for job in (APPEND, NESTED):
         others = [commit(other) for other in (*KINDS, OTHER_APPEND) if other is not job]
-        found += _each([abort(job), late_task(job)], others)
+        found += each_with([abort(job), late_task(job)], others)
     for job in (HALF, HALF_OVERWRITE):
-        found += _each([undo(job)], [*_of_job(job), *map(commit, KINDS), SET_UP])
+        found += each_with([undo(job)], [*_of_job(job), *map(commit, KINDS), SET_UP])
     for job in (SUPERSEDING, FINISHING):
         others = [*map(commit, (APPEND, OVERWRITE, PARTITION, NESTED)), undo(HALF), undo(HALF_OVERWRITE)]
-        found += _each([commit(job)], others)
+        found += each_with([commit(job)], others)
     for job in (AGAIN, SECOND):
         others = [*_of_job(APPEND), commit(OVERWRITE)]
-        found += _each([run_again(job)], others)
+        found += each_with([run_again(job)], others)
         found += itertools.product(others, [run_again(job, commits=False)])
-    found += _each([commit(SECOND), abort(SECOND)], [commit(APPEND), abort(APPEND)])
+    found += each_with([commit(SECOND), abort(SECOND)], [commit(APPEND), abort(APPEND)])
     unique = {(one.name, other.name): (one, other) for one, other in found}.values()
     return [(one, other) for one, other in unique if not one.is_late_task or one.name != other.name]
 
@@ -300,7 +310,7 @@ def _of_job(job: Job) -> list[Operation]:
     return [commit(job), abort(job), undo(job), late_task(job), VACUUM]
 
 
-def _each(some: list[Operation], others: list[Operation]) -> list[tuple[Operation, Operation]]:
+def each_with(some: list[Operation], others: list[Operation]) -> list[tuple[Operation, Operation]]:
     """Each operation of `some` with each of `others`, in both orders."""
     return [*itertools.product(some, others), *itertools.product(others, some)]
 

@@ -27,6 +27,7 @@ from ray_committer.testing.faults import StoreCall, WrappedStore
 from ray_committer.testing.operations import OLD, VACUUM, Files, Job, Operation, pairs, prepare
 from ray_committer.testing.processes import STOPPED, Child, Stop, Told, attempt, done, start
 from ray_committer.testing.serial_oracle import judge
+from ray_committer.testing.table_operations import begin_log, table_pairs
 
 KILLS = 0.02
 """The probability that a process is killed when its turn ends."""
@@ -48,14 +49,19 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Where schedules run: an empty directory of a store."""
+    """Where schedules run: an empty directory of a store; perhaps it is made a table that `has_log`."""
 
     spec: StoreSpec
     root: str
+    has_log: bool = False
 
     @property
     def path(self) -> str:
         return join(self.root, "table")
+
+    def pairs(self) -> list[tuple[Operation, Operation]]:
+        """Every pair of operations that can meet there."""
+        return table_pairs() if self.has_log else pairs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class WrongEndError(Exception):
 def schedules(table: Table, part: int = 0, parts: int = 1) -> Iterator[Schedule]:
     """All schedules of two processes, or only those of one part out of `parts` of the pairs."""
     counts: dict[str, int] = {}
-    for first, second in pairs()[part::parts]:
+    for first, second in table.pairs()[part::parts]:
         begins = f"{first.name} beside {_there((first, second))}"
         if begins not in counts:
             counts[begins] = _count_requests(table, first, second)
@@ -112,7 +118,7 @@ def run_random(table: Table, seed: int) -> None:
     """Run three operations by turns; `WrongEndError` shows what is wrong. Only nonces and pauses differ
     in another run with the same seed."""
     random = Random(seed)  # noqa: S311 - repeatable, not secret
-    operations = _any_three(random)
+    operations = _any_three(random, table.pairs())
     jobs, old = _set_up(table, operations)
     trusts = random.random() < 0.5
     running = [(one, _begin(table, one, Stop(), trusts=trusts)) for one in operations]
@@ -137,13 +143,12 @@ def run_random(table: Table, seed: int) -> None:
     _judge(table, jobs, old, answers, seed)
 
 
-def _any_three(random: Random) -> tuple[Operation, ...]:
-    """Draw three operations from two pairs that share one, so that each can meet the next.
+def _any_three(random: Random, found: list[tuple[Operation, Operation]]) -> tuple[Operation, ...]:
+    """Draw three operations from two of some pairs that share one, so that each can meet the next.
 
     A set-up does not meet the vacuum, which has no minimum age here and removes what was just created.
     Only one operation sets up a job: with two, it would not be known whose files are whose.
     """
-    found = pairs()
     first, second = random.choice(found)
     third = random.choice([other for one, other in found if one.name == second.name] or [first])
     three = (first, second, third)
@@ -161,7 +166,8 @@ def _set_up(table: Table, operations: Sequence[Operation]) -> tuple[list[Job], F
 
 def _prepare(table: Table, operations: Sequence[Operation], store: StoreOperations) -> None:
     store.delete_directory(table.root)
-    prepare(store, table.path, *_there(operations))
+    begin = begin_log if table.has_log else None
+    prepare(store, table.path, *_there(operations), begin)
 
 
 def _there(operations: Sequence[Operation]) -> tuple[list[Job], Files]:
@@ -186,7 +192,8 @@ def _judge(
     table: Table, jobs: list[Job], old: Files, answers: list[tuple[Operation, Told]], seed: int
 ) -> None:
     random = Random(seed)  # noqa: S311 - repeatable, not secret
-    wrong = done(lambda store: judge(store, table.path, jobs, old, answers, random), table.spec)
+    judges = partial(judge, has_log=table.has_log)
+    wrong = done(lambda store: judges(store, table.path, jobs, old, answers, random), table.spec)
     if wrong is not None:
         raise WrongEndError(wrong)
 
@@ -216,12 +223,13 @@ def main() -> int:
     parser.add_argument("--offset", type=int, default=0, help="the first of them, or the first seed")
     parser.add_argument("--most", type=int, help="the maximum number of schedules")
     parser.add_argument("--random", action="store_true", help="three processes by turns")
+    parser.add_argument("--log", action="store_true", help="at a table with a log")
     parser.add_argument("--until-wrong", action="store_true", help="end at the first wrong one")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="schedules-") as local:
         spec, root = resolve_destination(asked.store or local, json.loads(asked.options))
         open_store(spec)  # imports once what every forked process needs
-        table = Table(spec, join(root, f"schedules-{uuid.uuid4()}"))
+        table = Table(spec, join(root, f"schedules-{uuid.uuid4()}"), asked.log)
         every = _random_runs(table, asked.offset) if asked.random else _pair_runs(table, asked)
         ran, wrong = 0, 0
         for name, run in itertools.islice(every, asked.most):

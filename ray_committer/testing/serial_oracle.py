@@ -3,7 +3,8 @@
 The table must be the result of the committed jobs one after the other, in some order. If a process got
 the answer "committed", nothing of that job is missing; if it got the answer that nothing was changed,
 nothing of that job is there. At most one attempt of a job is committed. Each job can be brought to its
-end.
+end. At a table with a log, the order of the jobs is that of the log, and its files are those that the
+log names.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ray_committer.protocol.paths import TEMPORARY
+from ray_committer.protocol.table_entry import WriteMode
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import visible_files
 from ray_committer.testing.operations import Files, Job, Operation, abort, commit, undo, vacuum
 from ray_committer.testing.processes import Told, attempt
+from ray_committer.testing.table_operations import end_compactions, rows
+from ray_committer.testing.table_oracle import Committed, data_files, judge_log, replay
 
 ROUNDS = 4
 COMMITTED = ("committed", "already committed")
@@ -35,18 +40,24 @@ class Ends:
 
 
 def judge(
-    store: StoreOperations, table: str, jobs: Sequence[Job], old: Files, answers: Answers, random: Random
+    store: StoreOperations,
+    table: str,
+    jobs: Sequence[Job],
+    old: Files,
+    answers: Answers,
+    random: Random,
+    *,
+    has_log: bool = False,
 ) -> str | None:
     """Bring every job to its end, and compare; return what is wrong, or None."""
-    ends = _bring_to_their_ends(store, table, jobs, answers, random)
+    ends = _bring_to_their_ends(store, table, jobs, answers, random, has_log=has_log)
+    not_serial = _not_by_version if has_log else _not_serial
     for wrong in (
         _crashed(answers),
         _refused(answers),
         _without_end(jobs, ends),
         _told_wrong(answers, ends) if len(ends.committed) == len(jobs) else None,
-        _not_serial(store, table, jobs, old, ends, answers)
-        if len(ends.committed) == len(jobs)
-        else None,
+        not_serial(store, table, jobs, old, ends, answers) if len(ends.committed) == len(jobs) else None,
         _left(store, table, jobs),
     ):
         if wrong is not None:
@@ -56,11 +67,19 @@ def judge(
 
 
 def _bring_to_their_ends(
-    store: StoreOperations, table: str, jobs: Sequence[Job], answers: Answers, random: Random
+    store: StoreOperations,
+    table: str,
+    jobs: Sequence[Job],
+    answers: Answers,
+    random: Random,
+    *,
+    has_log: bool,
 ) -> Ends:
     """Run the command that finishes each job, as a user would do by the answers."""
     ends = Ends(said=list(answers))
     for _ in range(ROUNDS):
+        if has_log:
+            end_compactions(store, table)
         waiting = [job for job in jobs if job.name not in ends.committed]
         random.shuffle(waiting)
         for job in waiting:
@@ -154,6 +173,49 @@ def _not_serial(
     return None if visible in allowed else f"there is {visible}, not one of {allowed}"
 
 
+def _not_by_version(
+    store: StoreOperations, table: str, jobs: Sequence[Job], old: Files, ends: Ends, answers: Answers
+) -> str | None:
+    """Find what is wrong with the log of a table, or with its files: they are what the jobs make of the
+    old files, one by one in the order of their commits."""
+    places = TablePlaces(table)
+    if (wrong := judge_log(store, places)) is not None:
+        return wrong
+    late = _late(ends)
+    there, committed = dict(old), list[Job]()
+    for one in replay(store, places).commits:
+        if one.claim.is_import:
+            continue
+        if one.claim.mode is WriteMode.REWRITE:
+            (new,) = one.added
+            there[new] = b"\n".join(there.pop(name, b"") for name in one.removed)
+            continue
+        job, files = _output(jobs, one, late)
+        after = job.applied(there, files) if job else None
+        if job is None or after is None:
+            return f"version {one.version} is not a commit of one of the jobs: {one}"
+        there = after
+        committed.append(job)
+    told = [ends.committed[job.name] in (None, job in committed) for job in jobs]
+    lost = [job.name for job in _kept(answers) if job not in committed]
+    if not all(told) or lost or not _agrees(jobs, committed, ends.said):
+        return f"the log has the commits of {[job.name for job in committed]}"
+    visible = data_files(store, places)
+    expected = {name: rows(data) for name, data in there.items()}
+    is_same = {name: rows(data) for name, data in visible.items()} == expected
+    return None if is_same else f"there is {visible}, not {there}"
+
+
+def _output(jobs: Sequence[Job], one: Committed, late: Mapping[str, Told]) -> tuple[Job | None, Files]:
+    """The job of a commit, and those of its outputs that have exactly the files of the commit."""
+    claimed = (one.claim.job_id, one.claim.job_attempt)
+    for job in (job for job in jobs if job.place[1:] == claimed):
+        for files in _outputs(job, late):
+            if {name: len(data) for name, data in files.items()} == one.added:
+                return job, files
+    return None, {}
+
+
 def _kept(answers: Answers) -> list[Job]:
     """The jobs that were set up again with an old id, and that only a commit can have ended.
 
@@ -192,7 +254,7 @@ def _serial(
 
     If it is not known whether a job is committed, both cases are tried that agree with all answers.
     """
-    late = {one.job.name: told for one, told in ends.said if one.job and one.is_late_task}
+    late = _late(ends)
     unsure = [job for job in jobs if ends.committed[job.name] is None]
     for count in range(len(unsure) + 1):
         for some in itertools.combinations(unsure, count):
@@ -206,6 +268,11 @@ def _serial(
                         there = None if there is None else job.applied(there, files)
                     if there is not None:
                         yield there
+
+
+def _late(ends: Ends) -> dict[str, Told]:
+    """The answers that late attempts got, by the names of their jobs."""
+    return {one.job.name: told for one, told in ends.said if one.job and one.is_late_task}
 
 
 def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> bool:

@@ -52,6 +52,27 @@ RULES_LEFT_OUT = {
 SOONEST = ("a loser does not look again", "an undo leaves the sources")
 """Those whose wrong end is among the first schedules."""
 
+PARTS_OF_TABLES, TURNS_AT_TABLES = 40, 12
+AT_TABLES = [
+    pytest.param(part, marks=() if part == RANGE % PARTS_OF_TABLES else (pytest.mark.wide,))
+    for part in range(PARTS_OF_TABLES)
+]
+ONLY_CLAIMS = "record_job.look_around = lambda *_: []"
+LISTED_BEFORE_THE_CLAIM = """
+lazy, check = record_job.partial, record_job._check
+def at_once(work, *given):
+    if work is not check:
+        return lazy(work, *given)
+    found = work(*given)
+    return lambda: found
+record_job.partial = at_once
+"""
+CLAIMS_LEFT_OUT = {
+    "no claim waits": "claim.judge = lambda *_: None",
+    "a claim ends at its commit": "table_state._after = lambda *_: None",
+    "old files are listed before the claim": LISTED_BEFORE_THE_CLAIM,
+}
+
 pytestmark = pytest.mark.slow
 
 
@@ -99,5 +120,34 @@ def test_each_rule_left_out_is_found_by_some_schedule(rule: str):
 def test_a_rule_left_out_is_found_by_some_turns_of_three_processes():
     blind = "record_job.look_around = lambda *_: []"
     found = run_schedules("--random", "--offset", "60", "--until-wrong", code=blind)
+    assert found.exit_code == 1
+    assert len(found.wrong) == 1
+
+
+@pytest.mark.parametrize("part", AT_TABLES)
+def test_no_schedule_at_a_table_with_a_log_ends_in_what_must_not_be(part: int):
+    pairs = run_schedules("--log", "--part", f"{part + 1}/{PARTS_OF_TABLES}", "--stride", "131")
+    assert pairs.wrong == []
+    assert pairs.ran > 4
+    first = str(part * TURNS_AT_TABLES)
+    turns = run_schedules("--log", "--random", "--offset", first, "--most", str(TURNS_AT_TABLES))
+    assert turns.wrong == []
+    assert turns.ran == TURNS_AT_TABLES
+
+
+@pytest.mark.wide
+def test_at_a_table_with_a_log_claims_alone_keep_jobs_apart():
+    found = run_schedules("--log", "--random", "--most", "100", code=ONLY_CLAIMS)
+    assert found.wrong == []
+    assert found.ran == 100
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("rule", CLAIMS_LEFT_OUT)
+def test_each_rule_of_claims_left_out_is_found_by_some_schedule(rule: str):
+    code = f"{ONLY_CLAIMS}\n{CLAIMS_LEFT_OUT[rule]}"
+    found = run_schedules(
+        "--log", "--only", "overwrite stopped before", "--stride", "5", "--until-wrong", code=code
+    )
     assert found.exit_code == 1
     assert len(found.wrong) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ray_committer.stores.registry import resolve_destination
-from tests.schedules import PARTS_OF_A_SERVER, check_server
+from tests.schedules import PART_OF_A_TABLE, PARTS_OF_A_SERVER, check_server
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("adls")]
 
@@ -16,3 +16,11 @@ pytestmark = [pytest.mark.server, pytest.mark.xdist_group("adls")]
 def test_no_schedule_ends_in_what_must_not_be(url: str, options: dict[str, Any], part: int):
     spec, directory = resolve_destination(url, options)
     check_server(spec, directory, part)
+
+
+@pytest.mark.parametrize("part", PART_OF_A_TABLE)
+def test_no_schedule_at_a_table_with_a_log_ends_in_what_must_not_be(
+    url: str, options: dict[str, Any], part: int
+):
+    spec, directory = resolve_destination(url, options)
+    check_server(spec, directory, part, "--log")
