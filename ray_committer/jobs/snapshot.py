@@ -118,8 +118,11 @@ class Snapshot:
             return Snapshot(self._store, self._definition, self._files.again())
 
     def is_in_place(self, partition: str = "") -> bool:
-        """Whether every file is still where this snapshot says. If so, all that was read from the files
-        before this call belongs to this version."""
+        """Whether every file is still where this snapshot says, and was there when it was taken. If so,
+        all that was read from the files before this call belongs to this version."""
+        with self._located():
+            if not self._files.is_settled(partition.strip("/")):
+                return False
         try:
             return self.refresh().urls(partition) == self.urls(partition)
         except TableVersionGoneError:

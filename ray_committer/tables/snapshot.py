@@ -14,11 +14,13 @@ from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_checkpoint import EVERYWHERE, Below
+from ray_committer.protocol.table_entry import TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.protocol.table_state import ClaimCommitted, TableState, follow
+from ray_committer.protocol.table_state import ClaimCommitted, ClaimInFlight, TableState, follow
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.file_sets import read_file_set
+from ray_committer.tables.log import read_entry
 
 
 class TableSnapshot:
@@ -61,6 +63,13 @@ class TableSnapshot:
         """The same version, with the places as the log knows them now."""
         return TableSnapshot(self._store, self._table, self.table_id, self.state.version)
 
+    def is_settled(self, directory: str = "") -> bool:
+        """Whether no file below a directory had the name of an old one that was still in its place when
+        the log was read: a job gives these names to its files just after its commit."""
+        after = follow(self.state, self._at.later)[0]
+        committed = (one for one in after.in_flight if one.committed is not None)
+        return not any(self._replaces_names(one, Below(directory)) for one in committed)
+
     @cached_property
     def _later(self) -> tuple[list[ClaimCommitted], frozenset[int]]:
         """The later commits, and the claims of those that may still be removing old files."""
@@ -100,6 +109,17 @@ class TableSnapshot:
             f"{by.claim.job_id} is moving now (version {by.version})",
             "nothing was changed: wait until that job has ended, or finish its commit; then read again",
         )
+
+    def _replaces_names(self, one: ClaimInFlight, below: Below) -> bool:
+        """Whether a job is part of this version and gives its files the names of old ones."""
+        if one.committed is None or one.committed > self.state.version:
+            return False
+        entry = read_entry(self._store, self._table, one.committed)
+        if not isinstance(entry, TableCommit):
+            return False
+        by = ClaimCommitted(one.committed, one.version, one.claim, entry.removed)
+        removed = {file.p for file in self._read(by, by.removed, below) if file.p in below}
+        return not removed.isdisjoint(self._names_of_new(by))
 
     def _is_there(self, kept: str) -> bool:
         return self._store.get_status(kept) is not None

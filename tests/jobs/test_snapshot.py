@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -12,6 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import ray_committer
 from ray_committer.errors import JobNotFoundError, TableVersionGoneError
+from ray_committer.jobs.snapshot import definition_of
 from ray_committer.jobs.table import init_table
 from ray_committer.protocol.file_list import inline_set
 from ray_committer.protocol.table_entry import TableCommit
@@ -19,7 +21,10 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.log import append
-from tests.tables.support import claim_of, done_of
+from ray_committer.tables.snapshot import TableSnapshot
+from ray_committer.testing import MemoryStore
+from tests.jobs.tables_in_use import OVERWRITE, stopped_after_commit
+from tests.tables.support import TABLE, claim_of, done_of
 
 
 def commit(
@@ -101,6 +106,16 @@ def test_a_version_whose_files_were_deleted_is_an_error(table: str):
         assert caught.value.what.startswith(f"{table}/day=1/a: ")
         assert f"job job_b has deleted (version {last})" in caught.value.what
     assert ray_committer.snapshot(table).is_in_place()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_old_file_whose_name_a_committed_job_has_still_to_take_is_not_read_as_its_own(kept: bool):
+    options = replace(OVERWRITE, keep_replaced=kept)
+    store = stopped_after_commit(MemoryStore(), options, {"day=1/old": b"new"})
+    found = TableSnapshot(store, TABLE, "id")
+    snapshot = ray_committer.Snapshot(store, definition_of(store, TABLE), found)
+    assert [store.read(path) for path in found.places(found.files())] == [b"1"]
+    assert not snapshot.is_in_place()
 
 
 def test_a_file_that_was_kept_is_where_the_job_keeps_it(dest: Path):

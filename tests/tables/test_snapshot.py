@@ -104,6 +104,26 @@ def test_a_commit_that_is_not_done_counts(store, table: TablePlaces):
     assert places(snapshot(store, None, table)) == [f"{table.destination}/{B.p}"]
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_name_is_settled_after_the_job_has_replaced_the_old_file(
+    store, table: TablePlaces, kept: bool
+):
+    append_commit(store, "a", [A, C], table=table)
+    claim = replace_files(store, table, "b", [ListedFile(A.p, 2), B], [A], kept=kept, is_done=False)
+    now = snapshot(store, None, table)
+    assert [now.is_settled(directory) for directory in ("", "day=1", "day=2")] == [False, False, True]
+    assert snapshot(store, 2, table).is_settled()
+    append(store, table, done_of(claim), claim)
+    assert not now.is_settled()
+    assert now.again().is_settled()
+
+
+def test_a_job_that_only_removes_other_names_leaves_all_settled(store, table: TablePlaces):
+    append_commit(store, "a", [A], table=table)
+    replace_files(store, table, "b", [B], [A], kept=False, is_done=False)
+    assert snapshot(store, None, table).is_settled()
+
+
 def test_a_version_that_is_not_there_is_an_error(store, table: TablePlaces):
     append_commit(store, "a", [A], table=table)
     with pytest.raises(TableVersionGoneError, match="has no version 3, the last one is 2"):
