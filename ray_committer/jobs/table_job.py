@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import uuid4
 
 from ray_committer.cancellation import CancelToken
@@ -10,6 +11,7 @@ from ray_committer.errors import PathError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
+from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, open_new_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY
@@ -54,7 +56,8 @@ def report_table_job(
             given = sorted(context.store.spec.storage_options)
             reports.append(recording.report(result, command=command, storage_options=given))
 
-        done = run(context, report)
+        end = ending(context.store.spec, options, storage_options, executor=executor, cancel=cancel)
+        done = run(replace(context, end_other=end), report)
     return reports[0] if done is not None else None
 
 

@@ -70,7 +70,15 @@ def run_table_job(
     None, and nothing is left, if `write` returns None because there is nothing to do. After a failure
     the job is given up, unless it is recorded.
     """
-    setup_job(context.store, context.job, rewrites=True, on_warning=context.notice)
+    setup_job(
+        context.store,
+        context.job,
+        rewrites=True,
+        unfinished=context.options.unfinished,
+        finish_others=context.options.finish_others,
+        end=context.end_other,
+        on_warning=context.notice,
+    )
     try:
         run = new_nonce()
         with at_work(run):

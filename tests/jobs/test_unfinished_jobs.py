@@ -21,6 +21,7 @@ from ray_committer.job_files.other_jobs import other_jobs
 from ray_committer.job_files.unfinished_jobs import End, end_jobs
 from ray_committer.jobs import open_job
 from ray_committer.jobs.end_job import ending
+from ray_committer.jobs.table import init_table
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
@@ -29,6 +30,7 @@ from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
 
 FIRST, SECOND = "first", "second"
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
+AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
 FAR_FUTURE = 2**53
 
 Die = Callable[..., None]
@@ -129,6 +131,23 @@ def test_a_job_that_died_is_ended_on_the_executor_of_the_commit(
     assert tree() == {"c": "3"} | ({"a": "1", "b": "2"} if unfinished == "finish" else {})
     was = "finished" if unfinished == "finish" else "given up"
     assert any(f"job first was {was} before this job" in text for text in report.notices)
+
+
+@pytest.mark.parametrize(
+    ("dies_at", "options", "left"),
+    [("/b", CommitOptions(finish_others=True), ["a", "b"]), ("recorded", AT_ONCE, [])],
+)
+def test_a_job_made_from_the_log_of_a_table_ends_a_job_that_died(
+    die: Die, dest: Path, dies_at: str, options: CommitOptions, left: list[str]
+):
+    dest.mkdir()
+    init_table(str(dest))
+    write(dest, "old", {"day=1/old": "0"}, CommitOptions())
+    ray_committer.commit_job(str(dest), "old", executor="inline")
+    die(at=lambda call: dies_at in call.paths[-1])
+    ray_committer.drop_partition(str(dest), ["day=1"], executor="inline", options=options)
+    assert [file.path for file in ray_committer.snapshot(str(dest)).files()] == left
+    assert ray_committer.list_jobs(str(dest)) == []
 
 
 def test_a_job_is_recorded_for_later_only_after_the_one_that_died(die: Die, dest: Path, write_job):
