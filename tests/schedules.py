@@ -11,7 +11,7 @@ import pytest
 
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import destination_url
-from tests.tiers import RANGE
+from tests.tiers import RANGE, parts
 
 _START = """
 from ray_committer.protocol import table_state
@@ -31,10 +31,7 @@ class Found:
 
 
 PARTS, TURNS = 160, 5
-PARTS_OF_A_SERVER = [
-    pytest.param(part, marks=() if part == RANGE % PARTS else (pytest.mark.wide,))
-    for part in range(PARTS)
-]
+PARTS_OF_A_SERVER = parts(PARTS, wide=20)
 PART_OF_A_TABLE = [pytest.param(RANGE % PARTS, marks=pytest.mark.wide)]
 STRIDE_OF_A_SERVER = 53
 """One of so many schedules of a part's pairs of operations is run: about 5."""

@@ -1,4 +1,7 @@
-"""What of many random schedules `make test` tries; `make test-all` tries all of them."""
+"""How many of many schedules `make test` and `make test-all` try.
+
+``RAY_COMMITTER_TEST_RANGE`` chooses others: CI counts it up.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +32,13 @@ def seeds(*, narrow: int, wide: int) -> list[ParameterSet]:
         pytest.param(one, marks=() if one == kept else (pytest.mark.wide,), id=f"{one.start}-{one[-1]}")
         for one in ranges
     ]
+
+
+def parts(count: int, *, wide: int) -> list[ParameterSet]:
+    """The numbers of `wide` of so many parts of a whole, for `parametrize`; all but one are `wide`.
+
+    They begin with the one that `RANGE` blocks of this size are before.
+    """
+    numbers = [(RANGE * wide + number) % count for number in range(wide)]
+    first, *others = numbers
+    return [pytest.param(first), *(pytest.param(one, marks=pytest.mark.wide) for one in others)]

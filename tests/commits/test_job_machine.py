@@ -64,14 +64,14 @@ def run(machine: type[JobMachine], number: int) -> None:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("numbers", seeds(narrow=5, wide=250))
+@pytest.mark.parametrize("numbers", seeds(narrow=5, wide=100))
 def test_jobs_in_any_order_leave_what_the_model_says(numbers: range):
     for number in numbers:
         run(JobMachine, number)
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("numbers", seeds(narrow=1, wide=50))
+@pytest.mark.parametrize("numbers", seeds(narrow=1, wide=20))
 def test_jobs_in_any_order_on_real_files_leave_what_the_model_says(numbers: range):
     for number in numbers:
         run(LocalJobMachine, number)

@@ -8,16 +8,13 @@ import pytest
 
 from ray_committer.testing.operations import pairs
 from tests.schedules import run_schedules
-from tests.tiers import RANGE, seeds
+from tests.tiers import parts, seeds
 
 STRIDE = 347
 """One of so many parts of all schedules of two processes is in `make test`: about 115 schedules. It
 divides neither the number of pairs nor the six ways in which each is stopped."""
 
-PARTS = [
-    pytest.param(part, marks=() if part == RANGE % STRIDE else (pytest.mark.wide,))
-    for part in range(STRIDE)
-]
+PARTS = parts(STRIDE, wide=32)
 MEET = (
     *("commit append", "commit overwrite", "commit partition", "commit empty", "commit nested"),
     *("abort", "undo", "vacuum", "late task"),
@@ -53,10 +50,7 @@ SOONEST = ("a loser does not look again", "an undo leaves the sources")
 """Those whose wrong end is among the first schedules."""
 
 PARTS_OF_TABLES, TURNS_AT_TABLES = 40, 12
-AT_TABLES = [
-    pytest.param(part, marks=() if part == RANGE % PARTS_OF_TABLES else (pytest.mark.wide,))
-    for part in range(PARTS_OF_TABLES)
-]
+AT_TABLES = parts(PARTS_OF_TABLES, wide=8)
 ONLY_CLAIMS = "record_job.look_around = lambda *_: []"
 LISTED_BEFORE_THE_CLAIM = """
 lazy, check = record_job.partial, record_job._check
