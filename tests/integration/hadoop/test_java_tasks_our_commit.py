@@ -19,6 +19,10 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.jobs.commit import commit_job
+from ray_committer.jobs.scan_table import scan_table
+from ray_committer.jobs.snapshot import snapshot
+from ray_committer.jobs.table import init_table
+from ray_committer.jobs.table_changes import history
 from ray_committer.options import CommitOptions
 from ray_committer.stages.commit_result import Outcome
 
@@ -111,6 +115,31 @@ def test_odd_names_of_java_tasks_arrive_unchanged(
     assert report.validated == report.files
     assert not (destination / "_temporary").exists()
     assert (destination / "_SUCCESS").stat().st_size > 0
+
+
+def test_jobs_that_java_has_set_up_are_in_the_log_of_their_table(
+    hadoop: Hadoop, destination: Path
+) -> None:
+    early = hadoop.job(destination, number=7)
+    early.setup_job()
+    early.run_task(0, {"p=1/a": b"1"})
+    with pytest.raises(CommitConflictError, match=r"was set up before the table was made"):
+        init_table(str(destination))
+    assert commit(early) is Outcome.COMMITTED
+    init_table(str(destination))
+    first, second = (hadoop.job(destination, number=number) for number in (8, 9))
+    for job, name in ((first, "b"), (second, "c")):
+        job.setup_job()
+        job.run_task(0, {f"p=1/{name}": b"22", f"p=2/{name}": b"3"})
+    assert commit(second) is Outcome.COMMITTED
+    assert commit(first, mode="overwrite_partitions") is Outcome.COMMITTED
+    assert [(one.job_id, one.claim, one.version, one.mode) for one in history(str(destination))][1:] == [
+        (second.job_id, 3, 4, "append"),
+        (first.job_id, 5, 6, "overwrite"),
+    ]
+    assert [file.path for file in snapshot(str(destination)).files()] == ["p=1/b", "p=2/b"]
+    scan = scan_table(str(destination))
+    assert (scan.agrees, scan.compared, scan.claims) == (True, 2, ())
 
 
 def test_a_job_of_empty_tasks_is_a_success_without_files(
