@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import random
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.commits.drivers import Journal, size_of
+
+NOTES_PER_KILL = 4
 
 _CONTEXT = multiprocessing.get_context("forkserver")  # what they import is imported once
 _CONTEXT.set_forkserver_preload(["tests.commits.drivers", "tests.commits.table_readers"])
@@ -73,7 +74,6 @@ def run(
     *,
     victims: Sequence[Life],
     kill_seconds: float,
-    most_kills: int = sys.maxsize,
     until: Sequence[Life] = (),
     then: Callable[[], None] = lambda: None,
 ) -> None:
@@ -81,8 +81,8 @@ def run(
     in a commit, and started again at once or later. After those in `until` have ended, `then` tells the
     others to end.
 
-    A process is killed only after it has noted something, and there are no more kills than notes of
-    progress: so all come to an end on any machine.
+    A process is killed only after it has noted something, and there are `NOTES_PER_KILL` notes of
+    progress for each kill: so all come to an end, also where the start of a process takes long.
     """
     chance, next_kill = random.Random(1), time.monotonic() + kill_seconds
     running, dead, first = list(lives), dict[float, Life](), list(until)
@@ -102,7 +102,8 @@ def run(
                 continue
             next_kill = time.monotonic() + kill_seconds
             may_die = [one for one in running if one in victims and one.has_noted()]
-            if may_die and sum(one.kills for one in victims) <= min(most_kills - 1, _progress(victims)):
+            kills = sum(one.kills for one in victims)
+            if may_die and kills * NOTES_PER_KILL <= _progress(victims):
                 victim = chance.choice([one for one in may_die if one.is_in_commit()] or may_die)
                 victim.kill()
                 running.remove(victim)

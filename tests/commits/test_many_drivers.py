@@ -6,7 +6,6 @@ nothing waits for a person.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -39,10 +38,9 @@ class Drivers:
     drivers: int
     jobs: int
     kill_seconds: float
-    most_kills: int = sys.maxsize
 
 
-NARROW = Drivers(drivers=3, jobs=6, kill_seconds=0.3, most_kills=6)
+NARROW = Drivers(drivers=3, jobs=6, kill_seconds=0.3)
 WIDE = Drivers(drivers=8, jobs=50, kill_seconds=2.0)
 
 
@@ -65,7 +63,7 @@ def check_drivers(root: Path, size: Drivers, *, seed: int, on_ray: OnRay | None 
     dest.mkdir()
     init_table(str(dest))
     lives = drivers_at(dest, root, size.drivers, size.jobs, seed=seed, on_ray=on_ray)
-    run(lives, victims=lives, kill_seconds=size.kill_seconds, most_kills=size.most_kills)
+    run(lives, victims=lives, kill_seconds=size.kill_seconds)
     finish_made_from_log(str(dest))
     journals = [Journal(one.journal) for one in lives]
     found = replay(dest, journals)

@@ -5,7 +5,6 @@ A follower of its changes, which is killed again and again, gets each of them on
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +27,9 @@ class Readers:
     drivers: int
     jobs: int
     kill_seconds: float
-    most_kills: int = sys.maxsize
 
 
-NARROW = Readers(drivers=2, jobs=6, kill_seconds=0.3, most_kills=6)
+NARROW = Readers(drivers=2, jobs=6, kill_seconds=0.3)
 WIDE = Readers(drivers=4, jobs=40, kill_seconds=1.0)
 
 
@@ -66,7 +64,6 @@ def check_readers(root: Path, size: Readers, names: list[str], *, ray: str | Non
         [*readers.values(), follower, *drivers],
         victims=[follower],
         kill_seconds=size.kill_seconds,
-        most_kills=size.most_kills,
         until=drivers,
         then=stop.touch,
     )
