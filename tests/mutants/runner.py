@@ -54,12 +54,16 @@ class Mutant:
     tests: tuple[str, ...]
     environment: str = ""
 
+    @property
+    def applies(self) -> bool:
+        """Whether its place is found, and the mistake makes a difference."""
+        return (ROOT / self.file).read_text().count(self.before) == 1 and self.before != self.after
+
     def mutated(self) -> str:
         """The text of the file with the mistake; ``ValueError`` if the place of it is not found."""
-        text = (ROOT / self.file).read_text()
-        if (places := text.count(self.before)) != 1:
-            raise ValueError(f"{self.name}: {self.file} has {places} such places, not 1")
-        return text.replace(self.before, self.after)
+        if not self.applies:
+            raise ValueError(f"{self.name}: {self.file} has no such place, or several")
+        return (ROOT / self.file).read_text().replace(self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,7 @@ def test_every_part_has_its_mutants():
 
 
 def test_each_mutant_still_applies():
-    for mutant in MUTANTS:
-        assert mutant.mutated() != (ROOT / mutant.file).read_text(), mutant.name
+    assert [mutant.name for mutant in MUTANTS if not mutant.applies] == []
 
 
 def test_the_tests_of_each_mutant_are_there():
