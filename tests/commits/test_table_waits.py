@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -91,17 +92,21 @@ def test_a_stopped_job_that_is_not_recorded_is_aborted_at_the_end_of_the_waiting
 def test_it_is_not_aborted_before_that(kind, finish_others: bool):
     store = with_claim(kind)
     phases: list[Phase | None] = []
+    looked: list[float] = []
 
     def look(call: StoreCall) -> None:
         is_own = call.paths[0].startswith(THIRD.directory)
         if is_own and call.operation == "advance" and call.paths[-1].startswith("declared"):
             seen = read_state(store, JOB)
             phases.append(seen.phase if seen else None)
+            looked.append(time.monotonic())
 
     waits = CommitOptions(conflict_wait_seconds=0.3, finish_others=finish_others)
+    began = time.monotonic()
     assert run_commit(WrappedStore(store, before=look), THIRD, waits).table_version == 6
     assert set(phases[:-1]) == {Phase.OPEN}
     assert phases[-1] is None
+    assert looked[-1] - began >= 0.3
 
 
 @pytest.mark.parametrize("unfinished", ["refuse", "finish"])
