@@ -29,7 +29,7 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import StoreOperations, list_anew, sync
+from ray_committer.stores.base import StoreOperations, list_anew, sync, write_once
 
 
 class Draft:
@@ -38,7 +38,7 @@ class Draft:
 
     def __init__(self, store: StoreOperations, table: TablePlaces) -> None:
         self._store, self._table = store, table
-        self._temporary = table.temporary(new_nonce())
+        self._temporary = ""
         self._written: bytes | None = None
 
     def __enter__(self) -> Draft:
@@ -58,17 +58,18 @@ class Draft:
 
     def put(self, path: str, data: bytes) -> bytes:
         """Put a file at `path`, unless one is there; the content that is there then."""
-        store, temporary = self._store, self._temporary
+        store = self._store
         try:
             if data != self._written:
-                store.write(temporary, data)
-                sync(store, temporary)
-                self._written = data
+                self._write(data)
+            temporary = self._temporary
             settle(lambda: store.rename(temporary, path))
         except OSError as e:
             there = _read_if_there(store, path)
             if there is None and isinstance(e, FileNotFoundError):
-                raise TableLogGoneError(f"{parent(path)}: is gone, or {parent(temporary)} is") from e
+                raise TableLogGoneError(
+                    f"{parent(path)}: is gone, or {self._table.temporaries} is"
+                ) from e
             if there is None:
                 raise
             if isinstance(e, FileNotFoundError):  # it was put there, although the answer was lost
@@ -78,6 +79,18 @@ class Draft:
             self._written = None
         sync(store, parent(path))
         return data
+
+    def _write(self, data: bytes) -> None:
+        """Write the file. A request that got no answer can be carried out later, and the file is empty
+        for a moment then, so its name is given up."""
+
+        def write() -> None:
+            self._temporary = self._table.temporary(new_nonce())
+            write_once(self._store, self._temporary, data)
+            sync(self._store, self._temporary)
+
+        settle(write)
+        self._written = data
 
 
 def new_table_id() -> str:

@@ -40,7 +40,15 @@ from ray_committer.tables.log import (
     require_definition,
 )
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
-from tests.stages.support import KINDS, MakesParentsOfWrites, SyncedStore, at, do_at, requests
+from tests.stages.support import (
+    KINDS,
+    MakesParentsOfWrites,
+    SyncedStore,
+    at,
+    context,
+    do_at,
+    requests,
+)
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
 
 THREADS, ENTRIES = 8, 40
@@ -405,6 +413,25 @@ def test_a_lost_answer_is_settled_by_looking(kind, when: str, times: int):
     assert append(WrappedStore(memory, **{when: lost("rename", times)}), TABLE, claim(9), 1) == 2
     assert read_entries(memory, TABLE, 1) == [(2, claim(9))]
     assert memory.list_files(TABLE.temporaries) == []
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("faster", [0, 1])
+def test_a_write_that_is_carried_out_later_tears_no_entry(kind, repeats: bool, faster: int):
+    memory, first = with_table(kind(), 1), list[str]()
+
+    def hook(call: StoreCall) -> None:
+        if call.operation == "write" and not first:
+            first.append(call.paths[0])
+            for number in range(faster):
+                append(memory, TABLE, claim(number, 1), 1)
+            raise StoreUnavailableError(call.paths[0], "lost")
+        if call.operation == "rename" and call.paths[0] in first:
+            memory.write(call.paths[0], b"")  # the file is made, and its data is still on the way
+
+    store = WrappedStore(memory, before=hook)
+    assert append(context(store).store if repeats else store, TABLE, claim(9), 1) == 2 + faster
+    assert read_entry(memory, TABLE, 2 + faster) == claim(9)
 
 
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError, FileExistsError, FileNotFoundError])
