@@ -27,7 +27,7 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import TablePlaces, is_hidden
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.other_tables import refuse_partitions_of_tables
+from ray_committer.stages.other_tables import refuse_tables_above
 from ray_committer.stages.table_files import as_listed, list_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_files
@@ -54,7 +54,7 @@ def make_table(
     are at work there. `PreflightError` if it is in another table, or has one below it.
     """
     if read_definition(store, table) is None:
-        refuse_partitions_of_tables(store, (table.destination,))
+        refuse_tables_above(store, table.destination)
         _refuse_jobs(store, table)
         for _ in _files(store, table):
             pass  # a table below is an error

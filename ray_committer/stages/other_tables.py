@@ -7,6 +7,7 @@ above the table, does not write to that log.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import takewhile
 
 from ray_committer.errors import PreflightError
@@ -34,6 +35,15 @@ def refuse_partitions_of_tables(store: StoreOperations, paths: Iterable[str]) ->
     for table in sorted({above for path in paths for above in above_partitions(path)}):
         if read_definition(store, TablePlaces(table)) is not None:
             raise holds_table(table)
+
+
+def refuse_tables_above(store: StoreOperations, path: str) -> None:
+    """`PreflightError` if a directory above `path` is a table with a log, in one request for each; those
+    that are closed to this user are not found."""
+    for above in sorted({*ancestors(path, "/"), "/"} - {path}):
+        with suppress(PermissionError):
+            if read_definition(store, TablePlaces(above)) is not None:
+                raise holds_table(above)
 
 
 def above_partitions(path: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.errors import CommitConflictError, JobNotFoundError, SettingsError
+from ray_committer.errors import CommitConflictError, JobNotFoundError, PreflightError, SettingsError
 from ray_committer.jobs.table import init_table, table_log
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_paths import TablePlaces
@@ -61,6 +61,14 @@ def test_a_table_can_be_made_before_its_first_job(dest: Path):
     assert init_table(str(table)).files == 0
     assert commit(table, "a").table_version == 4
     assert (table / "day=1" / "a").exists()
+
+
+@pytest.mark.parametrize("name", ["new", "new/day=1", "day=1/new", "day=1"])
+def test_a_table_in_a_table_is_refused(dest: Path, name: str):
+    init_table(str(dest))
+    with pytest.raises(PreflightError, match="is a table with a log"):
+        init_table(str(dest / name))
+    assert not (dest / name).exists()
 
 
 def test_a_destination_without_a_log_is_named(dest: Path):
