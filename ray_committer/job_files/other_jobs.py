@@ -167,10 +167,14 @@ def _read(
 ) -> _Read:
     refuse_links(store, (job.directory, job.state))
     seen: Seen | None = None
+    is_there = False
     for _ in range(_TRIES):
         seen = read_state(store, job)
+        if seen is None and not is_there and store.get_status(job.directory) is not None:
+            is_there = True
+            continue  # it has no state, or it was just put back with its state
         if seen is None:
-            return _Read(is_there=store.get_status(job.directory) is not None)
+            return _Read(is_there=is_there)
         if seen.phase not in _BEGUN:
             return _Read()
         path = job.content(seen.state.record or seen.state.nonce)

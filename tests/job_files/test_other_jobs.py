@@ -325,6 +325,17 @@ def test_a_job_that_is_taken_away_or_put_back_between_two_requests_is_found(phas
     assert 4 <= moments < 30  # it was done before each of the requests
 
 
+def test_a_job_that_is_taken_away_and_put_back_between_two_requests_is_found():
+    for away, back in itertools.combinations(range(12), 2):
+        store, left = begun(Phase.RECORDED), itertools.count()
+        moves = {away: take_away, back: put_back}
+
+        def move(call: StoreCall, store=store, left=left, moves=moves) -> None:
+            moves.get(next(left), lambda _: None)(store)
+
+        assert [one.phase for one in found(WrappedStore(store, before=move))] == [Phase.RECORDED]
+
+
 def test_who_meets_a_job_that_was_taken_away_is_told_where_it_belongs():
     store = begun(Phase.RECORDED)
     take_away(store)
