@@ -127,7 +127,8 @@ def wait_for_turn(
     `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
     """
     after = withdraw(context, declared)
-    if not end_claim(context, other, turn.claimant.earlier_work(), patience):
+    is_later = turn.claimant.is_later_than(other.other.claim)
+    if not end_claim(context, other, patience, is_later=is_later):
         patience.wait(context)
     return after
 

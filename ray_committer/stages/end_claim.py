@@ -6,7 +6,7 @@ so. Both are changes of the state of that job, and the log follows its state.
 
 A claim shows who made it, and not who has run the same job again since. Two jobs that have claims for
 earlier work can wait for each other, and each would take the other one for stopped. So only the job with
-the earlier claim aborts the other one.
+the earlier first claim aborts the other one.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from ray_committer.stages.declare_job import Patience, pause
 from ray_committer.tables.claim import waited_too_long
 
 
-def end_claim(context: JobContext, obstacle: Obstacle, own: int | None, patience: Patience) -> bool:
+def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is_later: bool) -> bool:
     """End the job of the claim in the way, if that is permitted now; notices say so. False if it is not
-    ended, so that this job waits. `own` is the version of its own claim for earlier work.
+    ended, so that this job waits. It `is_later` if it has a claim for earlier work, and the other job
+    had its first claim before that.
 
     `CommitConflictError`, which says how a person ends that job, if the waiting time is over.
     """
@@ -44,7 +45,6 @@ def end_claim(context: JobContext, obstacle: Obstacle, own: int | None, patience
     if other is None and patience.gone != obstacle.other.version:
         patience.gone = obstacle.other.version  # it may have ended just now: read the log again
         return True
-    is_later = own is not None and own > obstacle.other.version
     how = _end_of(context, other, patience, is_later=is_later) if other is not None else None
     if other is not None and how is not None and patience.rounds < ROUNDS:
         patience.rounds += 1

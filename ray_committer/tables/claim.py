@@ -118,10 +118,13 @@ class Claimant:
         others = self._of_others(now.in_flight)
         return [one for one in others if one.claim.job_id == self.claim.job_id]
 
-    def earlier_work(self) -> int | None:
-        """The version of the first claim in flight of the same job attempt, for any work."""
+    def is_later_than(self, other: TableClaim) -> bool:
+        """Whether the same job attempt has a claim in flight, for any work, and the attempt of another
+        claim had one before."""
         now = ended_since(self._base, self._entries)[1]
-        return next((one.version for one in now.in_flight if self.claim.repeats(one.claim)), None)
+        own = (one.version for one in now.in_flight if self.claim.repeats(one.claim))
+        others = (one.version for one in now.in_flight if other.repeats(one.claim))
+        return next(own, 0) > next(others, 0)
 
     def before(self, version: int) -> list[ClaimInFlight]:
         """The claims of other jobs in flight before a version, in the partitions of this one."""

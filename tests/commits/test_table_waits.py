@@ -137,6 +137,19 @@ def test_of_two_jobs_that_wait_for_each_other_only_the_earlier_one_aborts_the_ot
     assert in_flight(store) == []
 
 
+def test_the_first_claims_of_both_jobs_decide_which_one_is_earlier(kind):
+    store = with_old_data(kind())
+    for job, name in ((JOB, "day=2/a"), (THIRD, "day=1/c")):
+        write(store, {name: b"x"}, job)
+        stopped_at(store, "recorded", job, AT_ONCE)
+    replaces = of_mode(ConflictMode.OVERWRITE, replaced_roots=("/table/day=3",))
+    stopped_at(store, "recorded", JOB, replaces)
+    assert in_flight(store) == ["job_1", "job_3", "job_1"]
+    with pytest.raises(CommitConflictError, match=r"job job_1 .* is at work in day=3"):
+        run_commit(store, THIRD, replaces)
+    assert in_flight(store) == ["job_1", "job_3", "job_1"]
+
+
 def test_a_job_whose_process_may_be_alive_is_not_aborted(kind, monkeypatch: pytest.MonkeyPatch):
     store = with_claim(kind)
     monkeypatch.setattr(owners, "has_ended", lambda _: False)
