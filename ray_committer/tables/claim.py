@@ -85,7 +85,7 @@ class Claimant:
     def _put(self, draft: Draft) -> ClaimInFlight | Obstacle:
         written: TableClaim | None = None
         while True:
-            is_known = self._is_fresh  # since before the caller's look at the other jobs
+            is_known = self._is_fresh  # the log may have changed since: before a wait it is read again
             self._look()
             ended, now = ended_since(self._base, self._entries)
             if (own := _own(self.claim, ended, now)) is not None:
