@@ -23,6 +23,7 @@ from ray_committer.protocol.file_list import (
 )
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stores.at_once import THREADS, at_once
 from ray_committer.stores.base import StoreOperations, sync, write_once
 
 
@@ -69,11 +70,15 @@ def read_file_set(
 def each_file(
     store: StoreOperations, table: TablePlaces, found: FileSet, *, job_id: str, job_attempt: int
 ) -> Iterator[ListedFile]:
-    """The same files, one list in memory at a time."""
+    """The same files, a few lists in memory at a time."""
+
+    def read(one: FileList) -> list[ListedFile]:
+        return read_file_list(store, table.file_list(job_id, job_attempt, one.name), one.digest)
+
     yield from found.inline
-    for one in found.lists:
-        path = table.file_list(job_id, job_attempt, one.name)
-        yield from read_file_list(store, path, one.digest)
+    for start in range(0, len(found.lists), THREADS):
+        for files in at_once(store, read, found.lists[start : start + THREADS]):
+            yield from files
 
 
 def read_file_list(store: StoreOperations, path: str, digest: str) -> list[ListedFile]:

@@ -17,6 +17,7 @@ from ray_committer.protocol.table_checkpoint import Between, Changes, Checkpoint
 from ray_committer.protocol.table_entry import encode_content
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted, follow
+from ray_committer.stores.at_once import THREADS, at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import (
     changes_of,
@@ -60,7 +61,7 @@ def _save(
 ) -> None:
     there = {status.name: status.size for status in listed(store, table.parts)}
     for base in _bases(store, table, table_id, until, there):
-        entries = read_entries(store, table, base.state.version, until)
+        entries = read_entries(store, table, base.state.version, until, by_threads=True)
         if only_if_due and not is_due(2 * len(entries), 2 * files_named(entries)):
             return  # another commit has saved one just now
         state, commits = follow(base.state, entries)
@@ -116,16 +117,22 @@ def _save_parts(
     changes: Changes,
     there: Mapping[str, int],
 ) -> list[Part] | None:
-    """Save the parts after some changes that are not there yet; None if an old one cannot be read."""
+    """Save the parts after some changes that are not there yet, a few at the same time; None if an old
+    one cannot be read."""
     if store.capabilities.has_directories:
         store.mkdirs(table.parts)
-    parts = []
+
+    def save(new: tuple[Part, bytes]) -> None:
+        part, data = new
+        put(store, join(table.parts, part.name), data, temporary=table.temporary(new_nonce()))
+
+    parts: list[Part] = []
+    merged = merge_parts(old, changes, partial(read_part, store, table))
     try:
-        for part, data in merge_parts(old, changes, partial(read_part, store, table)):
-            if data is not None and there.get(part.name) != part.length:
-                place = join(table.parts, part.name)
-                put(store, place, data, temporary=table.temporary(new_nonce()))
-            parts.append(part)
+        while some := list(islice(merged, THREADS)):
+            parts += [part for part, _ in some]
+            is_new = ((part, data) for part, data in some if there.get(part.name) != part.length)
+            at_once(store, save, [(part, data) for part, data in is_new if data is not None])
     except TableLogError:
         return None
     return parts
