@@ -115,6 +115,8 @@ def _add_means(left: Mean, right: Mean) -> Mean:
 
 
 def _merge(left: Mapping[str, V], right: Mapping[str, V], combine: Callable[[V, V], V]) -> dict[str, V]:
+    if not left:
+        return dict(right)
     merged = dict(left)
     for name, value in right.items():
         merged[name] = combine(merged[name], value) if name in merged else value

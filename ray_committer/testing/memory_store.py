@@ -328,9 +328,10 @@ class MemoryStore:
 
     def _below(self, path: str) -> Iterator[str]:
         """The files and marks of directories below `path`."""
+        inside = join(path, "")
         for names in (self._files, self._directories):
             for name in names:
-                if is_inside(name, path):
+                if name.startswith(inside) and name != inside:
                     yield name
 
     def _children(self, path: str) -> Iterator[str]:
