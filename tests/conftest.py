@@ -18,6 +18,7 @@ from ray_committer.stores.local import LocalStore
 from tests.own_stores import install_fsspec_store
 from tests.raylets import Raylets
 from tests.servers.class_archive import java_tool_options
+from tests.tiers import mark_every_other
 
 WriteJob = Callable[..., JobAttempt]
 
@@ -129,6 +130,11 @@ _RAYLETS = pytest.StashKey[Raylets]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RAYLETS] = Raylets()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_every_other(items)
 
 
 @pytest.hookimpl(tryfirst=True)

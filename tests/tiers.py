@@ -1,4 +1,4 @@
-"""How many of many schedules `make test` and `make test-all` try.
+"""How many of many schedules and combinations `make test` and `make test-all` try.
 
 ``RAY_COMMITTER_TEST_RANGE`` chooses others: CI counts it up.
 """
@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from collections.abc import Iterable
 
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -42,3 +44,25 @@ def parts(count: int, *, wide: int) -> list[ParameterSet]:
     numbers = [(RANGE * wide + number) % count for number in range(wide)]
     first, *others = numbers
     return [pytest.param(first), *(pytest.param(one, marks=pytest.mark.wide) for one in others)]
+
+
+def mark_every_other(items: Iterable[pytest.Item]) -> None:
+    """Mark every other combination of the parameters of a test marked `alternate` as `wide`.
+
+    The combinations of two parameters are the squares of a chessboard: a test tries those of one colour,
+    and the next test in the module those of the other.
+    """
+    places: defaultdict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    tests: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for item in items:
+        if item.get_closest_marker("alternate") is None or not isinstance(item, pytest.Function):
+            continue
+        module, name = item.location[0], f"{item.location[0]}::{item.originalname}"
+        number = tests[module].setdefault(name, len(tests[module]))
+        if not hasattr(item, "callspec"):
+            continue
+        for position, value in enumerate(item.callspec._idlist):
+            known = places[name, position]
+            number += known.setdefault(value, len(known))
+        if number % 2:
+            item.add_marker(pytest.mark.wide)

@@ -281,6 +281,7 @@ def test_version():
     assert run("--version").stdout.strip().endswith(__version__)
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_in_order_and_the_same_command_finishes(write_job, dest: Path, tree):
     files = {f"p={n % 50}/f{n}": "x" for n in range(20_000)}
     write_job({0: files})

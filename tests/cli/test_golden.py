@@ -177,7 +177,7 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "commit_dry": (two_tasks, ["commit", "DEST", "--dry-run"]),
     "commit_dry_rate": (
         two_tasks,
-        ["commit", "DEST", "--dry-run", "--first", "1", "--max-requests-per-second", "0.1e1"],
+        ["commit", "DEST", "--dry-run", "--first", "1", "--max-requests-per-second", "0.5e1"],
     ),
     "commit_dry_json": (
         two_tasks,

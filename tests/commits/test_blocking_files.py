@@ -50,6 +50,8 @@ KINDS = {
 """Stores on which a file is found, or deleted, in another way."""
 kinds = pytest.mark.parametrize("kind", KINDS)
 
+pytestmark = pytest.mark.slow
+
 
 def blocked(kind: str = "times") -> MemoryStore:
     store = KINDS[kind]()

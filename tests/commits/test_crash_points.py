@@ -52,6 +52,8 @@ from tests.doubles import (
     phase_of,
 )
 
+pytestmark = [pytest.mark.alternate, pytest.mark.slow]
+
 
 @pytest.fixture(params=SCENARIOS, ids=lambda scenario: scenario.name)
 def scenario(request: pytest.FixtureRequest) -> Scenario:

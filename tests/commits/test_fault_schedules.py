@@ -102,7 +102,7 @@ def count_calls(double: Double, options: CommitOptions) -> int:
 
 
 @pytest.mark.parametrize("number", range(len(COMBINATIONS)), ids=COMBINATION_NAMES)
-@pytest.mark.parametrize("drawn", seeds(narrow=300, wide=10_000))
+@pytest.mark.parametrize("drawn", seeds(narrow=150, wide=10_000))
 def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(
     tmp_path: Path, number: int, drawn: range
 ):

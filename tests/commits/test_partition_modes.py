@@ -153,6 +153,8 @@ def count_calls(kind: Kind, prepared: MemoryStore) -> int:
     return len(calls)
 
 
+@pytest.mark.slow
+@pytest.mark.alternate
 @stores
 @kinds
 def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
@@ -212,6 +214,8 @@ def test_the_record_names_the_partitions_and_only_their_old_files(kind: Kind):
 # Two jobs
 
 
+@pytest.mark.slow
+@pytest.mark.alternate
 @pytest.mark.parametrize("first", MODES.values(), ids=MODES)
 @pytest.mark.parametrize("second", MODES.values(), ids=MODES)
 @stores

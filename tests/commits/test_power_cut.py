@@ -200,6 +200,7 @@ def test_files_at_the_top_of_the_destination_are_kept_too():
     assert visible_files(disk.after_power_cut(), JOB.destination) == {"top": b"t"}
 
 
+@pytest.mark.slow
 @cases
 def test_after_a_power_cut_at_any_request_the_same_command_finishes(old, options, visible):
     before, undecided = prepared(old, options), 0
@@ -282,6 +283,7 @@ def test_a_durable_commit_syncs_each_directory_once_and_no_file(store, write_job
     assert synced[-2:] == [job.temporary, job.job_directory]  # before anything in it is deleted
 
 
+@pytest.mark.slow
 @cases
 def test_after_a_power_cut_at_any_request_of_an_undo_the_same_command_finishes(old, options, visible):
     before = prepared(old, options)

@@ -300,6 +300,7 @@ def test_without_rivals_a_large_job_makes_one_request_more_per_list(
     assert more_requests(kind, options, job_of(tasks, files)) <= 14 + tasks * files // 100
 
 
+@pytest.mark.wide
 def test_without_rivals_20_000_files_are_two_lists():
     assert more_requests(MemoryStore, AT_ONCE, job_of(10, 2_000)) <= 16
 
@@ -369,6 +370,8 @@ def test_after_a_crash_at_any_request_the_same_command_finishes(
         assert read_state(store, JOB) is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_before_the_commit_entry_old_files_are_whole_and_after_it_the_new_ones(kind):
     new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)
     for store in each_crash(new, lambda one: run_commit(one, JOB, OVERWRITE)):

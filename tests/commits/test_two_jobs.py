@@ -44,6 +44,8 @@ IN_TABLE = replace(OVERWRITE, replaced_roots=("/table/p=1",))
 KEPT = {"p=2/kept": b"kept"}
 BOTH = {**FIRST_FILES, **SECOND_FILES}
 
+pytestmark = [pytest.mark.alternate, pytest.mark.slow]
+
 
 @dataclass(frozen=True)
 class Case:

@@ -47,6 +47,8 @@ STORES: dict[str, Callable[[], MemoryStore]] = {
 }
 stores = pytest.mark.parametrize("new_store", STORES.values(), ids=STORES)
 
+pytestmark = [pytest.mark.alternate, pytest.mark.slow]
+
 
 def rows(job: JobAttempt, mode: ConflictMode) -> dict[str, bytes]:
     """The files of a run; of an overwrite one has the name of an old file."""

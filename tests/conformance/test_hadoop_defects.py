@@ -191,6 +191,7 @@ def peak_of_a_commit(dest: Path, tasks: int) -> tuple[int, int]:
     return peak, manifest_bytes
 
 
+@pytest.mark.slow
 def test_b05_a_commit_holds_no_object_for_each_file(tmp_path: Path):
     """Beside the bytes of the manifests, which a cache of fixed size keeps, a few bytes a file.
 

@@ -503,6 +503,7 @@ def beside(new: Callable[[], MemoryStore], first, second) -> None:
         assert in_flight(store) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 @pytest.mark.parametrize("new", [stopped, stopped_after_commit])
 @pytest.mark.parametrize("first", [forward, back])
@@ -518,6 +519,8 @@ def test_two_people_at_once_make_one_decision(kind: Kind, new, first, second):
     beside(lambda: new(kind(), OVERWRITE), first, tried)
 
 
+@pytest.mark.slow
+@pytest.mark.alternate
 @pytest.mark.parametrize(("run_first", "name"), [(forward, "day=1/old"), (back, "day=1/new")])
 def test_a_run_that_wakes_up_late_removes_no_file_of_a_later_job(kind: Kind, run_first, name: str):
     if kind is KINDS["flat"]:  # it can neither name a version nor put a file aside
@@ -588,6 +591,7 @@ def test_a_place_that_another_run_makes_again_is_closed():
     assert not status.is_directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 @pytest.mark.parametrize("resolve", [forward, back])
 def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(

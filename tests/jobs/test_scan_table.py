@@ -210,6 +210,7 @@ def test_claims_in_flight_come_with_the_commands_that_end_them(kind: Kind):
 # Jobs at work
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 @pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE, OVERWRITE_PARTITIONS])
 def test_a_job_that_stopped_anywhere_is_no_difference(kind: Kind, options):

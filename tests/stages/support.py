@@ -289,11 +289,12 @@ def do_at(operation: str, action: Callable[[], Any], end: str = "") -> Callable[
 def each_crash(new: Callable[[], MemoryStore], run: Run) -> Iterator[MemoryStore]:
     """What a crash of `run` before, and after, each of its calls leaves, each on a store of its own."""
     calls: list[StoreCall] = []
-    run(WrappedStore(new(), before=calls.append))
+    start = new()
+    run(WrappedStore(start.copy(), before=calls.append))
     assert calls
     for call in calls:
         for when in WHEN:
-            store = new()
+            store = start.copy()
             with pytest.raises(SimulatedCrash):
                 run(WrappedStore(store, **{when: crash_at(call.number)}))
             yield store
