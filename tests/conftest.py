@@ -30,6 +30,9 @@ os.environ["RAY_AUTH_TOKEN"] = "of-the-tests-" + "0" * 32
 # gcsfs would ask for the kind of a bucket through gRPC, which fake-gcs-server does not answer.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
+# By default Ray's workers give way to the tests, which wait for them.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray's own name
+
 os.environ.setdefault("JAVA_TOOL_OPTIONS", java_tool_options())
 
 
@@ -126,6 +129,7 @@ def visible_files(root: Path) -> dict[str, str]:
 
 
 _RAYLETS = pytest.StashKey[Raylets]()
+_NEXT_IS_ON_RAY = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -145,6 +149,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         raylets.stop()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    item.config.stash[_NEXT_IS_ON_RAY] = "ray_cluster" in getattr(nextitem, "fixturenames", ())
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[_RAYLETS].stop()
 
@@ -153,10 +162,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def ray_cluster(pytestconfig: pytest.Config) -> Iterator[None]:
     """A Ray cluster of three raylets on this machine, and this process connected to it.
 
-    The connection ends with the module, since other tests in the same process need to be without Ray;
-    the raylets serve the next module that asks for them.
+    The connection ends with the module, unless the next one needs it, too: other tests in the same
+    process need to be without Ray.
     """
-    with pytestconfig.stash[_RAYLETS].connection():
+    with pytestconfig.stash[_RAYLETS].connection(is_kept=lambda: pytestconfig.stash[_NEXT_IS_ON_RAY]):
         yield
 
 

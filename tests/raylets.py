@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -31,13 +31,33 @@ class Raylets:
 
     def __init__(self) -> None:
         self._cluster: Any = None
-        self.are_in_use = False
+        self.are_in_use = self._is_kept = False
 
     @contextmanager
-    def connection(self) -> Iterator[None]:
-        """Connect this process for the length of a block; none of its actors outlives it."""
+    def connection(self, *, is_kept: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """Connect this process for the length of a block; none of its actors outlives it.
+
+        If `is_kept` says so at its end, the connection is kept for the next block: so that has workers
+        that have imported Ray Data.
+        """
         import ray
 
+        if not (self._is_kept and ray.is_initialized()):
+            self._connect()
+        self.are_in_use, self._is_kept = True, False
+        try:
+            yield
+        finally:
+            self.are_in_use = False
+            self._is_kept = is_kept() and ray.is_initialized() and not _actors()
+            if not self._is_kept:
+                ray.shutdown()
+                _wait_for_actors_to_end()
+
+    def _connect(self) -> None:
+        import ray
+
+        ray.shutdown()
         if self._cluster is None:
             self._cluster = start_cluster(
                 {"num_cpus": 1},
@@ -52,16 +72,14 @@ class Raylets:
             ray.shutdown()
             self.stop()  # the next module starts another
             raise
-        self.are_in_use = True
-        try:
-            yield
-        finally:
-            self.are_in_use = False
-            ray.shutdown()
-            _wait_for_actors_to_end()
 
     def stop(self) -> None:
-        """End the cluster, if there is one."""
+        """End the cluster, if there is one, and the connection to it."""
+        if self._is_kept:
+            import ray
+
+            ray.shutdown()
+            self._is_kept = False
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.shutdown()
@@ -144,12 +162,16 @@ def _end(children: set[int]) -> None:
             os.waitpid(pid, 0)
 
 
-def _wait_for_actors_to_end() -> None:
-    """Ray ends them on its own time; the next module must not take them for its own."""
+def _actors() -> list[int]:
     from tests.integration.ray.jobs import processes
 
+    return [pid for name in ("CommitWorker", "CommitHost") for pid in processes(name)]
+
+
+def _wait_for_actors_to_end() -> None:
+    """Ray ends them on its own time; the next module must not take them for its own."""
     deadline = time.monotonic() + SECONDS_TO_END_ACTORS
-    while left := [pid for name in ("CommitWorker", "CommitHost") for pid in processes(name)]:
+    while left := _actors():
         if time.monotonic() > deadline:
             raise RuntimeError(f"actors outlived their driver: {left}")
         time.sleep(0.05)

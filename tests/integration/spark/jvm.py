@@ -50,24 +50,31 @@ def path_with_command(directory: Path) -> str:
 
 
 class SparkSql:
-    """Runs ``bin/spark-sql`` in `home`, where its catalog and its log are, too."""
+    """Runs ``bin/spark-sql`` in `home`, where its catalog and its log are, too.
 
-    def __init__(self, home: Path, **variables: str) -> None:
+    It has our jar and protocol, or the settings of a ``spark-defaults.conf`` instead.
+    """
+
+    def __init__(self, home: Path, *, defaults: str | None = None, **variables: str) -> None:
         self.home = home
         self.log = home / "spark.log"
         self.warehouse = home / "spark-warehouse"
+        if defaults is not None:
+            (home / "spark-defaults.conf").write_text(defaults)
+            variables["SPARK_CONF_DIR"] = str(home)
+        self._settings = {PROTOCOL_KEY: PROTOCOL_CLASS} if defaults is None else {}
         self._environment = environment(SPARK_HOME=str(Path(pyspark.__file__).parent), **variables)
         logging = home / "log4j2.properties"
         logging.write_text(LOGGING.format(file=self.log))
         self._options = [
             "--master=local[2]",
-            f"--jars={jar_path()}",
+            *([f"--jars={jar_path()}"] if defaults is None else []),
             f"--driver-java-options=-Dlog4j2.configurationFile=file:{logging}",
         ]
 
     def start(self, sql: str, conf: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start the statements of `sql`; what is printed goes to pipes."""
-        settings = {"spark.ui.enabled": "false", PROTOCOL_KEY: PROTOCOL_CLASS, **conf}
+        settings = {"spark.ui.enabled": "false", **self._settings, **conf}
         pairs = [f"--conf={key}={value}" for key, value in settings.items()]
         program = Path(pyspark.__file__).parent / "bin" / "spark-sql"
         return subprocess.Popen(

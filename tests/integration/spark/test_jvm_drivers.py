@@ -39,8 +39,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.t
 
 
 @pytest.mark.one_spark
-def test_spark_sql_commits_through_the_command_on_its_path(tmp_path: Path):
-    sql = SparkSql(tmp_path, PATH=path_with_command(tmp_path / "bin"))
+def test_spark_sql_commits_with_the_lines_of_spark_conf_and_the_command_on_its_path(tmp_path: Path):
+    printed = CliRunner().invoke(main, ["spark-conf", "file:///t", "--command", "ray-committer"])
+    path = path_with_command(tmp_path / "bin")
+    sql = SparkSql(tmp_path, defaults=printed.stdout, PATH=path)
     log = check_statements(sql, {})
     assert "`ray-committer spark-job commit`:   rename_files" in log
     assert "is NOT committed" in log

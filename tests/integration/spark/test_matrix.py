@@ -65,10 +65,7 @@ def run(master: str, directory: Path, names: list[str]) -> str:
             CLUSTER,
             ON_A_CLUSTER,
             id="executors elsewhere",
-            marks=[
-                pytest.mark.xdist_group("spark-cluster"),
-                *([pytest.mark.wide] if SPARK == 3 else []),
-            ],
+            marks=[pytest.mark.xdist_group("spark-cluster"), pytest.mark.wide],
         ),
     ],
 )

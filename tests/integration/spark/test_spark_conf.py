@@ -1,4 +1,7 @@
-"""What ``ray-committer spark-conf`` prints is enough: nothing else is given to these drivers."""
+"""What ``ray-committer spark-conf`` prints is enough: nothing else is given to these drivers.
+
+`test_jvm_drivers.py` tries its lines in a ``spark-defaults.conf``.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from tests.integration.spark.jvm import COMMAND, environment
 
 pytestmark = [
     pytest.mark.one_spark,
+    pytest.mark.wide,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(300),
@@ -55,23 +59,12 @@ def check(command: list[str], home: Path, table: Path, **variables: str) -> None
     assert b'"committer": "ray_committer"' in (table / "_SUCCESS").read_bytes()
 
 
-def test_spark_sql_commits_with_its_lines_in_the_defaults_file(tmp_path: Path):
-    (tmp_path / "conf").mkdir()
-    lines = spark_conf("file:///t", "--driver", "jvm", "--command", COMMAND)
-    (tmp_path / "conf" / "spark-defaults.conf").write_text(lines)
-    command = [str(SPARK / "bin" / "spark-sql"), "--master=local[1]", "-e", SQL]
-    table = tmp_path / "spark-warehouse" / "t"
-    check(command, tmp_path, table, SPARK_CONF_DIR=str(tmp_path / "conf"), PATH="/usr/bin:/bin")
-
-
-@pytest.mark.wide
 def test_spark_sql_commits_with_its_arguments(tmp_path: Path):
     arguments = spark_conf("--format", "conf", "--command", COMMAND).replace("\\\n", " ")
     command = [str(SPARK / "bin" / "spark-sql"), "--master=local[1]", *shlex.split(arguments), "-e", SQL]
     check(command, tmp_path, tmp_path / "spark-warehouse" / "t", PATH="/usr/bin:/bin")
 
 
-@pytest.mark.wide
 def test_pyspark_needs_two_lines_and_install(tmp_path: Path):
     lines = spark_conf("--driver", "pyspark")
     assert len(lines.splitlines()) == 2
