@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ray_committer.cancellation import CancelToken
+    from ray_committer.exports.result import Exported
     from ray_committer.jobs.commit import (
         abort_job,
         commit_job,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         setup_job,
     )
     from ray_committer.jobs.documents import Document, DocumentKind, read_document
+    from ray_committer.jobs.export_table import export_table
     from ray_committer.jobs.list_jobs import JobSummary, list_jobs
     from ray_committer.jobs.plan import JobPlan, PlannedRename, plan_job
     from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
@@ -75,6 +77,7 @@ __all__ = [
     "Document",
     "DocumentKind",
     "Evidence",
+    "Exported",
     "JobPlan",
     "JobSummary",
     "ListedFile",
@@ -98,6 +101,7 @@ __all__ = [
     "compact",
     "doctor",
     "drop_partition",
+    "export_table",
     "history",
     "init_table",
     "list_jobs",
@@ -128,6 +132,7 @@ _ELSEWHERE = {
     "Document": "jobs.documents",
     "DocumentKind": "jobs.documents",
     "Evidence": "jobs.validate",
+    "Exported": "exports.result",
     "JobPlan": "jobs.plan",
     "JobSummary": "jobs.list_jobs",
     "ListedFile": "protocol.file_list",
@@ -147,6 +152,7 @@ _ELSEWHERE = {
     "changes": "jobs.table_changes",
     "compact": "writers.compact",
     "drop_partition": "jobs.table_maintenance",
+    "export_table": "jobs.export_table",
     "history": "jobs.table_changes",
     "init_table": "jobs.table",
     "list_jobs": "jobs.list_jobs",

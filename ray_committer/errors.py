@@ -320,6 +320,13 @@ class TableVersionGoneError(TableLogError):
     advice = "nothing was changed: choose a version that `ray-committer table log DEST` shows"
 
 
+class ExportError(RayCommitterError):
+    """A table with a log cannot be exported. The table itself, and its log, are as they were."""
+
+    id = "export-failed"
+    advice = "the table itself is as it was: fix that and run the same command"
+
+
 class TableClaimError(CommitConflictError):
     """A claim in a table's log cannot be resolved in this way. Run the command that the text names."""
 

@@ -35,6 +35,8 @@ GOOD: list[tuple[str, str, Any]] = [
     ("unfinished", "finish", "finish"),
     ("unfinished", "Supersede", "supersede"),
     ("unfinished", "auto", None),
+    ("exports", "none", ()),
+    ("exports", "Delta, delta", ("delta",)),
 ]
 
 BAD: list[tuple[str, str, str]] = [
@@ -49,6 +51,7 @@ BAD: list[tuple[str, str, str]] = [
     ("lease_seconds", "500ms", "must be at least 1"),
     ("lease_seconds", "", "must be a time such as 10s"),
     ("unfinished", "undo", "must be finish, supersede or refuse, or auto"),
+    ("exports", "delta,hudi", "must be one or more of delta, with commas between them, or none"),
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),
     ("zzz", "3", "is not an option; use one of mark_success, cleanup,"),

@@ -138,6 +138,7 @@ SETTINGS = {
     "shard_files": "The maximum number of files that a worker gets at once, or auto.",
     "retry_seconds": "How long to repeat a request that the store throttles or does not answer.",
     "conflict_wait_seconds": "How long to wait for other commits that must end first.",
+    "exports": "The formats to which a table with a log is exported after the commit, or none.",
     "unfinished": "What to do with an earlier job that was recorded and whose process has died: finish, "
     "supersede or refuse; auto supersedes it if this job replaces all that it writes.",
     "lease_seconds": "How long a process continues when it cannot get new permits.",
@@ -184,5 +185,9 @@ def _option(name: str) -> Callable[[F], F]:
     if name in FLAGS:
         shown = "" if default is None else f"  [default: {'' if default else 'no-'}{spelled}]"
         return flag(name, FLAGS[name] + shown)
-    shown = "" if default is None else f"  [default: {default:g}]"
+    shown = "" if default is None else f"  [default: {_number(default)}]"
     return click.option(f"--{spelled}", name, type=_Text(name), help=SETTINGS[name] + shown)
+
+
+def _number(default: Any) -> str:
+    return "none" if default == () else f"{default:g}"

@@ -12,6 +12,7 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import HELP, Command
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
+from ray_committer.cli.table_export import export
 from ray_committer.cli.table_maintain import add_commands as add_maintenance
 from ray_committer.cli.table_read import add_commands
 from ray_committer.cli.table_resolve import resolve
@@ -42,6 +43,14 @@ def table() -> None:
     "Jobs keep the old files that they replace, in DEST/_ray_committer/removed.  "
     "[default: no-keep-replaced]",
 )
+@click.option(
+    "--partition-type",
+    "partition_types",
+    multiple=True,
+    metavar="COLUMN=TYPE",
+    help="The type of a partition column in Spark's words, such as day=date, for readers and exports; "
+    "default: as its values look.",
+)
 @shared.settings(("retry_seconds",))
 @shared.storage_option
 @shared.output_option
@@ -49,6 +58,7 @@ def init(
     destination: str,
     isolation: str,
     keep_replaced: bool | None,
+    partition_types: tuple[str, ...],
     storage_options: tuple[tuple[str, str], ...],
     output: str,
     **_settings: Any,
@@ -61,6 +71,9 @@ def init(
         destination,
         isolation=isolation,
         keep_replaced=bool(keep_replaced),
+        partition_types={
+            name: kind for name, _, kind in (one.partition("=") for one in partition_types)
+        },
         options=shared.commit_options(),
         storage_options=dict(storage_options),
     )
@@ -91,6 +104,7 @@ def log(
     print_result(output, entries, _lines(entries))
 
 
+table.add_command(export)
 table.add_command(resolve)
 table.add_command(scan)
 add_commands(table)

@@ -65,3 +65,9 @@ def resolve_command(
     words = ["table", "resolve", destination_url(store.spec, destination), claim.job_id]
     attempt = ["--attempt", str(claim.job_attempt)] if claim.job_attempt else []
     return shlex.join(["ray-committer", *words, *attempt, "--forward" if forward else "--back"])
+
+
+def export_command(store: StoreOperations, destination: str, name: str) -> str:
+    """The command that exports a table to the format with a name."""
+    dest = destination_url(store.spec, destination)
+    return shlex.join(["ray-committer", "table", "export", name, dest])

@@ -21,6 +21,7 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.exports.run import export_table
 from ray_committer.job_files import find_job
 from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.job_files.other_jobs import finish_first, other_jobs
@@ -125,6 +126,7 @@ def _context(
             cancelled=token,
             executor_reason=choice.reason,
             began=began,
+            export=export_table,
         )
     finally:
         choice.executor.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import JobNotFoundError, SettingsError
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import NO_FILES
+from ray_committer.protocol.partition_types import columns_of
 from ray_committer.protocol.table_entry import (
     Isolation,
     LogEntry,
@@ -56,6 +58,7 @@ def init_table(
     *,
     isolation: str = Isolation.SERIALIZABLE,
     keep_replaced: bool = False,
+    partition_types: Mapping[str, str] | None = None,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> LoggedEntry:
@@ -63,16 +66,20 @@ def init_table(
 
     It need not exist. Every later commit to `dest` with this package uses the log. `isolation` is
     "serializable", "snapshot" or "none". With `keep_replaced`, jobs keep the old files that they
-    replace, unless their options say otherwise. `CommitConflictError` if it is a table already, or while
-    a job that was set up before is at work; then the same call continues.
+    replace, unless their options say otherwise. `partition_types` are the types of partition columns in
+    Spark's words, such as ``{"day": "date"}``, for readers and exports.
+
+    `CommitConflictError` if it is a table already, or while a job that was set up before is at work;
+    then the same call continues.
     """
-    level = _level(isolation)
+    level, columns = _level(isolation), columns_of(partition_types or {})
     with open_here(dest, options, storage_options) as (store, destination):
         now = time.time_ns() // 1_000_000
         definition = TableDefinition(
             table_id=new_table_id(),
             isolation=level,
             keep_replaced=keep_replaced,
+            partition_columns=columns,
             created_milliseconds=now,
         )
         table = TablePlaces(destination)

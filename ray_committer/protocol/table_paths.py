@@ -12,6 +12,11 @@ from ray_committer.protocol.paths import check_name, join
 DIRECTORY = "_ray_committer"
 ENTRY_SUFFIX = ".entry"
 KEPT_SUFFIX = ".kept"
+DELTA_LOG = "_delta_log"
+SYMLINKS = "_symlink_format_manifest"
+"""With `DELTA_LOG`, the directories below the destination that exports make. The names are Delta's, and
+readers of directories pass over them."""
+EXPORTED = frozenset((DELTA_LOG, SYMLINKS))
 BLOCK = 1_000
 """The number of entries in one directory of the log; the first one has one less."""
 
@@ -79,6 +84,20 @@ class TablePlaces:
     def kept(self, claim: int, path: str) -> str:
         """The place of an old file that the job of a claim has kept; `path` is as the log names it."""
         return join(self.kept_directory(claim), f"{path}{KEPT_SUFFIX}")
+
+    @property
+    def exports(self) -> str:
+        """The directory of the cursors of exports."""
+        return join(self.directory, "exports")
+
+    def export(self, name: str) -> str:
+        """The cursor of an export: how far it has come."""
+        check_name(name, "export")
+        return join(self.exports, f"{name}{ENTRY_SUFFIX}")
+
+    def delta_version(self, version: int) -> str:
+        """The file of a version in the log of the table's Delta export."""
+        return join(self.destination, DELTA_LOG, f"{version:020d}.json")
 
     @property
     def temporaries(self) -> str:

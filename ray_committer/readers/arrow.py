@@ -176,13 +176,29 @@ def value_of(name: str, text: str, kind: pa.DataType) -> pa.Scalar:
         ) from e
 
 
+def arrow_type(name: str, declared: str) -> pa.DataType:
+    """Arrow's type of a declared partition column; `SettingsError` if it is not known."""
+    kind = declared.lower().replace(" ", "")
+    if kind.startswith("decimal(") and kind.endswith(")"):
+        precision, _, scale = kind[len("decimal(") : -1].partition(",")
+        return pa.decimal128(int(precision), int(scale or 0))
+    if kind.startswith(("varchar(", "char(")):
+        return pa.string()
+    if kind not in _TYPES:
+        raise SettingsError(
+            f"partition column {name!r}: type {declared} is not known here",
+            "give the column a type in `schema`",
+        )
+    return _TYPES[kind]
+
+
 def _type_of(
     name: str, declared: str | None, texts: set[str | None], schema: pa.Schema | None
 ) -> pa.DataType:
     if schema is not None and name in schema.names:
         return schema.field(name).type
     if declared is not None:
-        return _arrow_type(name, declared)
+        return arrow_type(name, declared)
     values = {text for text in texts if text is not None}
     if not values or not all(map(_is_integer, values)):
         return pa.string()
@@ -197,21 +213,6 @@ def _is_integer(text: str) -> bool:
     """Whether an integer has just this text: ``01`` would come back as 1."""
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(text) < 20 and str(int(text)) == text
-
-
-def _arrow_type(name: str, declared: str) -> pa.DataType:
-    kind = declared.lower().replace(" ", "")
-    if kind.startswith("decimal(") and kind.endswith(")"):
-        precision, _, scale = kind[len("decimal(") : -1].partition(",")
-        return pa.decimal128(int(precision), int(scale or 0))
-    if kind.startswith(("varchar(", "char(")):
-        return pa.string()
-    if kind not in _TYPES:
-        raise SettingsError(
-            f"partition column {name!r}: type {declared} is not known here",
-            "give the column a type in `schema`",
-        )
-    return _TYPES[kind]
 
 
 def _format_of(files: Sequence[PlacedFile]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+from ray_committer.job_files.commands import export_command
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ClaimedTable, CommitRecord, ReplacedFile
@@ -90,6 +91,23 @@ def save_checkpoint_if_due(context: JobContext, record: CommitRecord, committed:
     failure = save_checkpoint(context.store, places, table.table_id, only_if_due=True)
     if failure is not None:
         context.notice(failure)
+
+
+def export_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
+    """Export the table of a committed job as the options say; a failure is a notice."""
+    destination = context.job.destination
+    if context.options.exports and record.table is None:
+        context.notice(f"{destination}: is not a table with a log, so nothing was exported")
+        return
+    for name in context.options.exports if committed is not None else ():
+        try:
+            context.export(context.store, TablePlaces(destination), name)
+        except Exception as e:  # noqa: BLE001 - whatever a library raises, the job is committed
+            command = export_command(context.store, destination, name)
+            context.notice(
+                f"{destination}: the job is committed, but version {committed} was not exported to "
+                f"{name} ({context.located(str(e))}); to export it, run: {command}"
+            )
 
 
 def version_of(context: JobContext, record: CommitRecord) -> int | None:

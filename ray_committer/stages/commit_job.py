@@ -39,6 +39,7 @@ from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.commit_in_table import (
     commit_in_table,
     end_in_table,
+    export_table,
     save_checkpoint_if_due,
     version_of,
 )
@@ -428,6 +429,7 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
     if progress.table_version is None:
         progress.table_version = version_of(context, record)
     save_checkpoint_if_due(context, record, progress.table_version)
+    export_table(context, record, progress.table_version)
     is_last = _mark(run, context, record) if record.mark_success else end_other_attempts(context)
     if context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.errors import CommitCancelledError, RayCommitterError
+from ray_committer.errors import CommitCancelledError, ExportError, RayCommitterError
 from ray_committer.events import EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.job_files.unfinished_jobs import EndJob, cannot_end
@@ -19,6 +19,8 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, shown_url
 
@@ -29,6 +31,13 @@ Result = TypeVar("Result")
 
 DRIVER_THREADS = 16
 
+ExportTable = Callable[[StoreOperations, TablePlaces, str], object]
+
+
+def cannot_export(_store: StoreOperations, table: TablePlaces, name: str) -> None:
+    """Refuse: this process was not given a way to export tables."""
+    raise ExportError(f"{table.destination}: cannot be exported to {name} from here")
+
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
@@ -36,7 +45,8 @@ class JobContext:
 
     `executor_reason`: why the work is done on this executor. `began`: when the operation began, by
     `time.monotonic`. `driver_threads`: threads of this process, for the few requests that it makes
-    itself. `end_other`: ends another job that is in the way and has stopped.
+    itself. `end_other`: ends another job that is in the way and has stopped. `export`: exports a table
+    with a log to the format with a name.
     """
 
     store: GuardedStore
@@ -51,6 +61,7 @@ class JobContext:
     executor_reason: str = ""
     began: float = field(default_factory=time.monotonic)
     end_other: EndJob = cannot_end
+    export: ExportTable = cannot_export
 
     @property
     def url(self) -> str:

@@ -10,7 +10,7 @@ from ray_committer.errors import PreflightError
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
 from ray_committer.protocol.record import ReplacedFile
-from ray_committer.protocol.table_paths import DIRECTORY, is_in_log
+from ray_committer.protocol.table_paths import DIRECTORY, EXPORTED, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import replaced_file
 from ray_committer.stages.other_tables import holds_table
@@ -40,8 +40,8 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
 
     The files of running jobs (``_temporary``, Spark's staging) are left out, and so is the destination's
     ``_SUCCESS`` if the job will write its own in the place of that file. The log of the destination's
-    table is never old data. `PreflightError` if a root is in a log, or another
-    table is below a root.
+    table is never old data, nor are exports of that table. `PreflightError` if a root is in a log, or
+    another table is below a root.
     """
     destination = context.job.destination
     list_level = partial(_list_directories, keeps_success=context.options.mark_success)
@@ -59,7 +59,10 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
         work = context.until_cancelled(batches(context.executor, level))
         for statuses, files in context.executor.run(list_level, work):
             no_directories += files
+            own = {status.name for status in statuses if parent(status.path) == destination}
             for status in statuses:
+                if DIRECTORY in own and status.name in EXPORTED and parent(status.path) == destination:
+                    continue
                 if status.name == TEMPORARY:
                     destinations.append(parent(status.path))
                     continue

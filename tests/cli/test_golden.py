@@ -266,6 +266,11 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "table_undo": (small_files, ["table", "undo", "DEST", "6"]),
     "table_undo_not_the_last": (small_files, ["table", "undo", "DEST", "4"]),
     "table_undo_deleted": (a_table, ["table", "undo", "DEST", "6"]),
+    "table_export_delta": (small_files, ["table", "export", "delta", "DEST"]),
+    "table_export_delta_json": (small_files, ["table", "export", "delta", "DEST", "--output", "json"]),
+    "table_export_refused": (a_table, ["table", "export", "delta", "DEST"]),
+    "help_table_export": (nothing, ["table", "export", "--help"]),
+    "help_table_export_delta": (nothing, ["table", "export", "delta", "--help"]),
     "doctor_refused": (nothing, ["doctor", "s3a://bucket/table"]),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (

@@ -1,0 +1,193 @@
+"""Export a table with a log as a Delta table in the same directory: no data file is read or written.
+
+The first export names all files of the last version. After that, each version of the table that changes
+files becomes one version of the Delta table. Delta's own ``txn`` action says in each of these which one
+it is, so it is there once: a process that was beaten, or does not know whether its write was carried
+out, reads the Delta table again. Source: Delta's protocol, "Transaction Identifiers".
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ray_committer.errors import ExportError
+from ray_committer.exports.columns import partitioning_of
+from ray_committer.exports.cursor import Cursor, read_cursor, save_cursor
+from ray_committer.exports.delta_log import refuse_others
+from ray_committer.exports.delta_table import BeatenError, Delta, create_delta, open_delta
+from ray_committer.exports.files import Change, change_of, data_files, require_parquet
+from ray_committer.exports.result import Exported
+from ray_committer.exports.schemas import require_same, schema_of_file
+from ray_committer.protocol.file_list import partition_of
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.table_entry import TableDefinition
+from ray_committer.protocol.table_paths import DELTA_LOG, TablePlaces
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.changes import committed_since
+from ray_committer.tables.checkpoint import FilesAt
+from ray_committer.tables.snapshot import TableSnapshot
+
+NAME = "delta"
+ATTEMPTS = 20
+LONGEST_SECONDS = 0.2
+"""How often an export tries again if another one was faster and nothing was exported since, and how long
+it waits before that."""
+
+
+def export_delta(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> Exported:
+    """Export the versions of a table that its Delta table does not have yet; idempotent.
+
+    Several processes can do this at once. `ExportError` if there is a Delta table that this function has
+    not made, or that another program has changed since; if a value does not have the type of its
+    partition column; if the schema has changed; if a file is gone; or if one is not Parquet.
+    """
+    export = _Export(store, table, definition)
+    left, seen = ATTEMPTS, export.seen
+    while True:
+        try:
+            return export.run()
+        except BeatenError as e:
+            left = left - 1 if seen == export.seen else ATTEMPTS
+            seen = export.seen
+            if not left:
+                raise ExportError(f"{table.destination}: the Delta table cannot be written ({e})") from e
+            time.sleep(random.uniform(0, LONGEST_SECONDS))  # noqa: S311 - chance, no secret
+
+
+@dataclass(slots=True)
+class _Export:
+    """One run of an export, and what it has done so far; `seen` is the Delta table's last version."""
+
+    store: StoreOperations
+    table: TablePlaces
+    definition: TableDefinition
+    versions: int = 0
+    added: int = 0
+    removed: int = 0
+    seen: int = -1
+
+    @property
+    def _table_id(self) -> str:
+        return self.definition.table_id
+
+    @property
+    def app_id(self) -> str:
+        """The name under which the Delta table notes the last version of the table that it has."""
+        return f"ray_committer-{self._table_id}"
+
+    def run(self) -> Exported:
+        """Export what is left; `BeatenError` if another process has written to the Delta table."""
+        delta = self._open()
+        if delta is None:
+            self._create()
+            delta = self._open()
+            if delta is None:
+                raise BeatenError("it was removed")
+        version = delta.exported(self.app_id)
+        if version is None:
+            raise _not_ours(self.table)
+        cursor = self._cursor(delta)
+        known = -1 if cursor is None else cursor.target_version
+        refuse_others(self.store, self.table, self.app_id, known, delta.version)
+        for one in committed_since(self.store, self.table, self._table_id, version):
+            self._commit(delta, change_of(self.store, self.table, one))
+            version = one.version
+        self._save_cursor(cursor, delta, version)
+        return Exported(NAME, version, self.versions, self.added, self.removed)
+
+    def _open(self) -> Delta | None:
+        delta = open_delta(self.store.spec, self.table.destination)
+        self.seen = -1 if delta is None else delta.version
+        return delta
+
+    def _create(self) -> None:
+        """Make the Delta table, with all files that the table has now in its first version."""
+        at = FilesAt(self.store, self.table, self._table_id)
+        change = Change(at.state.version, "", data_files(at.below()))
+        require_parquet(self.table, change.added, "Delta")
+        partitioning = partitioning_of(
+            self.table.destination, change.added, self.definition.partition_columns
+        )
+        found = self._schema(change)
+        if found is None:
+            if change.added:
+                raise BeatenError("a file was removed")
+            raise ExportError(
+                f"{self.table.destination}: has no files yet, so the columns of the table are not known",
+                "the table itself is as it was: run the same command after the first job",
+            )
+        columns = pa.schema([one for one in found if one.name not in partitioning.types])
+        spec, destination = self.store.spec, self.table.destination
+        create_delta(spec, destination, columns, partitioning, change, self.app_id)
+        self._note(change)
+
+    def _commit(self, delta: Delta, change: Change) -> None:
+        """Write one version of the table; its schema is that of one file that is still there."""
+        require_parquet(self.table, change.added, "Delta")
+        found = self._schema(change)
+        if found is not None:
+            partitions = delta.partitioning.types
+            columns = pa.schema([one for one in found if one.name not in partitions])
+            require_same(delta.schema, columns, join(self.table.destination, change.added[0].p))
+        delta.commit(change, self.app_id)
+        self._note(change)
+
+    def _schema(self, change: Change) -> pa.Schema | None:
+        """The schema of the first file of a change; None if there is none, or if a later job removed it.
+
+        `ExportError` if it is gone although the log names it.
+        """
+        for file in change.added[:1]:
+            try:
+                return schema_of_file(self.store.spec, self.table.destination, file.p)
+            except FileNotFoundError as e:
+                now, directory = (
+                    TableSnapshot(self.store, self.table, self._table_id),
+                    partition_of(file.p),
+                )
+                if not now.is_settled(directory):
+                    raise BeatenError("a job moves its files to their places") from e
+                if file in now.files(directory):
+                    raise _gone(join(self.table.destination, file.p)) from e
+        return None
+
+    def _note(self, change: Change) -> None:
+        self.versions += 1
+        self.added += len(change.added)
+        self.removed += len(change.removed)
+
+    def _cursor(self, delta: Delta) -> Cursor | None:
+        """The cursor, unless it is about another table, or another Delta table."""
+        cursor = read_cursor(self.store, self.table, NAME)
+        is_own = cursor is not None and cursor.table_id == self._table_id
+        return cursor if is_own and cursor is not None and cursor.target == delta.id else None
+
+    def _save_cursor(self, cursor: Cursor | None, delta: Delta, version: int) -> None:
+        now = Cursor(
+            table_id=self._table_id,
+            version=version,
+            target=delta.id,
+            target_version=delta.version,
+        )
+        if now != cursor:
+            save_cursor(self.store, self.table, NAME, now)
+
+
+def _not_ours(table: TablePlaces) -> ExportError:
+    return ExportError(
+        f"{join(table.destination, DELTA_LOG)}: is of a Delta table that this package has not made",
+        "nothing was changed: if nobody needs that Delta table, remove this directory and run the same "
+        "command",
+    )
+
+
+def _gone(path: str) -> ExportError:
+    return ExportError(
+        f"{path}: is gone, although the log of the table names it",
+        "nothing was changed: restore it from soft delete or a snapshot; to compare all files with the "
+        "log, run: ray-committer table scan DEST",
+    )

@@ -1,0 +1,180 @@
+"""One Delta table, by Delta's library: open it, make it, and write one version of it.
+
+Delta's library is optional, and imported with this module.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+
+import pyarrow as pa
+
+from ray_committer.errors import ExportError
+from ray_committer.exports.columns import Partitioning
+from ray_committer.exports.delta_store import delta_options, delta_url
+from ray_committer.exports.files import Change
+from ray_committer.exports.schemas import normal_schema
+from ray_committer.protocol.file_list import ListedFile
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import shown_url
+
+try:
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+    from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+except ImportError as e:
+    raise ImportError(f"{e.name} is not installed, and an export to Delta needs it") from e
+
+_NO_STATISTICS = "{}"
+
+
+class BeatenError(Exception):
+    """Another process has written the version of the Delta table that this one was to write."""
+
+
+class Delta:
+    """A Delta table, as it was when it was opened or when its last version was written here."""
+
+    def __init__(self, table: DeltaTable, spec: StoreSpec, path: str) -> None:
+        self._table, self._root, self._shown = table, path, shown_url(spec, path)
+
+    @property
+    def id(self) -> str:
+        """The id of this Delta table; one that is made at the same place later has another."""
+        return str(self._table.metadata().id)
+
+    @property
+    def version(self) -> int:
+        return int(self._table.version())
+
+    def exported(self, app_id: str) -> int | None:
+        """The last version that the application with this id has noted; None if it has written none."""
+        version: int | None = self._table.transaction_version(app_id)
+        return version
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns that are in the files."""
+        return pa.schema([one for one in self._columns if one.name not in self.partitioning.types])
+
+    @cached_property
+    def partitioning(self) -> Partitioning:
+        names = self._table.metadata().partition_columns
+        return Partitioning(self._root, {name: self._columns.field(name).type for name in names})
+
+    @cached_property
+    def _columns(self) -> pa.Schema:
+        return normal_schema(pa.schema(self._table.schema()), self._shown)
+
+    def commit(self, change: Change, app_id: str) -> None:
+        """Write one version of the Delta table; `BeatenError` if another process has written that."""
+        added = {file.p for file in change.added}
+        removed = [file for file in change.removed if file.p not in added]
+        actions = [
+            *_adds(change.added, self.partitioning, is_change=not change.is_rewrite),
+            *_removes(removed, self.partitioning, is_change=not change.is_rewrite),
+        ]
+        with _library(self._shown):
+            self._table.create_write_transaction(
+                actions,
+                "append",
+                self._table.schema(),
+                list(self.partitioning.types),
+                commit_properties=_properties(change, app_id),
+            )
+            self._table.update_incremental()
+
+
+def open_delta(spec: StoreSpec, path: str) -> Delta | None:
+    """Open the Delta table in a directory; None if there is none."""
+    url, options = delta_url(spec, path), delta_options(spec)
+    with _library(shown_url(spec, path)):
+        try:
+            return Delta(DeltaTable(url, storage_options=options), spec, path)
+        except TableNotFoundError:
+            return None
+
+
+def create_delta(
+    spec: StoreSpec,
+    path: str,
+    schema: pa.Schema,
+    partitioning: Partitioning,
+    change: Change,
+    app_id: str,
+) -> None:
+    """Make a Delta table whose first version has the files of `change`; `BeatenError` if there is one.
+
+    schema: the columns that are in the files, and not the partition columns.
+    """
+    url, options = delta_url(spec, path), delta_options(spec)
+    columns = pa.schema([*schema, *(pa.field(*one) for one in partitioning.types.items())])
+    adds = list(_adds(change.added, partitioning, is_change=True))
+    try:
+        with _library(shown_url(spec, path)):
+            create_table_with_add_actions(
+                url,
+                Schema.from_arrow(columns),
+                adds,
+                mode="error",
+                partition_by=list(partitioning.types),
+                storage_options=options,
+                commit_properties=_properties(change, app_id),
+            )
+    except ExportError:
+        if open_delta(spec, path) is None:
+            raise
+        raise BeatenError from None
+
+
+def _adds(
+    files: Sequence[ListedFile], partitioning: Partitioning, *, is_change: bool
+) -> Iterator[AddAction]:
+    for file in files:
+        modified = file.m or 0
+        values = partitioning.texts(file)
+        yield AddAction(file.p, file.z, values, modified, is_change, _NO_STATISTICS)
+
+
+def _removes(
+    files: Sequence[ListedFile], partitioning: Partitioning, *, is_change: bool
+) -> Iterator[RemoveAction]:
+    """The files that go; without those that cannot be in the Delta table, such as foreign ones that an
+    overwrite has removed."""
+    now = time.time_ns() // 1_000_000
+    for file in files:
+        with suppress(ExportError):
+            yield RemoveAction(file.p, is_change, now, file.z, partitioning.texts(file))
+
+
+def _properties(change: Change, app_id: str) -> CommitProperties:
+    """What a version says of itself. The library does not repeat it: another process can have written
+    the same."""
+    return CommitProperties(
+        custom_metadata={"tableVersion": change.version, "jobId": change.job_id},
+        max_commit_retries=0,
+        app_transactions=[Transaction(app_id, change.version)],
+    )
+
+
+@contextmanager
+def _library(shown: str) -> Iterator[None]:
+    """Raise this package's errors for those of the library."""
+    try:
+        yield
+    except CommitFailedError as e:
+        raise BeatenError(str(e)) from e
+    except DeltaError as e:
+        raise _failed(shown, e) from e
+    except BaseException as e:
+        if type(e).__module__ == "pyo3_runtime":  # a defect of the library, which is not an Exception
+            raise _failed(shown, e) from e
+        raise
+
+
+def _failed(shown: str, error: BaseException) -> ExportError:
+    first = str(error).partition("\n")[0]
+    return ExportError(f"{shown}: the Delta table could not be read or written ({first})")

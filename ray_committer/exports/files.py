@@ -1,0 +1,68 @@
+"""The data files of a table for an export, and what each commit has changed.
+
+Readers of directories pass over hidden files, so an export leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ray_committer.errors import ExportError
+from ray_committer.protocol.file_list import FileSet, ListedFile
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.table_entry import WriteMode
+from ray_committer.protocol.table_paths import TablePlaces, is_hidden
+from ray_committer.protocol.table_state import ClaimCommitted
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.file_sets import read_file_set
+
+PARQUET = ".parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be exported of one version: the files that it adds and removes.
+
+    The table has all files of `added` at the `version`, unless a later version removes them. A file of a
+    name in both is another one afterwards.
+    is_rewrite: whether the rows stay the same, as after a compaction.
+    """
+
+    version: int
+    job_id: str
+    added: Sequence[ListedFile]
+    removed: Sequence[ListedFile] = ()
+    is_rewrite: bool = False
+
+
+def change_of(store: StoreOperations, table: TablePlaces, one: ClaimCommitted) -> Change:
+    """What a committed job has changed; `TableLogError` if a file list is missing or damaged."""
+
+    def read(files: FileSet) -> list[ListedFile]:
+        claim = one.claim
+        return read_file_set(store, table, files, job_id=claim.job_id, job_attempt=claim.job_attempt)
+
+    return Change(
+        one.version,
+        one.claim.job_id,
+        data_files(read(one.claim.files)),
+        data_files(read(one.removed)),
+        one.claim.mode is WriteMode.REWRITE,
+    )
+
+
+def data_files(files: Iterable[ListedFile]) -> list[ListedFile]:
+    """Those of some files that readers see."""
+    return [file for file in files if not is_hidden(file.p)]
+
+
+def require_parquet(table: TablePlaces, files: Iterable[ListedFile], name: str) -> None:
+    """`ExportError` if one of some files of a table is not named as a Parquet file is."""
+    for file in files:
+        if not file.p.endswith(PARQUET):
+            raise ExportError(
+                f"{join(table.destination, file.p)}: is not a Parquet file by its name, and {name} "
+                f"tables have no other files",
+                "the table itself is as it was: only a table of Parquet files can be exported to this",
+            )

@@ -1,0 +1,21 @@
+"""What one run of an export has done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The result of an export.
+
+    format: "delta", "iceberg" or "symlink". version: the version of the table that the target has now.
+    versions: how many versions of the table this run has exported; a first export is one.
+    added, removed: how many files this run has added to the target, and removed from it.
+    """
+
+    format: str
+    version: int
+    versions: int = 0
+    added: int = 0
+    removed: int = 0

@@ -1,0 +1,135 @@
+"""The columns of a Parquet file as Delta and Iceberg name them, from its footer.
+
+The types are those that Spark gives the columns when it reads the file, as Arrow's. All columns can be
+null, as they can for Spark. Source: Spark ``ParquetSchemaConverter``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ray_committer.errors import ExportError
+from ray_committer.protocol.paths import join
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.output import open_input
+from ray_committer.stores.registry import located
+
+_UNSIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
+_AS_THEY_ARE = frozenset(
+    (
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.date32(),
+    )
+)
+_MOST_DIGITS = 38
+
+
+def schema_of_file(spec: StoreSpec, destination: str, path: str) -> pa.Schema:
+    """Read the schema of a Parquet file; only its footer is read. ``FileNotFoundError`` if it is gone.
+
+    `ExportError` if it is not a Parquet file, or has a type that these formats do not have.
+    """
+    place = join(destination, path)
+    try:
+        with open_input(spec, place) as opened, pq.ParquetFile(opened) as file:
+            physical = {file.schema.column(at).physical_type for at in range(len(file.schema))}
+            return normal_schema(file.schema_arrow, located(spec, place), has_int96="INT96" in physical)
+    except pa.ArrowException as e:
+        raise ExportError(
+            f"{located(spec, place)}: cannot be read as a Parquet file ({e})",
+            "the table itself is as it was: look at the file, and compare the table with its log: "
+            "ray-committer table scan DEST",
+        ) from e
+
+
+def normal_schema(schema: pa.Schema, path: str, *, has_int96: bool = False) -> pa.Schema:
+    """The schema with the types that Spark has; `ExportError` names a column that has none."""
+
+    def normal(name: str, kind: pa.DataType) -> pa.DataType:
+        return _normal(kind, has_int96, lambda: _unknown(path, name, kind))
+
+    return pa.schema([pa.field(one.name, normal(one.name, one.type)) for one in schema])
+
+
+def require_same(known: pa.Schema, found: pa.Schema, path: str) -> None:
+    """`ExportError` if a file has a column that the target does not have, or has with another type.
+
+    A column that the file lacks is null in its rows, for Spark as well.
+    """
+    for one in found:
+        at = known.get_field_index(one.name)
+        if at < 0 or known.field(at).type != one.type:
+            expected = "no such column" if at < 0 else f"the type {known.field(at).type}"
+            raise ExportError(
+                f"{path}: column {one.name!r} has the type {one.type}, but the exported table has "
+                f"{expected}: the schema has changed since the first export",
+                "the table itself is as it was, and so is the exported table: add the column there, or "
+                "remove the exported table and run the same command, which exports all files anew",
+            )
+
+
+def _normal(kind: pa.DataType, int96: bool, unknown: Callable[[], ExportError]) -> pa.DataType:
+    def inner(one: pa.DataType) -> pa.DataType:
+        return _normal(one, int96, unknown)
+
+    if kind in _AS_THEY_ARE:
+        return kind
+    if pa.types.is_nested(kind):
+        return _nested(kind, inner, unknown)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return inner(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        is_instant = kind.tz is not None or (int96 and kind.unit == "ns")
+        return pa.timestamp("us", "UTC" if is_instant else None)
+    return _flat(kind) or _raise(unknown)
+
+
+def _flat(kind: pa.DataType) -> pa.DataType | None:
+    types = pa.types
+    if kind in _UNSIGNED:
+        return _UNSIGNED[kind]
+    if types.is_string(kind) or types.is_large_string(kind) or kind == pa.string_view():
+        return pa.string()
+    is_binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    if is_binary or kind == pa.binary_view():
+        return pa.binary()
+    if types.is_decimal(kind) and kind.precision <= _MOST_DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    return None
+
+
+def _nested(
+    kind: pa.DataType, inner: Callable[[pa.DataType], pa.DataType], unknown: Callable[[], ExportError]
+) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(one.name, inner(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(inner(kind.key_type), inner(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(pa.field("element", inner(kind.value_type)))
+    return _raise(unknown)
+
+
+def _raise(unknown: Callable[[], ExportError]) -> pa.DataType:
+    raise unknown()
+
+
+def _unknown(path: str, name: str, kind: pa.DataType) -> ExportError:
+    return ExportError(
+        f"{path}: column {name!r} has the type {kind}, which Delta and Iceberg tables do not have",
+        "the table itself is as it was: write the column with another type, or leave it out",
+    )
