@@ -78,7 +78,7 @@ class CommittedTask:
     task_attempt_id: str | None
 
 
-EXPORTS = ("delta",)
+EXPORTS = ("delta", "symlink")
 """The formats to which a table with a log can be exported."""
 
 _AT_LEAST_ONE = (
@@ -152,8 +152,8 @@ class CommitOptions(_Given):
     retry_seconds: how long to repeat a request that the store throttles or does not answer.
     conflict_wait_seconds: how long to wait for another commit of this job, or for jobs that must not be
         committed at the same time, such as an overwrite and an append of one directory.
-    exports: the formats to which the commit exports the table with a log that it was made to: "delta".
-        If an export fails, the commit stays committed, and a notice has the command that repeats it.
+    exports: the formats, such as "delta", to which the commit exports the table with a log that it was
+        made to. If an export fails, the commit stays committed, and a notice has the command for it.
     unfinished: what to do if an earlier job in the same directories was recorded and its process has
         died; usually this job is the same application, run again. "finish" finishes the commit of the
         earlier job first. "supersede" gives it up first, as ``abort --undo`` does; if its old files may

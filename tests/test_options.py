@@ -51,7 +51,11 @@ BAD: list[tuple[str, str, str]] = [
     ("lease_seconds", "500ms", "must be at least 1"),
     ("lease_seconds", "", "must be a time such as 10s"),
     ("unfinished", "undo", "must be finish, supersede or refuse, or auto"),
-    ("exports", "delta,hudi", "must be one or more of delta, with commas between them, or none"),
+    (
+        "exports",
+        "delta,hudi",
+        "must be one or more of delta, symlink, with commas between",
+    ),
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),
     ("zzz", "3", "is not an option; use one of mark_success, cleanup,"),

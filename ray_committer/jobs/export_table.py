@@ -19,7 +19,7 @@ def export_table(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> Exported:
-    """Export what is new in a table with a log to a `format`: "delta"; idempotent.
+    """Export what is new in a table with a log to a `format`, "delta" or "symlink"; idempotent.
 
     The first export names all files of the table, and each later one what jobs have changed since. No
     data file is written, and of data files only a footer per version is read. Several processes can

@@ -47,7 +47,7 @@ def test_every_command_of_ours_has_the_options_that_are_printed(name: str):
     for words in commands(name):
         if words[:1] == ["ray-committer"]:
             command, words = COMMANDS[words[1]], words[1:]
-            if isinstance(command, click.Group):
+            while isinstance(command, click.Group):
                 command, words = command.commands[words[1]], words[1:]
             known = {option for parameter in command.params for option in parameter.opts}
             named = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}

@@ -29,9 +29,12 @@ from ray_committer.tables.log import append
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from tests.exports.tables import commit, export, new_table, rows_of, snapshot_rows
 from tests.tables.support import append_commit, claim_of, commit_of
+from tests.tiers import RANGE
 
 FIRST = {"day=1/a.parquet": [1, 2], "day=2/b.parquet": [3]}
 STORE = LocalStore(StoreSpec("file"))
+STRIDES = pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.wide)])
+"""`make test` tries a fifth of the requests."""
 
 
 @pytest.fixture
@@ -330,8 +333,9 @@ def test_a_percent_sign_in_the_name_of_the_directory_is_refused(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_an_export_that_dies_at_any_request_is_finished_by_the_next_one(dest: Path):
-    for number in range(1, 100):
+@STRIDES
+def test_an_export_that_dies_at_any_request_is_finished_by_the_next_one(dest: Path, stride: int):
+    for number in range(1 + RANGE % stride, 200, stride):
         table = new_table(dest / str(number))
         commit(table, FIRST)
         with_crash = WrappedStore(STORE, before=crash_at(number))
