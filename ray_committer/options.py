@@ -78,7 +78,7 @@ class CommittedTask:
     task_attempt_id: str | None
 
 
-EXPORTS = ("delta", "symlink")
+EXPORTS = ("delta", "iceberg", "symlink")
 """The formats to which a table with a log can be exported."""
 
 _AT_LEAST_ONE = (

@@ -54,7 +54,7 @@ BAD: list[tuple[str, str, str]] = [
     (
         "exports",
         "delta,hudi",
-        "must be one or more of delta, symlink, with commas between",
+        "must be one or more of delta, iceberg, symlink, with commas between",
     ),
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),

@@ -42,6 +42,21 @@ def delta(
 @shared.settings(("retry_seconds",))
 @shared.storage_option
 @shared.output_option
+def iceberg(
+    destination: str, storage_options: tuple[tuple[str, str], ...], output: str, **_settings: Any
+) -> None:
+    """Make an Iceberg table in DEST/_iceberg of the same files, or bring it up to the last version.
+
+    It needs ray-committer[iceberg].
+    """
+    _export(destination, "iceberg", storage_options, output)
+
+
+@export.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@shared.settings(("retry_seconds",))
+@shared.storage_option
+@shared.output_option
 def symlink(
     destination: str, storage_options: tuple[tuple[str, str], ...], output: str, **_settings: Any
 ) -> None:

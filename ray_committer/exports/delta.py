@@ -8,34 +8,28 @@ out, reads the Delta table again. Source: Delta's protocol, "Transaction Identif
 
 from __future__ import annotations
 
-import random
-import time
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ray_committer.errors import ExportError
+from ray_committer.exports.beaten import BeatenError, until_done
 from ray_committer.exports.columns import partitioning_of
 from ray_committer.exports.cursor import Cursor, read_cursor, save_cursor
 from ray_committer.exports.delta_log import refuse_others
-from ray_committer.exports.delta_table import BeatenError, Delta, create_delta, open_delta
+from ray_committer.exports.delta_table import Delta, create_delta, open_delta
 from ray_committer.exports.files import Change, change_of, data_files, require_parquet
+from ray_committer.exports.footers import schema_of_change
 from ray_committer.exports.result import Exported
-from ray_committer.exports.schemas import require_same, schema_of_file
-from ray_committer.protocol.file_list import partition_of
+from ray_committer.exports.schemas import require_same
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import DELTA_LOG, TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
-from ray_committer.tables.snapshot import TableSnapshot
 
 NAME = "delta"
-ATTEMPTS = 20
-LONGEST_SECONDS = 0.2
-"""How often an export tries again if another one was faster and nothing was exported since, and how long
-it waits before that."""
 
 
 def export_delta(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> Exported:
@@ -46,16 +40,7 @@ def export_delta(store: StoreOperations, table: TablePlaces, definition: TableDe
     partition column; if the schema has changed; if a file is gone; or if one is not Parquet.
     """
     export = _Export(store, table, definition)
-    left, seen = ATTEMPTS, export.seen
-    while True:
-        try:
-            return export.run()
-        except BeatenError as e:
-            left = left - 1 if seen == export.seen else ATTEMPTS
-            seen = export.seen
-            if not left:
-                raise ExportError(f"{table.destination}: the Delta table cannot be written ({e})") from e
-            time.sleep(random.uniform(0, LONGEST_SECONDS))  # noqa: S311 - chance, no secret
+    return until_done(export.run, table.destination, lambda: export.seen)
 
 
 @dataclass(slots=True)
@@ -137,23 +122,7 @@ class _Export:
         self._note(change)
 
     def _schema(self, change: Change) -> pa.Schema | None:
-        """The schema of the first file of a change; None if there is none, or if a later job removed it.
-
-        `ExportError` if it is gone although the log names it.
-        """
-        for file in change.added[:1]:
-            try:
-                return schema_of_file(self.store.spec, self.table.destination, file.p)
-            except FileNotFoundError as e:
-                now, directory = (
-                    TableSnapshot(self.store, self.table, self._table_id),
-                    partition_of(file.p),
-                )
-                if not now.is_settled(directory):
-                    raise BeatenError("a job moves its files to their places") from e
-                if file in now.files(directory):
-                    raise _gone(join(self.table.destination, file.p)) from e
-        return None
+        return schema_of_change(self.store, self.table, self._table_id, change)
 
     def _note(self, change: Change) -> None:
         self.versions += 1
@@ -182,12 +151,4 @@ def _not_ours(table: TablePlaces) -> ExportError:
         f"{join(table.destination, DELTA_LOG)}: is of a Delta table that this package has not made",
         "nothing was changed: if nobody needs that Delta table, remove this directory and run the same "
         "command",
-    )
-
-
-def _gone(path: str) -> ExportError:
-    return ExportError(
-        f"{path}: is gone, although the log of the table names it",
-        "nothing was changed: restore it from soft delete or a snapshot; to compare all files with the "
-        "log, run: ray-committer table scan DEST",
     )

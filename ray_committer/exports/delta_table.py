@@ -13,6 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from ray_committer.errors import ExportError
+from ray_committer.exports.beaten import BeatenError
 from ray_committer.exports.columns import Partitioning
 from ray_committer.exports.delta_store import delta_options, delta_url
 from ray_committer.exports.files import Change
@@ -29,10 +30,6 @@ except ImportError as e:
     raise ImportError(f"{e.name} is not installed, and an export to Delta needs it") from e
 
 _NO_STATISTICS = "{}"
-
-
-class BeatenError(Exception):
-    """Another process has written the version of the Delta table that this one was to write."""
 
 
 class Delta:

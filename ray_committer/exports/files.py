@@ -64,5 +64,5 @@ def require_parquet(table: TablePlaces, files: Iterable[ListedFile], name: str) 
             raise ExportError(
                 f"{join(table.destination, file.p)}: is not a Parquet file by its name, and {name} "
                 f"tables have no other files",
-                "the table itself is as it was: only a table of Parquet files can be exported to this",
+                "the table itself is as it was: only Parquet tables can be exported to this",
             )

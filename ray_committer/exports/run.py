@@ -28,6 +28,10 @@ def export_table(store: StoreOperations, table: TablePlaces, name: str) -> Expor
                 from ray_committer.exports.delta import export_delta
 
                 return export_delta(store, table, definition)
+            case "iceberg":
+                from ray_committer.exports.iceberg import export_iceberg
+
+                return export_iceberg(store, table, definition)
             case "symlink":
                 from ray_committer.exports.symlinks import export_symlinks
 

@@ -6,7 +6,8 @@ null, as they can for Spark. Source: Spark ``ParquetSchemaConverter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,10 +45,22 @@ def schema_of_file(spec: StoreSpec, destination: str, path: str) -> pa.Schema:
     `ExportError` if it is not a Parquet file, or has a type that these formats do not have.
     """
     place = join(destination, path)
+    with _footer(spec, place) as file:
+        physical = {file.schema.column(at).physical_type for at in range(len(file.schema))}
+        return normal_schema(file.schema_arrow, located(spec, place), has_int96="INT96" in physical)
+
+
+def rows_of_file(spec: StoreSpec, destination: str, path: str) -> int:
+    """Read the number of rows of a Parquet file; errors as `schema_of_file`."""
+    with _footer(spec, join(destination, path)) as file:
+        return int(file.metadata.num_rows)
+
+
+@contextmanager
+def _footer(spec: StoreSpec, place: str) -> Iterator[pq.ParquetFile]:
     try:
         with open_input(spec, place) as opened, pq.ParquetFile(opened) as file:
-            physical = {file.schema.column(at).physical_type for at in range(len(file.schema))}
-            return normal_schema(file.schema_arrow, located(spec, place), has_int96="INT96" in physical)
+            yield file
     except pa.ArrowException as e:
         raise ExportError(
             f"{located(spec, place)}: cannot be read as a Parquet file ({e})",

@@ -7,17 +7,16 @@ is; but a partition that has lost its files has an empty manifest here.
 
 from __future__ import annotations
 
-import random
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ray_committer.errors import ExportError
+from ray_committer.exports.beaten import until_done
 from ray_committer.exports.cursor import Cursor, read_cursor
 from ray_committer.exports.files import Change, change_of, data_files
 from ray_committer.exports.result import Exported
-from ray_committer.exports.takeover import BeatenError, Turn
+from ray_committer.exports.takeover import Turn
 from ray_committer.job_files.settle import put
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.partition_names import partition_values
@@ -32,10 +31,6 @@ from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 
 NAME = "symlink"
-ATTEMPTS = 50
-LONGEST_SECONDS = 0.1
-"""How often an export that another one has stopped begins again, and how long it waits before the first
-time; longer each time."""
 MANIFEST = "manifest"
 OWNER = "_table"
 """The file that names the table of the manifests. Readers pass over it."""
@@ -52,12 +47,7 @@ def export_symlinks(store: StoreOperations, table: TablePlaces, definition: Tabl
     Several processes can do this at once. `ExportError` if there are manifests that this function
     has not made, if files have different partition columns, or if a name has a line break.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return _Export(store, table, definition).run()
-        except BeatenError:
-            time.sleep(random.uniform(0, LONGEST_SECONDS * attempt))  # noqa: S311 - chance, no secret
-    raise ExportError(f"{table.destination}: other exports were faster at each of {ATTEMPTS} attempts")
+    return until_done(_Export(store, table, definition).run, table.destination)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from ray_committer.errors import TableLogError
+from ray_committer.exports.beaten import BeatenError
 from ray_committer.job_files.settle import put, settle
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
@@ -20,10 +21,6 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations, list_anew, move_directory
 
 PLAN = "plan.entry"
-
-
-class BeatenError(Exception):
-    """Another process has taken over."""
 
 
 class _Plan(msgspec.Struct, frozen=True, tag="turn"):
@@ -61,14 +58,14 @@ class Turn:
         try:
             self._store.write(join(self._own, str(number)), data)
         except FileNotFoundError as e:
-            raise BeatenError from e
+            raise BeatenError("another export has begun") from e
 
     def is_alone(self) -> bool:
         """Whether all that was written can be moved; `BeatenError` if another process has stopped this
         one. If not, others have begun: take over again, and write all anew."""
         others = self._others()
         if self._store.get_status(join(self._own, PLAN)) is None:  # after the others: one can have ended
-            raise BeatenError
+            raise BeatenError("another export has begun")
         return not others
 
     def move(self, number: int, path: str) -> None:
@@ -77,7 +74,7 @@ class Turn:
         try:
             settle(lambda: self._store.replace(source, path))
         except FileNotFoundError as e:
-            raise BeatenError from e
+            raise BeatenError("another export has begun") from e
 
     def end(self) -> None:
         """Say that all was moved."""
@@ -107,7 +104,7 @@ class Turn:
                 temporary=temporary,
             )
         except FileNotFoundError as e:
-            raise BeatenError from e
+            raise BeatenError("another export has begun") from e
 
     def _others(self) -> list[str]:
         try:

@@ -19,10 +19,10 @@ def export_table(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> Exported:
-    """Export what is new in a table with a log to a `format`, "delta" or "symlink"; idempotent.
+    """Export what is new in a table with a log; idempotent. `format` is "delta", "iceberg" or "symlink".
 
     The first export names all files of the table, and each later one what jobs have changed since. No
-    data file is written, and of data files only a footer per version is read. Several processes can
+    data file is written, and of data files only footers are read. Several processes can
     export a table at once: each version is exported once.
 
     `ExportError` if the table cannot be exported: the table itself does not change.

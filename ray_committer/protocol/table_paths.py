@@ -14,9 +14,10 @@ ENTRY_SUFFIX = ".entry"
 KEPT_SUFFIX = ".kept"
 DELTA_LOG = "_delta_log"
 SYMLINKS = "_symlink_format_manifest"
-"""With `DELTA_LOG`, the directories below the destination that exports make. The names are Delta's, and
-readers of directories pass over them."""
-EXPORTED = frozenset((DELTA_LOG, SYMLINKS))
+ICEBERG = "_iceberg"
+"""The directories below the destination that exports make. The first two names are Delta's. Readers of
+directories pass over all of them."""
+EXPORTED = frozenset((DELTA_LOG, SYMLINKS, ICEBERG))
 BLOCK = 1_000
 """The number of entries in one directory of the log; the first one has one less."""
 

@@ -431,8 +431,8 @@ def test_a_write_that_never_succeeds_is_an_error(table: str, monkeypatch: pytest
     export(table, "delta")
     commit(table, {"day=1/c.parquet": [4]})
     monkeypatch.setattr(DeltaTable, "create_write_transaction", fails)
-    monkeypatch.setattr("ray_committer.exports.delta.LONGEST_SECONDS", 0.0)
-    with pytest.raises(ExportError, match=r"the Delta table cannot be written \(refused\)"):
+    monkeypatch.setattr("ray_committer.exports.beaten.LONGEST_SECONDS", 0.0)
+    with pytest.raises(ExportError, match=r"cannot be exported beside other programs \(refused\)"):
         export(table, "delta")
 
 

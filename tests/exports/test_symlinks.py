@@ -162,7 +162,7 @@ def test_what_cannot_be_exported_is_one_error_and_changes_no_manifest(
 
 @pytest.mark.slow
 @STRIDES
-@pytest.mark.parametrize("fate", ["before", "after"])
+@pytest.mark.parametrize("fate", ["before", pytest.param("after", marks=pytest.mark.wide)])
 def test_an_export_that_dies_at_any_request_is_finished_by_the_next_one(
     dest: Path, fate: str, stride: int
 ):

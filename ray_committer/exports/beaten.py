@@ -1,0 +1,39 @@
+"""An export that another process has overtaken begins again, after a short pause."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from ray_committer.errors import ExportError
+
+ATTEMPTS = 20
+LONGEST_SECONDS = 0.2
+"""How often an export begins again that came no further, and how long it waits before the first time;
+longer each time."""
+
+_Result = TypeVar("_Result")
+
+
+class BeatenError(Exception):
+    """Another process was faster, or has taken over."""
+
+
+def until_done(run: Callable[[], _Result], place: str, seen: Callable[[], int] = lambda: 0) -> _Result:
+    """The result of `run`, which is called again after `BeatenError`.
+
+    `seen` is the last version of the target that this process knows. `ExportError` about `place` if that
+    did not change for `ATTEMPTS` calls.
+    """
+    last, attempt = seen(), 0
+    while True:
+        try:
+            return run()
+        except BeatenError as e:
+            attempt = attempt + 1 if seen() == last else 1
+            last = seen()
+            if attempt >= ATTEMPTS:
+                raise ExportError(f"{place}: cannot be exported beside other programs ({e})") from e
+            time.sleep(random.uniform(0, LONGEST_SECONDS * attempt))  # noqa: S311 - chance, no secret
