@@ -334,6 +334,21 @@ class TableClaimError(CommitConflictError):
     advice = "nothing was changed: look at the table with `ray-committer table scan DEST`"
 
 
+class CatalogError(RayCommitterError):
+    """The catalog of a table is down, refuses a request, or cannot be reached. Run the same command."""
+
+    id = "catalog-failed"
+    exit_code = 3
+    advice = "all files are in place and stay: fix that and run the same command"
+
+
+class CatalogTableError(RayCommitterError):
+    """A table of a catalog does not exist, or does not fit the directories. Name the right one."""
+
+    id = "catalog-table"
+    advice = "nothing was changed: correct the table or the destination"
+
+
 class ValidationError(RayCommitterError):
     """The files at the destination differ from the manifests."""
 

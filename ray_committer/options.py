@@ -10,6 +10,7 @@ from inspect import signature
 from typing import Any, Literal, Self, get_args
 
 from ray_committer.errors import SettingsError
+from ray_committer.protocol.partition_sql import table_name
 from ray_committer.protocol.paths import is_name
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_work import TableWork
@@ -55,9 +56,11 @@ COMMAND_LINE = frozenset(
         "replace",
         "since",
         "storage_options",
+        "table",
         "target_bytes",
         "undo",
         "verbose",
+        "with_locations",
     )
 )
 """The other environment variables with our prefix: the options of the command line that are not
@@ -164,6 +167,8 @@ class CommitOptions(_Given):
     finish_others: finish the commit of a recorded job that is in the way and whose process has died,
         also where `unfinished` would stop. Do not use it if that job can be an earlier run of this
         application.
+    catalog_table: the table of a catalog, as ``db.table``, that is told of the partitions of the job. A
+        Spark session does this after the commit; a report of any other commit has the command for it.
     rename_attempts: attempts per rename; only a rename that certainly did not happen is repeated.
     manifest_save_attempts: attempts to save a task manifest.
     """
@@ -200,6 +205,7 @@ class CommitOptions(_Given):
     exports: tuple[str, ...] = ()
     unfinished: Unfinished | None = None
     finish_others: bool = False
+    catalog_table: str | None = None
     rename_attempts: int = 8
     manifest_save_attempts: int = 5
 
@@ -222,6 +228,8 @@ class CommitOptions(_Given):
             raise SettingsError(f"reads={self.reads!r}: must be a tuple of directories")
         for path in self.reads:
             _check_directory(path)
+        if self.catalog_table is not None:
+            table_name(self.catalog_table)
 
     @classmethod
     def from_spark_conf(
@@ -310,6 +318,10 @@ def _one_of(choices: Sequence[str]) -> _Kind:
     return _Kind(f"{', '.join(choices[:-1])} or {choices[-1]}", lambda text: _choice(choices, text))
 
 
+def _table(text: str) -> str:
+    return ".".join(table_name(text))
+
+
 def _choice(choices: Sequence[str], text: str) -> str:
     return choices[choices.index(text.lower())]
 
@@ -356,6 +368,7 @@ TEXTS: dict[str, _Kind] = {
     "exports": _some_of(EXPORTS),
     "unfinished": _or_none(_one_of(get_args(Unfinished)), "auto"),
     "finish_others": _TRUTH,
+    "catalog_table": _or_none(_Kind("a table such as db.table", _table), "none"),
     "rename_attempts": _COUNT,
     "manifest_save_attempts": _COUNT,
 }

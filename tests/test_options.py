@@ -37,6 +37,8 @@ GOOD: list[tuple[str, str, Any]] = [
     ("unfinished", "auto", None),
     ("exports", "none", ()),
     ("exports", "Delta, delta", ("delta",)),
+    ("catalog_table", "db.t", "db.t"),
+    ("catalog_table", "None", None),
 ]
 
 BAD: list[tuple[str, str, str]] = [
@@ -56,6 +58,7 @@ BAD: list[tuple[str, str, str]] = [
         "delta,hudi",
         "must be one or more of delta, iceberg, symlink, with commas between",
     ),
+    ("catalog_table", "a.b.c", "must be a table such as db.table, or none"),
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),
     ("zzz", "3", "is not an option; use one of mark_success, cleanup,"),

@@ -151,8 +151,9 @@ def _options(
 
 
 def _with_catalog(report: CommitReport) -> CommitReport:
-    """Add a notice of what Spark does after its own writes, but not if a command finished the job."""
-    if report.outcome is not Outcome.COMMITTED:
+    """Add a notice of what Spark does after its own writes, but not if a command finished the job, or
+    if the report has a command for the catalog."""
+    if report.outcome is not Outcome.COMMITTED or report.catalog_command:
         return report
     due = "REFRESH TABLE"
     if report.directories > 1:

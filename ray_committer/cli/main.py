@@ -15,6 +15,7 @@ _COMMANDS = {
     "abort": "Delete the output of a job's tasks.",
     "commit": "Move the files of a job's successful tasks to their final paths below DEST.",
     "doctor": "Check what a commit to DEST depends on, and report what to fix.",
+    "partitions": "Tell a catalog which partitions at DEST have files, or print the statements for it.",
     "show": "Show the _SUCCESS file, summary report, task manifest or commit record at PATH.",
     "spark-conf": "Print the settings that make ray-committer commit a Spark driver's writes.",
     "spark-job": "Set up, commit or abort a job; run by Spark drivers without Python.",

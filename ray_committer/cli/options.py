@@ -141,6 +141,8 @@ SETTINGS = {
     "exports": "The formats to which a table with a log is exported after the commit, or none.",
     "unfinished": "What to do with an earlier job that was recorded and whose process has died: finish, "
     "supersede or refuse; auto supersedes it if this job replaces all that it writes.",
+    "catalog_table": "A table of a catalog, as DB.TABLE: the report has the command that tells the "
+    "catalog of the partitions.",
     "lease_seconds": "How long a process continues when it cannot get new permits.",
     "rename_attempts": "Attempts per rename; only a rename that certainly did not happen is repeated.",
     "summary_directory": "The directory for summary-JOB.json, on the store of DEST.",

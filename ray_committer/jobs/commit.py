@@ -32,7 +32,7 @@ from ray_committer.jobs.open_job import (
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.report.command import repeat_command
+from ray_committer.report.command import catalog_command, repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording
 from ray_committer.stages import abort_job as abort_job_stage
@@ -276,7 +276,14 @@ def _run_commit(
         context = job.context
         command = repeat_command(result, context.options)
         given = sorted(context.store.spec.storage_options)
-        reports.append(recording.report(result, command=command, storage_options=given))
+        reports.append(
+            recording.report(
+                result,
+                command=command,
+                storage_options=given,
+                catalog_command=catalog_command(result, context.options.catalog_table),
+            )
+        )
         on_report(reports[0])
 
     commit_job_stage.commit_job(

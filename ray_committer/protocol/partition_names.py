@@ -1,15 +1,28 @@
-"""Read the values of partition columns from the names of directories: ``column=value``.
+"""The names of the directories of partitions, ``column=value``: how they are made, and read.
 
-Source: Spark ``PartitioningUtils.parsePartition`` and ``ExternalCatalogUtils.unescapePathName``.
+Source: Spark ``ExternalCatalogUtils.getPartitionPathString``, ``escapePathName`` and
+``unescapePathName``, ``PartitioningUtils.parsePartition``. Hive's names are the same.
 """
 
 from __future__ import annotations
 
+import re
 from urllib.parse import unquote
 
 from ray_committer.protocol.file_list import partition_of
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+
+
+def partition_name(column: str, value: str | None) -> str:
+    """The directory for one value of one column, ``column=value``."""
+    return f"{escape(column)}={escape(value) if value else NULL_PARTITION}"
+
+
+def escape(name: str) -> str:
+    """Escape a name for a directory as Spark does: ``%`` and two digits for special characters."""
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
 
 
 def partition_values(path: str) -> dict[str, str | None]:

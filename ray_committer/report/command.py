@@ -5,8 +5,12 @@ from __future__ import annotations
 import shlex
 
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.partitions import is_partition
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.commit_result import CommitResult, Outcome
+
+MOST_NAMED = 100
+"""The most partitions that a command names."""
 
 
 def repeat_command(result: CommitResult, options: CommitOptions) -> str:
@@ -32,8 +36,29 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         words.append("--finish-others")
     if options.keep_replaced is not None and not result.manifests:
         words.append("--keep-replaced" if options.keep_replaced else "--no-keep-replaced")
+    if options.catalog_table is not None:
+        words += ["--catalog-table", options.catalog_table]
     if options.durable:
         words.append("--durable")
+    return shlex.join(words)
+
+
+def catalog_command(result: CommitResult, table: str | None) -> str:
+    """The command that prints what a catalog must know of a committed job; empty if there is nothing.
+
+    In a table with a log, the log names the partitions. Elsewhere the command names them, if they are
+    not too many; without names it is about all partitions.
+    """
+    if table is None or result.outcome not in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED):
+        return ""
+    if result.partitions == []:
+        return ""
+    words = ["ray-committer", "partitions", result.destination, "--table", table]
+    if result.table_version is not None:
+        words += ["--since", str(result.table_version - 1)]
+    elif result.partitions is not None and len(result.partitions) <= MOST_NAMED:
+        named = [path for path in result.partitions if is_partition(path)]
+        words += [word for path in named for word in ("--partition", path)]
     return shlex.join(words)
 
 

@@ -67,9 +67,10 @@ class CommitReport(CommitResult, frozen=True, kw_only=True):
     `stages`, `files_at` (pairs of seconds since the begin and files in place), `worker_rows` (slowest
     first), `throttled_spans` and `lost_workers` come from the events, at most a few hundred of each;
     `dropped` counts what was left out, by kind. `findings` are sentences with what a person should know
-    about them. `command` runs the commit again, with the values of these `storage_options`. `source` and
-    `untold` belong to a report that was read from the file of an old job: they name that file, and what
-    it does not contain.
+    about them. `command` runs the commit again, with the values of these `storage_options`, and
+    `catalog_command` tells a catalog of the job's partitions; it is empty if that is not necessary.
+    `source` and `untold` belong to a report that was read from the file of an old job: they name that
+    file, and what it does not contain.
     """
 
     findings: list[str] = []
@@ -82,6 +83,7 @@ class CommitReport(CommitResult, frozen=True, kw_only=True):
     dropped: dict[str, int] = {}
     command: str = ""
     storage_options: list[str] = []
+    catalog_command: str = ""
     source: str = ""
     untold: list[str] = []
 

@@ -87,11 +87,17 @@ class Recording:
                 self._note_throttled(event, now)
 
     def report(
-        self, result: CommitResult, *, command: str = "", storage_options: Sequence[str] = ()
+        self,
+        result: CommitResult,
+        *,
+        command: str = "",
+        storage_options: Sequence[str] = (),
+        catalog_command: str = "",
     ) -> CommitReport:
         """Return the report: the result, what was recorded, and the findings from both.
 
-        `command` runs the commit again, with the values of these `storage_options`.
+        `command` runs the commit again, and `catalog_command` tells a catalog of its partitions, with
+        the values of these `storage_options`.
         """
         seen = self._seen
         lost = {(one.worker, one.process) for one in seen.lost}
@@ -109,6 +115,7 @@ class Recording:
             dropped={name: number for name, number in dropped.items() if number > 0},
             command=command,
             storage_options=list(storage_options),
+            catalog_command=catalog_command,
         )
         found = findings(full)  # from all workers, not only from those that are shown
         return structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=found)

@@ -97,9 +97,11 @@ def _stage_lines(report: CommitReport) -> list[str]:
 
 
 def _command_lines(report: CommitReport) -> list[str]:
-    if not report.command:
+    about = (("run it again", report.command), ("tell the catalog", report.catalog_command))
+    commands = [f"  {what}: {command}" for what, command in about if command]
+    if not commands:
         return []
-    lines = ["", f"  run it again: {report.command}"]
+    lines = ["", *commands]
     if report.storage_options:
         lines += _wrapped(f"with your values of -o {', -o '.join(report.storage_options)}")
     return lines

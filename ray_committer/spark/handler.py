@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,9 @@ from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import ignored_keys
 from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.job_settings import HandlerSettings, job_options, on_destination
+from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
+from ray_committer.stages.commit_result import Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -157,8 +159,25 @@ class CommitHandler:
             self._progress(request) as on_event,
             self._ahead.of(request.job_id, files) as executor,
         ):
-            self._record_or_commit(request, common | {"on_event": on_event, "executor": executor})
+            found = common | {"on_event": on_event, "executor": executor}
+            report = self._record_or_commit(request, found)
+        self._tell_catalog(request, report, **common)
         return {}
+
+    def _tell_catalog(
+        self,
+        request: _Request,
+        report: CommitReport,
+        options: CommitOptions,
+        storage_options: Mapping[str, Any],
+    ) -> None:
+        open_table = self._settings.open_table
+        if open_table is None or options.catalog_table is None:
+            return
+        if report.outcome is not Outcome.RECORDED:
+            self.last_report = catalog_told(
+                report, open_table, request.dest, options=options, storage_options=storage_options
+            )
 
     def _abort(self, request: _Request) -> dict[str, Any]:
         self._ahead.end(request.job_id)  # never fails
@@ -174,15 +193,15 @@ class CommitHandler:
             return {"kept": str(e)}
         return {}
 
-    def _record_or_commit(self, request: _Request, common: dict[str, Any]) -> None:
+    def _record_or_commit(self, request: _Request, common: dict[str, Any]) -> CommitReport:
         if request.commit == DEFERRED:
             self.last_report = record_job(request.dest, request.job_id, **common)
-            return
+            return self.last_report
         token = CancelToken()
         with self._lock:
             self._running.add(token)
         try:
-            commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
+            return commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
         finally:
             with self._lock:
                 self._running.discard(token)
@@ -200,7 +219,10 @@ class CommitHandler:
         return heartbeat("", settings.on_event, say, every=settings.progress_seconds)
 
     def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
-        return on_destination(job_options(conf.settings, self._settings.options), request.dest)
+        options = on_destination(job_options(conf.settings, self._settings.options), request.dest)
+        if _HIVE_STAGING in request.dest:  # Hive moves the files, and adds the partitions
+            return options.changed(catalog_table=None)
+        return options
 
     def _say_once(self, texts: list[str]) -> None:
         """Log each warning once, not at each write."""

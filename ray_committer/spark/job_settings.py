@@ -23,6 +23,7 @@ from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import hadoop_options
 from ray_committer.spark.settings import EXECUTOR_KEY
+from ray_committer.spark.tell_catalog import OpenTable
 
 
 def job_options(settings: Mapping[str, str], given: CommitOptions) -> CommitOptions:
@@ -67,7 +68,8 @@ class HandlerSettings:
     """How the jobs of a session are committed.
 
     `configuration` returns Hadoop's settings for a job id; the settings here take precedence over them.
-    `show` gets a job id and a line of the progress of its commit.
+    `show` gets a job id and a line of the progress of its commit. `open_table` opens a table in the
+    session's catalog; without a session, only the report says how the catalog is told.
     """
 
     executor: ExecutorName | CommitPool = "auto"
@@ -78,6 +80,7 @@ class HandlerSettings:
     check_ready: Callable[[], None] = lambda: None
     configuration: Callable[[str], HadoopConf] = lambda _: HadoopConf()
     show: Callable[[str, str], None] = lambda *_: None
+    open_table: OpenTable | None = None
 
 
 class _Request(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.callback import callback, new_secret
+from ray_committer.spark.catalog import SparkTable
 from ray_committer.spark.driver import require_driver, require_own_version
 from ray_committer.spark.hadoop.conf import job_configuration, session_configuration
 from ray_committer.spark.handler import DEFERRED, CommitHandler
@@ -104,6 +105,7 @@ def install(
         check_ready=_readiness(executor) if commit != DEFERRED else lambda: None,
         configuration=lambda job_id: job_configuration(spark, job_id),
         show=partial(_show, spark),
+        open_table=partial(SparkTable, spark),
     )
     handler = CommitHandler(settings)
     _offer(spark, handler)

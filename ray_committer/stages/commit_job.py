@@ -78,6 +78,7 @@ from ray_committer.stages.save_success_file import (
     write_success_file,
 )
 from ray_committer.stages.throttling import note_limit
+from ray_committer.stages.touched_directories import touched_directories
 from ray_committer.stores.base import FileStatus
 
 
@@ -358,6 +359,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
         loaded = loaded or _load_again(run, record, reload)
         if seen.phase is Phase.RECORDED:
             move_files(context, progress, record, loaded, reload)
+            _note_partitions(context, progress, record, reload)
             if record.is_sealed:
                 run.known = seen = seal(context, seen, record)
                 _commit_in_table(context, progress, record)
@@ -368,6 +370,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
             _commit_in_table(context, progress, record)
             keep_old_files(context, progress, seen, record)
             move_files(context, progress, record, loaded, reload, is_sealed=True)
+            _note_partitions(context, progress, record, reload)
             if record.replaces:
                 replace_old_files(context, progress, seen, record, loaded, None)
         end_in_table(context, record, progress.table_version)
@@ -378,6 +381,14 @@ def _publish(run: _Run, seen: Seen) -> Seen:
         with context.stage(names.COMMIT_POINT):
             committed, run.success = decide_committed(context, progress, seen, record)
             return committed
+
+
+def _note_partitions(
+    context: JobContext, progress: CommitProgress, record: CommitRecord, load: Callable[[], object]
+) -> None:
+    if context.options.catalog_table is not None:
+        note = partial(touched_directories, context, record)
+        progress.partitions = with_coordinator(context, note, load)
 
 
 def _commit_in_table(context: JobContext, progress: CommitProgress, record: CommitRecord) -> None:

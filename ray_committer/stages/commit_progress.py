@@ -24,6 +24,7 @@ class CommitProgress:
     replaced: int = 0
     validated: int = 0
     table_version: int | None = None
+    partitions: list[str] | None = None
     renamed: Renamed = field(default_factory=Renamed)
 
     @property
@@ -55,6 +56,7 @@ class CommitProgress:
             replaced=self.replaced,
             validated=self.validated,
             table_version=self.table_version,
+            partitions=self.partitions,
             write_id=record.table.version if record and record.table else None,
             requests=limit.requests,
             throttled=limit.throttled,

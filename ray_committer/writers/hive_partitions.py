@@ -7,16 +7,14 @@ Spark ``ExternalCatalogUtils.getPartitionPathString`` and ``escapePathName``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ray_committer.protocol.partition_names import NULL_PARTITION
+from ray_committer.protocol.partition_names import partition_name
 from ray_committer.writers.arrow import pa, pc
 
-_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -54,16 +52,6 @@ def _refine(
         "/".join(filter(None, (names[code // len(own)], own[code % len(own)])))
         for code in refined.dictionary.to_pylist()
     ]
-
-
-def partition_name(column: str, value: str | None) -> str:
-    """The directory for one value of one column, ``column=value``."""
-    return f"{escape(column)}={escape(value) if value else NULL_PARTITION}"
-
-
-def escape(name: str) -> str:
-    """Escape a name for a directory as Spark does: ``%`` and two digits for special characters."""
-    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
 
 
 def partition_text(column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -275,6 +275,16 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "table_export_refused": (a_table, ["table", "export", "delta", "DEST"]),
     "help_table_export": (nothing, ["table", "export", "--help"]),
     "help_table_export_delta": (nothing, ["table", "export", "delta", "--help"]),
+    "partitions": (a_table, ["partitions", "DEST", "--table", "db.t"]),
+    "partitions_since": (a_table, ["partitions", "DEST", "--table", "db.t", "--since", "4"]),
+    "partitions_named": (
+        kept,
+        [
+            *("partitions", "DEST", "--table", "db.t", "--with-locations"),
+            *("--partition", "p=1", "--partition", "p=9"),
+        ],
+    ),
+    "commit_catalog": (two_tasks, ["commit", "DEST", "--expect-tasks", "2", "--catalog-table", "db.t"]),
     "doctor_refused": (nothing, ["doctor", "s3a://bucket/table"]),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (

@@ -36,6 +36,7 @@ PLAIN = (
     Run(("docs/command_line.md: Variables",), given="a job of three tasks"),
     Run(("docs/command_line.md: Completion",), given="a committed table"),
     Run(("docs/tables.md: Tables with a log",), given="a committed table"),
+    Run(("docs/catalogs.md: The command",), given="a committed table"),
 )
 """Python or bash, without Ray and Spark."""
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_committer.protocol.partition_names import partition_values, unescape
-from ray_committer.writers.hive_partitions import escape, partition_name
+from ray_committer.protocol.partition_names import escape, partition_name, partition_values, unescape
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from ray_committer.errors import (
     PathError,
     SettingsError,
 )
+from ray_committer.jobs.partitions import open_partitions
 from ray_committer.jobs.table import init_table, table_log
 from ray_committer.writers import rewrite_parquet
 from tests.cli.commands import run
@@ -345,3 +346,15 @@ def test_the_commands_do_the_same(table: Path):
     assert wrong.exit_code == 1
     assert "is not a partition with files" in wrong.stderr
     assert run("table", "compact", str(table)).exit_code == 0
+
+
+def test_a_compaction_neither_adds_nor_removes_a_partition(table: Path):
+    add(table, "day=1/a.parquet", numbers(1))
+    add(table, "day=1/b.parquet", numbers(2))
+    add(table, "day=2/a.parquet", numbers(3))
+    version = ray_committer.snapshot(str(table)).version
+    assert ray_committer.compact(str(table)) is not None
+    with open_partitions(str(table)) as found:
+        now = found.now(found.touched_since(version).directories)
+    assert [one.path for one in now.there] == ["day=1"]
+    assert now.gone == ()

@@ -8,8 +8,8 @@ import decimal
 import pyarrow as pa
 import pytest
 
+from ray_committer.protocol.partition_names import escape
 from ray_committer.writers.hive_partitions import (
-    escape,
     is_partition_type,
     partition_text,
     split_by_partition,

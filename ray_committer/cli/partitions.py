@@ -1,0 +1,124 @@
+"""``ray-committer partitions``: tell a catalog which partitions a destination has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import click
+
+from ray_committer.cli import options as shared
+from ray_committer.cli.command import Command
+from ray_committer.cli.print import count_text
+from ray_committer.errors import SettingsError
+from ray_committer.jobs.partitions import TablePartitions, open_partitions, tell_catalog
+from ray_committer.protocol.partition_sql import statements, table_name
+from ray_committer.protocol.partitions import (
+    Partition,
+    PartitionChanges,
+    common_columns,
+    is_partition,
+)
+
+
+@click.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(["sql", "glue"]),
+    default="sql",
+    show_default=True,
+    help="sql prints statements for Spark, Hive or Athena; glue changes the AWS Glue Data Catalog.",
+)
+@click.option("--table", required=True, metavar="DB.TABLE", help="The table in the catalog.")
+@click.option(
+    "--since",
+    type=click.IntRange(min=0),
+    help="Only partitions that jobs have changed after this version of the table's log.",
+)
+@click.option(
+    "--partition",
+    multiple=True,
+    metavar="DIR",
+    help="Only this partition, such as day=1, or those below it; it is dropped if it has no files. Can "
+    "be repeated.",
+)
+@click.option(
+    "--with-locations",
+    is_flag=True,
+    help="Name the directory of each partition, for a table that is somewhere else.",
+)
+@shared.settings(("retry_seconds",))
+@shared.storage_option
+def partitions(
+    destination: str,
+    format: str,  # noqa: A002 - the name of the option
+    table: str,
+    since: int | None,
+    partition: tuple[str, ...],
+    with_locations: bool,
+    storage_options: tuple[tuple[str, str], ...],
+    **_settings: Any,
+) -> None:
+    """Tell a catalog which partitions at DEST have files, or print the statements for it.
+
+    Partitions with files are added, and those without any are dropped. Without --since or --partition,
+    these are all partitions at DEST; sql then prints no statement that drops one, because only the
+    catalog knows what it has. The command can be repeated.
+    """
+    table_name(table)
+    options = shared.commit_options()
+    with open_partitions(destination, options=options, storage_options=dict(storage_options)) as found:
+        touched, version = _touched(found, since, partition)
+        if format == "glue":
+            _tell_glue(found, table, touched, with_locations=with_locations)
+        else:
+            _print_statements(found, table, found.now(touched), with_locations=with_locations)
+    if version is not None:
+        click.echo(f"-- up to version {version} of the table: the next --since")
+
+
+def _touched(
+    found: TablePartitions, since: int | None, partition: tuple[str, ...]
+) -> tuple[Collection[str] | None, int | None]:
+    """The directories in question, None for all; and the last version, if jobs are in question."""
+    named = [path.strip("/") for path in partition]
+    for path in named:
+        if not is_partition(path):
+            raise SettingsError(
+                f"--partition {path}: is not the directory of a partition",
+                "nothing was changed: write it relative to DEST, as day=1",
+            )
+    if since is None:
+        return named or None, None
+    if named:
+        raise click.UsageError("--since and --partition cannot be used together")
+    jobs = found.touched_since(since)
+    return jobs.directories, jobs.version
+
+
+def _tell_glue(
+    found: TablePartitions, table: str, touched: Collection[str] | None, *, with_locations: bool
+) -> None:
+    from ray_committer.catalogs.glue import GlueTable  # needs boto3
+
+    told = tell_catalog(found, GlueTable(table), touched, with_locations=with_locations)
+    here, gone = count_text(len(told.there), "partition"), count_text(len(told.gone), "partition")
+    click.echo(f"{table}: {here} with files, {gone} without")
+
+
+def _print_statements(
+    found: TablePartitions, table: str, changes: PartitionChanges, *, with_locations: bool
+) -> None:
+    common_columns(changes)
+
+    def location(one: Partition) -> str | None:
+        return found.place(one) if with_locations or one.path != one.usual_path else None
+
+    for text in statements(table, PartitionChanges(there=changes.there), location):
+        click.echo(text)
+    if changes.gone:
+        click.echo("-- if the table is managed, DROP also deletes the directories: run it soon")
+    for text in statements(table, PartitionChanges(gone=changes.gone), location):
+        click.echo(text)

@@ -1,0 +1,195 @@
+"""Find out which partitions of a destination have files now, and tell a catalog of them.
+
+The partitions in question are those that a commit, or the jobs in the log of a table since a version,
+have touched, or all. What is true of them is read from the destination, or from the log if it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ray_committer.catalogs.base import Catalog, sync_catalog
+from ray_committer.errors import CatalogTableError, RayCommitterError
+from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
+from ray_committer.jobs.snapshot import definition_of
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.partitions import (
+    Partition,
+    PartitionChanges,
+    and_above,
+    changes_in,
+    directories_of,
+)
+from ray_committer.protocol.paths import is_inside, join
+from ray_committer.protocol.table_paths import TablePlaces, is_hidden
+from ray_committer.protocol.uri import parse_uri, quote_path
+from ray_committer.stages.list_new_files import relative
+from ray_committer.stores.at_once import at_once
+from ray_committer.stores.base import StoreOperations, StoreSpec, real_path
+from ray_committer.stores.registry import fsspec_url, is_on_store, shown_url
+from ray_committer.tables.changes import committed_since
+from ray_committer.tables.file_sets import read_file_set
+from ray_committer.tables.log import read_definition
+from ray_committer.tables.snapshot import TableSnapshot
+
+_DEFAULTS = CommitOptions()
+
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
+
+MOST_ALONE = 16
+"""If more partitions are in question, the list of all files in a log is read once."""
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedSince:
+    """The directories that jobs have touched, and the version of the last of these jobs."""
+
+    directories: frozenset[str]
+    version: int
+
+
+class TablePartitions:
+    """The partitions at a destination; errors of the store as in `open_here`."""
+
+    def __init__(self, store: StoreOperations, destination: str) -> None:
+        self._store, self._destination = store, destination
+        self._table = TablePlaces(destination)
+
+    @property
+    def url(self) -> str:
+        """The destination, as a user names it."""
+        return shown_url(self._store.spec, self._destination)
+
+    def place(self, partition: Partition) -> str:
+        """The URL of a partition, unquoted, as Hadoop reads it."""
+        spec, path = self._store.spec, join(self._destination, partition.path)
+        return f"file:{path}" if spec.scheme == "file" else fsspec_url(spec, path)
+
+    def touched_since(self, version: int) -> TouchedSince:
+        """The directories in which jobs have added or removed files after a version of the table.
+
+        `JobNotFoundError` if there is no log. `TableVersionGoneError` if it has no such version.
+        """
+        store, table = self._store, self._table
+        table_id = definition_of(store, table).table_id
+        found, last = set[str](), version
+        for one in committed_since(store, table, table_id, version):
+            read = partial(
+                read_file_set, store, table, job_id=one.claim.job_id, job_attempt=one.claim.job_attempt
+            )
+            paths = (file.p for files in (one.claim.files, one.removed) for file in read(files))
+            found |= directories_of(paths)
+            last = max(last, one.version)
+        return TouchedSince(frozenset(found), last)
+
+    def now(self, touched: Collection[str] | None = None) -> PartitionChanges:
+        """What a catalog must know of the `touched` directories, or of all: which partitions are there,
+        and which of the touched are gone. `CatalogTableError` names a directory that is no partition."""
+        if touched is not None and not touched:
+            return PartitionChanges()
+        definition = read_definition(self._store, self._table)
+        if definition is not None:
+            filled = self._in_log(definition.table_id, touched)
+        elif touched is None:
+            filled = self._everywhere()
+        else:
+            below = at_once(self._store, self._below, sorted(touched))
+            filled = {path for paths in below for path in paths}
+        return changes_in(touched or (), filled, self.url)
+
+    def path_of(self, location: str) -> str | None:
+        """The path, relative to the destination, of a directory that a catalog names by its URL, or by
+        its local path, unquoted; None if it is somewhere else."""
+        spec, real = self._store.spec, partial(real_path, self._store)
+        try:
+            found = parse_uri(_quoted(location))
+        except RayCommitterError:
+            return None
+        found = replace(found, scheme=_SAME_SCHEME.get(found.scheme, found.scheme) or "file")
+        is_here = is_on_store(replace(found, authority=found.authority or spec.authority), *_name(spec))
+        path, top = real(found.path), real(self._destination)
+        return relative(top, path) if is_here and (path == top or is_inside(path, top)) else None
+
+    def _in_log(self, table_id: str, touched: Collection[str] | None) -> set[str]:
+        snapshot = TableSnapshot(self._store, self._table, table_id)
+        if touched is None or len(touched) > MOST_ALONE:
+            found = directories_of(file.p for file in snapshot.files())
+            return found if touched is None else set(_within(found, frozenset(touched)))
+        return directories_of(file.p for path in touched for file in snapshot.files(path))
+
+    def _everywhere(self) -> set[str]:
+        require_destination(self._store, self._destination)
+        top = [one for one in self._store.list_status(self._destination) if not is_hidden(one.name)]
+        below = at_once(self._store, self._below, [one.name for one in top if one.is_directory])
+        here = directories_of(one.name for one in top if not one.is_directory)
+        return here.union(*below)
+
+    def _below(self, path: str) -> set[str]:
+        """The directories with data files that are `path`, or below it."""
+        if not path:
+            return self._everywhere()
+        start = len(self._destination.rstrip("/")) + 1
+        files = self._store.list_files(join(self._destination, path))
+        return directories_of(one.path[start:] for one in files if not one.is_directory)
+
+
+@contextmanager
+def open_partitions(
+    dest: str,
+    *,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> Iterator[TablePartitions]:
+    """Open a destination to look at its partitions."""
+    with open_here(dest, options, storage_options) as (store, destination):
+        yield TablePartitions(store, destination)
+
+
+def tell_catalog(
+    found: TablePartitions,
+    catalog: Catalog,
+    touched: Collection[str] | None = None,
+    *,
+    with_locations: bool = False,
+) -> PartitionChanges:
+    """Tell a catalog which of the `touched` partitions are there now, and which are gone; of all, those
+    that the catalog alone knows included, if none are given. Returns what it was told; idempotent.
+
+    `CatalogTableError` if the table is not at this destination, unless the partitions are added
+    `with_locations`, or if its partition columns differ. `CatalogError` if the catalog fails.
+    """
+    if not with_locations and found.path_of(catalog.location) != "":
+        raise CatalogTableError(
+            f"{found.url}: is not where table {catalog.table} is, which is {catalog.location}",
+            "nothing was changed: name the table of this destination, or give --with-locations",
+        )
+    if not catalog.columns:
+        return PartitionChanges()
+    look = partial(found.now, touched) if touched is not None else partial(_look_at_all, found, catalog)
+    return sync_catalog(catalog, look, found)
+
+
+def _look_at_all(found: TablePartitions, catalog: Catalog) -> PartitionChanges:
+    known = {path for location in catalog.known() if (path := found.path_of(location)) is not None}
+    there = [one.path for one in found.now().there]
+    return changes_in(known, there, found.url)
+
+
+def _name(spec: StoreSpec) -> tuple[str, str]:
+    return spec.scheme, spec.authority
+
+
+def _quoted(location: str) -> str:
+    """A location as `parse_uri` reads it."""
+    scheme, colon, rest = location.partition(":/")
+    if location.startswith("/") or not colon:
+        return quote_path(location)
+    return f"{scheme}:{quote_path('/' + rest)}"
+
+
+def _within(paths: Collection[str], roots: frozenset[str]) -> Iterator[str]:
+    """Those of `paths` that are one of the directories `roots`, or below one."""
+    return (path for path in paths if "" in roots or any(above in roots for above in and_above(path)))

@@ -1,0 +1,157 @@
+"""The partitions of a table as a catalog knows them, read from the names of directories.
+
+A catalog is told which partitions have files and which have none any more. Both follow from the files
+that are there, so the same question, asked later or by several processes, has a current answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.errors import CatalogTableError, some_of
+from ray_committer.protocol.file_list import partition_of
+from ray_committer.protocol.partition_names import NULL_PARTITION, partition_name, unescape
+from ray_committer.protocol.table_paths import is_hidden
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """A partition: its directory relative to the table, and the columns with the texts of their values.
+
+    The value of null is `NULL_PARTITION`.
+    """
+
+    path: str
+    values: tuple[tuple[str, str], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for column, _ in self.values)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the values, in the order of the columns."""
+        return tuple(text for _, text in self.values)
+
+    @property
+    def usual_path(self) -> str:
+        """The directory that Hive and Spark give a partition with these values."""
+        return "/".join(
+            partition_name(column.lower(), None if text == NULL_PARTITION else text)
+            for column, text in self.values
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanges:
+    """The partitions that have files, and those that have none; both in the order of their paths.
+
+    A partition that is `gone` can have values for the first columns only: then all below it are gone.
+    """
+
+    there: tuple[Partition, ...] = ()
+    gone: tuple[Partition, ...] = ()
+
+    def after(self, before: PartitionChanges) -> PartitionChanges:
+        """What a catalog that was told of the changes `before` must be told now."""
+        there = {*self.there} - {*before.there}
+        gone = {*self.gone, *before.there} - {*self.there, *before.gone}
+        return PartitionChanges(tuple(sorted(there)), tuple(sorted(gone)))
+
+    @property
+    def are_none(self) -> bool:
+        return not self.there and not self.gone
+
+
+def partition_at(path: str, table: str = "") -> Partition:
+    """The partition with this directory, relative to the directory of the `table`, which errors name.
+
+    `CatalogTableError` if a part of the path is not ``column=value``.
+    """
+    values = _values(path)
+    if values is None:
+        where = "/".join(filter(None, (table, path)))
+        raise CatalogTableError(
+            f"{where}: has data files, but is not the directory of a partition (column=value)",
+            "nothing was changed: move these files, or name the partitions with --partition",
+        )
+    return Partition(path, values)
+
+
+def is_partition(path: str) -> bool:
+    """Whether a path can be the directory of a partition."""
+    return _values(path) is not None
+
+
+def directories_of(paths: Iterable[str]) -> set[str]:
+    """The directories with data files, of files by their paths relative to the table."""
+    return {partition_of(path) for path in paths if not is_hidden(path)}
+
+
+def and_above(path: str) -> Iterator[str]:
+    """A directory and those above it, but for that of the table."""
+    while path:
+        yield path
+        path = partition_of(path)
+
+
+def changes_in(touched: Iterable[str], filled: Iterable[str], table: str = "") -> PartitionChanges:
+    """What a catalog must know of the `touched` directories; `filled` are all those with files that are
+    one of them, or below one.
+
+    A touched directory that can be no partition, such as the whole table, is never gone. Errors as
+    `partition_at`.
+    """
+    there = set(filled)
+    above = {one for path in there for one in and_above(path)}
+    gone = (Partition(path, values) for path in {*touched} - above if (values := _values(path)))
+    added = map(partial(partition_at, table=table), there)
+    return PartitionChanges(tuple(sorted(added)), tuple(sorted(gone)))
+
+
+def fitted(changes: PartitionChanges, columns: Sequence[str], table: str) -> PartitionChanges:
+    """The changes with the names of the columns as the table has them.
+
+    `CatalogTableError` names a directory whose columns are not those of the table, in their order.
+    """
+    return PartitionChanges(
+        tuple(_fitted(one, columns, table) for one in changes.there),
+        tuple(_fitted(one, columns[: len(one.values)], table) for one in changes.gone),
+    )
+
+
+def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
+    """The partition columns that the directories name; `CatalogTableError` if they differ."""
+    found: dict[tuple[str, ...], str] = {}
+    for one in (*changes.there, *changes.gone):
+        found.setdefault(one.columns, one.path)
+    longest = max(found, key=len, default=())
+    whole = {one.columns for one in changes.there} | {longest}
+    if len(whole) > 1 or any(columns != longest[: len(columns)] for columns in found):
+        raise CatalogTableError(
+            f"{some_of(sorted(found.values()))}: have different partition columns",
+            "nothing was changed: a table has the same columns in all its directories; name one with "
+            "--partition",
+        )
+    return longest
+
+
+def _values(path: str) -> tuple[tuple[str, str], ...] | None:
+    """The columns and values in the name of a directory; None if it is not that of a partition."""
+    parts = [name.partition("=") for name in path.split("/")]
+    if not all(column and equals and value for column, equals, value in parts):
+        return None
+    return tuple((unescape(column), unescape(value)) for column, _, value in parts)
+
+
+def _fitted(one: Partition, columns: Sequence[str], table: str) -> Partition:
+    own = [column.lower() for column in one.columns]
+    if own != [column.lower() for column in columns]:
+        theirs = ", ".join(columns) or "none"
+        raise CatalogTableError(
+            f"{one.path}: does not fit table {table}, whose partition columns are {theirs}",
+            "nothing was changed: name the table that this directory belongs to",
+        )
+    return Partition(one.path, tuple(zip(columns, one.texts, strict=True)))

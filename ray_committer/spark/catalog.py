@@ -1,0 +1,128 @@
+"""A table in the catalog of a running Spark session, which is told of partitions after a commit.
+
+The commands are those of ``ALTER TABLE``, made as objects: values need no quotes, and a partition of a
+managed table is dropped without its files. Source: Spark ``AlterTableAddPartitionCommand`` and
+``AlterTableDropPartitionCommand``, which Spark's own writes of tables run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ray_committer.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
+from ray_committer.errors import CatalogError, CatalogTableError
+from ray_committer.protocol.partition_sql import quoted_table
+from ray_committer.protocol.partitions import Partition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+MANY = 20
+"""From this number of partitions on, all that the catalog has are listed at once."""
+
+
+class SparkTable(Catalog):
+    """A table of the session's own catalog, ``spark_catalog``.
+
+    `CatalogTableError` if it does not exist, or is a view; `CatalogError` if the catalog fails.
+    """
+
+    def __init__(self, spark: SparkSession, table: str) -> None:
+        self.table = table
+        self._spark, self._jvm = spark, spark.sparkContext._jvm
+        with self._failures():
+            state = self._session.sessionState()
+            self._catalog = state.catalog()
+            self._name = state.sqlParser().parseTableIdentifier(quoted_table(table))
+            if not self._catalog.tableExists(self._name):
+                raise no_such_table(table, "the catalog of the Spark session")
+            found = self._catalog.getTableMetadata(self._name)
+            if found.tableType().name() == "VIEW":
+                raise CatalogTableError(f"{table}: is a view, which has no partitions")
+            columns = found.partitionColumnNames()
+            self.columns = tuple(columns.apply(number) for number in range(columns.size()))
+            self.location = _text_of(self._jvm, found.location())
+
+    def add(self, partitions: Sequence[Partition], places: Places) -> None:
+        option, pair = self._jvm.scala.Option, self._jvm.scala.Tuple2
+        specs = [
+            pair(self._spec(one), option.apply(_place(one, places, self.location))) for one in partitions
+        ]
+        self._run(self._commands.AlterTableAddPartitionCommand(self._name, self._sequence(specs), True))
+
+    def drop(self, partitions: Sequence[Partition], places: Places) -> None:
+        gone = {one.path for one in partitions}
+        specs = [
+            known.spec()
+            for known in self._listed(partitions if len(partitions) < MANY else (None,))
+            if is_to_be_dropped(_text_of(self._jvm, known.location()), gone, places)
+        ]
+        if specs:
+            command = self._commands.AlterTableDropPartitionCommand
+            self._run(command(self._name, self._sequence(specs), True, False, True))
+
+    def known(self) -> Iterable[str]:
+        return [_text_of(self._jvm, known.location()) for known in self._listed((None,))]
+
+    def refresh(self) -> None:
+        """Forget which files the table had."""
+        with self._failures():
+            self._spark.catalog.refreshTable(quoted_table(self.table))
+
+    @property
+    def _session(self) -> Any:
+        return self._spark._jsparkSession  # type: ignore[attr-defined,unused-ignore]
+
+    @property
+    def _commands(self) -> Any:
+        return self._jvm.org.apache.spark.sql.execution.command
+
+    def _run(self, command: Any) -> None:
+        with self._failures():
+            command.run(self._session)
+
+    def _listed(self, partitions: Sequence[Partition | None]) -> Iterator[Any]:
+        """The partitions of the catalog that have the values of some, or all for None."""
+        with self._failures():
+            for one in partitions:
+                spec = self._jvm.scala.Option.apply(None if one is None else self._spec(one))
+                found = self._catalog.listPartitions(self._name, spec)
+                yield from (found.apply(at) for at in range(found.size()))
+
+    def _spec(self, one: Partition) -> Any:
+        values: Mapping[str, str] = dict(one.values)
+        return self._jvm.PythonUtils.toScalaMap(values)
+
+    def _sequence(self, items: Sequence[Any]) -> Any:
+        return self._jvm.PythonUtils.toSeq(list(items))
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Say in one sentence what the JVM says in a hundred lines."""
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as e:
+            raise CatalogError(f"{self.table}: {_reason(e)}") from e
+        except (Py4JError, OSError) as e:
+            raise CatalogError(f"{self.table}: the JVM of Spark does not answer ({e})") from e
+
+
+def _place(one: Partition, places: Places, location: str) -> str | None:
+    """Where a partition is, unless the catalog finds it by its values."""
+    is_usual = one.path == one.usual_path and places.path_of(location) == ""
+    return None if is_usual else places.place(one)
+
+
+def _text_of(jvm: Any, uri: Any) -> str:
+    """A location as Hadoop prints it, which is not quoted."""
+    return str(jvm.org.apache.hadoop.fs.Path(uri).toString())
+
+
+def _reason(error: Any) -> str:
+    text = str(error.java_exception.getMessage() or error.java_exception.getClass().getName())
+    return text.strip().splitlines()[0]
