@@ -26,7 +26,7 @@ from ray_committer.protocol.partitions import PartitionChanges, partition_at
 from ray_committer.spark.catalog import SparkTable
 
 OLD, NEW = 300, 5
-ROUNDS = 7
+ROUNDS = 15
 TABLE = "default.t"
 ADDED = [f"day={day}" for day in range(OLD, OLD + NEW)]
 WAYS = ("tell_catalog", "statements", "msck")

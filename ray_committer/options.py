@@ -46,6 +46,7 @@ COMMAND_LINE = frozenset(
         "job_id",
         "json",
         "jobs_address",
+        "metastore",
         "mode",
         "older_than",
         "output",

@@ -44,6 +44,10 @@ class GlueTable(Catalog):
         self.location = storage.get("Location", "")
         self._storage = {name: storage[name] for name in _FROM_TABLE if name in storage}
 
+    def close(self) -> None:
+        """Close the client's connections; idempotent."""
+        self._client.close()
+
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
         for some in _batches(partitions, MOST_CREATED):
             wanted = [

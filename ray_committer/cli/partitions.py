@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,16 +21,21 @@ from ray_committer.protocol.partitions import (
     is_partition,
 )
 
+if TYPE_CHECKING:
+    from ray_committer.catalogs.glue import GlueTable
+    from ray_committer.catalogs.hms import MetastoreTable
+
 
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option(
     "--format",
     "format",
-    type=click.Choice(["sql", "glue"]),
+    type=click.Choice(["sql", "glue", "hms"]),
     default="sql",
     show_default=True,
-    help="sql prints statements for Spark, Hive or Athena; glue changes the AWS Glue Data Catalog.",
+    help="sql prints statements for Spark, Hive or Athena; glue changes the AWS Glue Data Catalog, "
+    "hms a Hive metastore.",
 )
 @click.option("--table", required=True, metavar="DB.TABLE", help="The table in the catalog.")
 @click.option(
@@ -49,6 +55,11 @@ from ray_committer.protocol.partitions import (
     is_flag=True,
     help="Name the directory of each partition, for a table that is somewhere else.",
 )
+@click.option(
+    "--metastore",
+    metavar="URI",
+    help="With --format hms: the address of the metastore, such as thrift://host:9083.",
+)
 @shared.settings(("retry_seconds",))
 @shared.storage_option
 def partitions(
@@ -58,6 +69,7 @@ def partitions(
     since: int | None,
     partition: tuple[str, ...],
     with_locations: bool,
+    metastore: str | None,
     storage_options: tuple[tuple[str, str], ...],
     **_settings: Any,
 ) -> None:
@@ -71,10 +83,12 @@ def partitions(
     options = shared.commit_options()
     with open_partitions(destination, options=options, storage_options=dict(storage_options)) as found:
         touched, version = _touched(found, since, partition)
-        if format == "glue":
-            _tell_glue(found, table, touched, with_locations=with_locations)
-        else:
+        if format == "sql":
             _print_statements(found, table, found.now(touched), with_locations=with_locations)
+        else:
+            with closing(_open(format, table, metastore)) as catalog:
+                told = tell_catalog(found, catalog, touched, with_locations=with_locations)
+            _print_told(table, told)
     if version is not None:
         click.echo(f"-- up to version {version} of the table: the next --since")
 
@@ -98,12 +112,20 @@ def _touched(
     return jobs.directories, jobs.version
 
 
-def _tell_glue(
-    found: TablePartitions, table: str, touched: Collection[str] | None, *, with_locations: bool
-) -> None:
-    from ray_committer.catalogs.glue import GlueTable  # needs boto3
+def _open(format: str, table: str, metastore: str | None) -> GlueTable | MetastoreTable:  # noqa: A002
+    """Open the table in its catalog, whose client is imported only here."""
+    if format == "glue":
+        from ray_committer.catalogs.glue import GlueTable
 
-    told = tell_catalog(found, GlueTable(table), touched, with_locations=with_locations)
+        return GlueTable(table)
+    from ray_committer.catalogs.hms import MetastoreTable
+
+    if metastore is None:
+        raise click.UsageError("--format hms needs --metastore")
+    return MetastoreTable(table, metastore)
+
+
+def _print_told(table: str, told: PartitionChanges) -> None:
     here, gone = count_text(len(told.there), "partition"), count_text(len(told.gone), "partition")
     click.echo(f"{table}: {here} with files, {gone} without")
 

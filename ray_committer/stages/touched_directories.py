@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.protocol.paths import is_inside, parent
+from ray_committer.protocol.paths import ancestors, is_inside, parent
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_paths import is_hidden
 from ray_committer.stages.context import JobContext
@@ -10,14 +10,16 @@ from ray_committer.stages.list_new_files import relative
 
 
 def touched_directories(context: JobContext, record: CommitRecord) -> list[str]:
-    """The directories below the destination that the job of `record` writes to or removes files from,
-    relative to it and in order. The job must be loaded: errors as those of the coordinator.
+    """The directories below the destination that the job of `record` writes to, or removes files from,
+    relative to it and in order; not those that only contain others.
 
-    The destination itself is not among them, since its files are in no partition.
+    The job must be loaded: errors as those of the coordinator. The destination is not among them, since
+    its files are in no partition.
     """
     destination = context.job.destination
     old = {parent(file.path) for file in (*record.replaced, *record.overwritten)}
-    written = context.executor.directories.share(0, 1)
+    written = {*context.executor.directories.share(0, 1)}
+    written -= {above for path in written for above in ancestors(path, destination)}  # of the tasks
     inside = (path for path in {*old, *written, *record.emptied} if is_inside(path, destination))
     names = (relative(destination, path) for path in inside)
     return sorted(name for name in names if not is_hidden(name))

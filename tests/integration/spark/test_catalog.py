@@ -58,7 +58,7 @@ def test_a_failure_is_a_notice_and_its_command_repeats_it(spark, name: str, tmp_
     dest = tmp_path / "it's a table"
     installation = table_at(spark, dest, name)
     spark.sql(f"DROP TABLE {name}")
-    write(rows_of(spark, "1", "'it''s'"), dest, "append")
+    write(rows_of(spark, "1", '"it\'s"'), dest, "append")
     report = installation.last_report
     assert report is not None
     assert report.outcome == "committed"
