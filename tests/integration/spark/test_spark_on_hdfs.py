@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+import ray_committer
 from ray_committer import Outcome
+from ray_committer.jar import jar_path
 from ray_committer.spark import install, uninstall
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
@@ -20,6 +25,15 @@ pytestmark = [
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(300),
 ]
+
+READ = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.jars", sys.argv[2])
+spark = builder.config("spark.sql.extensions", "io.raycommitter.SnapshotExtensions").getOrCreate()
+print(sorted(row[0] for row in spark.read.csv(sys.argv[1]).collect()))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +84,38 @@ def test_a_job_on_hdfs_gives_what_sparks_own_committer_gives(
         assert b"ray_committer" in store.read("/jobs/ours %é/_SUCCESS")
     finally:
         uninstall(spark)
+
+
+def read_as(user: str, url: str) -> subprocess.CompletedProcess[str]:
+    """Read a table through the snapshot filter, in a driver of another user."""
+    return subprocess.run(
+        [sys.executable, "-c", READ, url, jar_path()],
+        env={**os.environ, "HADOOP_USER_NAME": user},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.wide
+def test_a_reader_who_may_not_read_the_log_gets_no_rows_instead_of_all(
+    spark: SparkSession, server: HdfsServer, store: StoreOperations
+):
+    url = f"hdfs://{server.direct_authority}/logged"
+    ray_committer.init_table(url)
+    job = ray_committer.setup_job(url)
+    with ray_committer.task_attempt(url, job, task=0) as attempt, attempt.open("day=1/a.csv") as file:
+        file.write(b"1\n")
+    ray_committer.commit_job(url, job, executor="inline")
+    store.write("/logged/day=1/b.csv", b"of no job\n")
+    found = read_as("guest", url)
+    assert found.stdout.splitlines()[-1] == "['1']", found.stderr[-2000:]
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    log = jvm.org.apache.hadoop.fs.Path(f"{url}/_ray_committer")
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    log.getFileSystem(conf).setPermission(log, jvm.org.apache.hadoop.fs.permission.FsPermission("700"))
+    found = read_as("guest", url)
+    assert found.returncode != 0
+    assert "may not be read by this user" in found.stderr

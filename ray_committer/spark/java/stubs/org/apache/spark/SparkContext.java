@@ -1,6 +1,10 @@
 // Compile-only declaration, never in the jar.
 package org.apache.spark;
 
+import org.apache.hadoop.conf.Configuration;
+
 public class SparkContext {
     public static native SparkContext getOrCreate();
+
+    public native Configuration hadoopConfiguration();
 }

@@ -1,8 +1,15 @@
 // Compile-only declaration, never in the jar.
 package com.fasterxml.jackson.databind;
 
-public abstract class JsonNode {
+import java.util.Iterator;
+
+public abstract class JsonNode implements Iterable<JsonNode> {
     public abstract JsonNode get(String name);
+
+    public abstract JsonNode path(String name);
+
+    @Override
+    public abstract Iterator<JsonNode> iterator();
 
     public abstract boolean isObject();
 

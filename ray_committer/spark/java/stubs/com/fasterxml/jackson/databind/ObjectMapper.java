@@ -6,5 +6,7 @@ import java.io.IOException;
 public class ObjectMapper {
     public native JsonNode readTree(String text) throws IOException;
 
+    public native JsonNode readTree(byte[] content) throws IOException;
+
     public native byte[] writeValueAsBytes(Object value) throws IOException;
 }

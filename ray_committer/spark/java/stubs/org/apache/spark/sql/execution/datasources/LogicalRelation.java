@@ -1,0 +1,9 @@
+// Compile-only declaration, never in the jar.
+package org.apache.spark.sql.execution.datasources;
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.sources.BaseRelation;
+
+public class LogicalRelation extends LogicalPlan {
+    public native BaseRelation relation();
+}
