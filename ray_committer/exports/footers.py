@@ -29,7 +29,7 @@ def schema_of_change(
         try:
             return schema_of_file(store.spec, table.destination, file.p)
         except FileNotFoundError:
-            require_removed(store, table, table_id, file)
+            require_removed(store, table, table_id, [file])
     return None
 
 
@@ -46,20 +46,30 @@ def rows_of_change(
             return None
 
     found = list(zip(change.added, at_once(store, rows, change.added), strict=True))
-    for gone in [file for file, count in found if count is None][:1]:
-        require_removed(store, table, table_id, gone)
+    require_removed(store, table, table_id, [file for file, count in found if count is None])
     return [(file, count) for file, count in found if count is not None]
 
 
-def require_removed(store: StoreOperations, table: TablePlaces, table_id: str, file: ListedFile) -> None:
-    """`ExportError` if the last version of the table has a file that is gone; `BeatenError` if a job may
-    be moving it to its place just now."""
-    now, directory = TableSnapshot(store, table, table_id), partition_of(file.p)
-    if not now.is_settled(directory):
-        raise BeatenError("a job moves its files to their places")
-    if file in now.files(directory):
-        raise ExportError(
-            f"{join(table.destination, file.p)}: is gone, although the log of the table names it",
-            "nothing was changed: restore it from soft delete or a snapshot; to compare all files with "
-            "the log, run: ray-committer table scan DEST",
-        )
+def require_removed(
+    store: StoreOperations, table: TablePlaces, table_id: str, gone: Sequence[ListedFile]
+) -> None:
+    """`ExportError` if the last version of the table has one of some files that are gone; `BeatenError`
+    if a job may be moving them to their places just now."""
+    if not gone:
+        return
+    now = TableSnapshot(store, table, table_id)
+    for directory in sorted({partition_of(file.p) for file in gone}):
+        if not now.is_settled(directory):
+            raise BeatenError("a job moves its files to their places")
+        named = {file.p: file for file in now.files(directory)}
+        for file in gone:
+            if named.get(file.p) == file:
+                raise _gone(table, file)
+
+
+def _gone(table: TablePlaces, file: ListedFile) -> ExportError:
+    return ExportError(
+        f"{join(table.destination, file.p)}: is gone, although the log of the table names it",
+        "the table itself is as it was: restore it from soft delete or a snapshot; to compare all files "
+        "with the log, run: ray-committer table scan DEST",
+    )

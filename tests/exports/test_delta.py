@@ -294,8 +294,8 @@ BAD = {
     no_parquet_inside: "k=1/a.parquet: cannot be read as a Parquet file",
     of_another_program: "/_delta_log: is of a Delta table that this package has not made; nothing was",
     changed_by_another_program: "00000000000000000001.json: another program has changed the files",
-    gone: "k=1/a.parquet: is gone, although the log of the table names it; nothing was changed",
-    gone_later: "k=1/b.parquet: is gone, although the log of the table names it; nothing was changed",
+    gone: "k=1/a.parquet: is gone, although the log of the table names it; the table itself is",
+    gone_later: "k=1/b.parquet: is gone, although the log of the table names it; the table itself is",
     damaged: "the Delta table could not be read or written",
     empty: "has no files yet, so the columns of the table are not known; ",
 }

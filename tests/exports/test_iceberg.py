@@ -197,7 +197,7 @@ BAD = {
     of_another_table: "/_iceberg: is an Iceberg table that this package has not made",
     changed_by_another_program: "/_iceberg: another program has written to this Iceberg table; nothing",
     damaged: "v2.metadata.json: cannot be read as the metadata of an Iceberg table",
-    gone: "day=2/b.parquet: is gone, although the log of the table names it; nothing was changed",
+    gone: "day=2/b.parquet: is gone, although the log of the table names it; the table itself is",
 }
 
 
@@ -300,3 +300,12 @@ def test_a_whole_table_that_is_replaced_keeps_its_iceberg_table(table: str):
     export(table, "iceberg")
     check(table)
     assert ray_committer.scan_table(table).agrees
+
+
+def test_a_lost_file_is_named_beside_one_that_a_later_job_has_removed(table: str):
+    export(table, "iceberg")
+    commit(table, {"day=5/a.parquet": [1], "day=6/b.parquet": [2]})
+    commit(table, {"day=5/c.parquet": [3]}, "overwrite_partitions")
+    Path(table, "day=6/b.parquet").unlink()
+    with pytest.raises(ExportError, match=r"day=6/b\.parquet: is gone"):
+        export(table, "iceberg")
