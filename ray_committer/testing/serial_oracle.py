@@ -2,9 +2,9 @@
 
 The table must be the result of the committed jobs one after the other, in some order. If a process got
 the answer "committed", nothing of that job is missing; if it got the answer that nothing was changed,
-nothing of that job is there. At most one attempt of a job is committed. Each job can be brought to its
-end. At a table with a log, the order of the jobs is that of the log, and its files are those that the
-log names.
+nothing of that job is there. Of two attempts of a job only one is committed, unless another job is
+committed between them. Each job can be brought to its end. At a table with a log, the order of the jobs
+is that of the log, and its files are those that the log names.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _not_by_version(
         committed.append(job)
     told = [ends.committed[job.name] in (None, job in committed) for job in jobs]
     lost = [job.name for job in _kept(answers) if job not in committed]
-    if not all(told) or lost or not _agrees(jobs, committed, ends.said):
+    if not (all(told) and not lost and _may_follow(committed) and _agrees(jobs, committed, ends.said)):
         return f"the log has the commits of {[job.name for job in committed]}"
     visible = data_files(store, places)
     expected = {name: rows(data) for name, data in there.items()}
@@ -261,7 +261,7 @@ def _serial(
             committed = [job for job in jobs if ends.committed[job.name] or job in some]
             if not _agrees(jobs, committed, ends.said) or any(job not in committed for job in kept):
                 continue
-            for order in itertools.permutations(committed):
+            for order in filter(_may_follow, itertools.permutations(committed)):
                 for chosen in itertools.product(*(_outputs(job, late) for job in order)):
                     there: dict[str, bytes] | None = dict(old)
                     for job, files in zip(order, chosen, strict=True):
@@ -278,17 +278,29 @@ def _late(ends: Ends) -> dict[str, Told]:
 def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> bool:
     """Whether exactly these jobs can be committed.
 
-    At most one attempt per id is committed. An answer about an attempt is true of a job that was set up
+    An answer about an attempt is true of a job that was set up
     as that attempt; if the operation set up a job itself, the answer is true of that job.
     """
-    if len({job.place[:2] for job in committed}) < len({job.place for job in committed}):
-        return False
     for one, told in said:
         meant = [job for job in jobs if one.job and job.place == one.job.place]
         ends = [job in committed for job in meant if one.instead_of is None or one.is_of(job)]
         has_failed = one.instead_of is not None and told.exit_code == 1 and "is over" not in told.text
         is_refused = told.text == ABORTED or has_failed
         if (told.text in COMMITTED and not any(ends)) or (is_refused and all(ends)):
+            return False
+    return True
+
+
+def _may_follow(order: Sequence[Job]) -> bool:
+    """Whether these jobs can be committed in this order.
+
+    A newer attempt of a job that is committed is refused. If it is set up later than that, only
+    ``_SUCCESS`` can tell, and that of another job can have taken its place.
+    """
+    for (at, job), (later, other) in itertools.combinations(enumerate(order), 2):
+        is_same = job.place[:2] == other.place[:2]
+        between = (one for one in order[at + 1 : later] if one.place[:2] != job.place[:2])
+        if is_same and job.place != other.place and (job.place > other.place or not any(between)):
             return False
     return True
 
