@@ -133,13 +133,12 @@ def _own(store: StoreOperations, table: TablePlaces, table_id: str) -> None:
     """Note that the manifests are those of this table; `ExportError` if there are others."""
     root = join(table.destination, SYMLINKS)
     path = join(root, OWNER)
-    try:
-        owner: bytes | None = store.read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        owner = None
+    owner = _owner(store, path)
+    if owner is None and store.get_status(root) is not None and store.list_status(root):
+        owner = _owner(store, path) or b"unknown"  # put since by another first export?
     if owner == table_id.encode():
         return
-    if owner is not None or (store.get_status(root) is not None and store.list_status(root)):
+    if owner is not None:
         raise ExportError(
             f"{root}: has manifests that this package has not made for this table",
             "nothing was changed: if nobody needs them, remove this directory and run the same command",
@@ -147,6 +146,13 @@ def _own(store: StoreOperations, table: TablePlaces, table_id: str) -> None:
     if store.capabilities.has_directories:
         store.mkdirs(root)
     put(store, path, table_id.encode(), temporary=table.temporary(new_nonce()))
+
+
+def _owner(store: StoreOperations, path: str) -> bytes | None:
+    try:
+        return store.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _columns_of(table: TablePlaces, manifests: Manifests, known: str | None) -> str:
