@@ -1,4 +1,4 @@
-"""Read a table with a log at one version: its files, and pyarrow's and Ray Data's datasets of them."""
+"""Read a table with a log at one version: its files, and datasets of pyarrow, polars and Ray Data."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ray_committer.tables.log import read_definition
 from ray_committer.tables.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
     import pyarrow.dataset as pads
 
@@ -31,7 +32,7 @@ class Snapshot:
     """The files of a table at one version: those of all jobs that were committed at or before it.
 
     It does not change: what later jobs do is in later versions. A file that a later job has removed is
-    read where that job keeps old files. If it keeps none, `urls`, `dataset` and `ray_dataset` raise
+    read where that job keeps old files. If it keeps none, `urls` and the datasets raise
     `TableVersionGoneError`. They know of the jobs that were committed when the snapshot was taken;
     `refresh` also of later ones.
     """
@@ -110,6 +111,18 @@ class Snapshot:
         from ray_committer.readers.ray_data import ray_dataset
 
         return ray_dataset(*self._reader(partition, format, schema))
+
+    def to_polars(
+        self,
+        partition: str = "",
+        *,
+        format: str | None = None,  # noqa: A002 - what pyarrow calls it
+        schema: pa.Schema | None = None,
+    ) -> pl.LazyFrame:
+        """A polars ``LazyFrame`` with the same rows and types as `dataset`; errors also as there."""
+        from ray_committer.readers.polars_frame import lazy_frame
+
+        return lazy_frame(self.dataset(partition, format=format, schema=schema))
 
     def refresh(self) -> Snapshot:
         """The same version as the log knows it now: files that were removed in the meantime are at

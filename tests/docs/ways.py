@@ -25,6 +25,8 @@ PLAIN = (
     Run(("docs/python_api.md: Python API",)),
     Run(("docs/python_api.md: Events and cancellation",)),
     Run(("docs/reading_tables.md: Reading a table",), given="a table with a log"),
+    Run(("docs/reading_tables.md: With DuckDB and polars",), given="a table with a log"),
+    Run(("docs/reading_tables.md: With DuckDB and polars 2",), given="a table with a log"),
     Run(("docs/reading_tables.md: Incremental reads",), given="a table with a log"),
     Run(("docs/reading_tables.md: Looking into the past",), given="a table with a log"),
     Run(("docs/table_maintenance.md: Compaction",), given="a table of small files"),

@@ -91,6 +91,8 @@ def test_a_dataset_has_the_rows_of_its_files_and_none_of_hidden_ones(table: str)
     assert old.dataset().to_table().num_rows == 2
     schema = pa.schema([("number", pa.string()), ("day", pa.string())])
     assert now.dataset("day=2", schema=schema).to_table().to_pylist() == [{"number": "7", "day": "2"}]
+    read = now.to_polars("day=1").filter(number=8).collect().to_dict(as_series=False)
+    assert read == {"number": [8], "day": [1]}
 
 
 def test_a_version_whose_files_were_deleted_is_an_error(table: str):
