@@ -20,6 +20,9 @@ STARTS = 3
 _SYSTEM = {"agent_register_timeout_ms": 120_000}
 """Without it a raylet ends when one of its agents takes 30 seconds to answer."""
 
+_HEAD = {"include_dashboard": False, "include_log_monitor": False}
+"""No test looks at a dashboard of such a cluster, or at what workers log."""
+
 _NOT_GIVEN = "dashboard_agent_listen_port"
 _AGENT_PORTS = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", _NOT_GIVEN)
 
@@ -128,7 +131,7 @@ def _start(nodes: tuple[dict[str, Any], ...], system: dict[str, Any]) -> Any:
     before, cluster = _children(), Cluster()
     try:
         for number, node in enumerate(nodes):
-            of_the_head = {"include_dashboard": False, "_system_config": system} if number == 0 else {}
+            of_the_head = {**_HEAD, "_system_config": system} if number == 0 else {}
             add_node(cluster, **of_the_head, **node)
     except BaseException:
         _LOG.warning("%s", _last_words(cluster))

@@ -23,10 +23,10 @@ def main() -> None:
     """Run both halves in one Ray session."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path, help="a new directory")
-    parser.add_argument("--months", type=int, default=12, help="how much of the year")
+    parser.add_argument("--days", type=int, default=365, help="how many days of the year")
     given = parser.parse_args()
 
-    source = extract_source(given.directory, months=given.months)
+    source = extract_source(given.directory, days=given.days)
     destination = given.directory / "delays"
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import collections
 import csv
+import datetime
 import io
 import json
 import sys
@@ -35,11 +36,11 @@ def main() -> None:
     """Run the job, and exit with 1 if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("destination", nargs="?", help="a new directory; default: a temporary one")
-    parser.add_argument("--months", type=int, default=12, help="how much of the year")
+    parser.add_argument("--days", type=int, default=365, help="how many days of the year")
     arguments = parser.parse_args()
     destination = Path(arguments.destination or tempfile.mkdtemp(prefix="flights-")) / "table"
 
-    source = extract_source(destination.parent, months=arguments.months)
+    source = extract_source(destination.parent, days=arguments.days)
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
         spark = start_spark()
@@ -53,7 +54,7 @@ def main() -> None:
     sys.exit(1 if problems else 0)
 
 
-def extract_source(directory: Path, *, months: int) -> Path:
+def extract_source(directory: Path, *, days: int) -> Path:
     """Unpack the package's flights into a CSV file that Spark can read."""
     directory.mkdir(parents=True, exist_ok=True)
     target = directory / "flights.csv"
@@ -62,7 +63,7 @@ def extract_source(directory: Path, *, months: int) -> Path:
         first = next(rows)
         writer = csv.DictWriter(file, first)
         writer.writeheader()
-        writer.writerows(row for row in (first, *rows) if int(row["month"]) <= months)
+        writer.writerows(row for row in (first, *rows) if day_of_year(row) <= days)
     return target
 
 
@@ -74,6 +75,12 @@ def packaged_flights() -> Iterator[dict[str, str]]:
     path = Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as binary:
         yield from csv.DictReader(io.TextIOWrapper(binary, encoding="utf-8", newline=""))
+
+
+def day_of_year(row: dict[str, str]) -> int:
+    """The number of the day of a flight, from 1 on."""
+    day = datetime.date(int(row["year"]), int(row["month"]), int(row["day"]))
+    return day.timetuple().tm_yday
 
 
 def start_spark() -> SparkSession:

@@ -99,6 +99,7 @@ def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
     assert "already committed" in result.stdout
 
 
+@pytest.mark.wide
 def test_the_schedules_are_tried_as_printed_and_leave_nothing(tmp_path: Path):
     scratch = tmp_path / "shared"
     scratch.mkdir()

@@ -9,6 +9,7 @@ from tests.docs import ways
 from tests.docs.test_ray_blocks import Results, results_of_driver
 
 pytestmark = [
+    pytest.mark.wide,
     pytest.mark.one_spark,
     pytest.mark.spark,
     pytest.mark.ray,

@@ -40,6 +40,7 @@ def test_workers_rewrite_the_files(table: Path):
     assert rows.column("x").to_pylist() == [0, 3, 1, 4, 2, 5]
 
 
+@pytest.mark.wide
 def test_a_failure_of_a_worker_leaves_nothing(table: Path):
     job = ray_committer.setup_job(str(table))
     with ray_committer.task_attempt(str(table), job, task=0) as attempt:

@@ -1,4 +1,4 @@
-"""Workers, nodes, the coordinator and the driver die in the middle: 9,000 files arrive once each."""
+"""Workers, nodes, the coordinator and the driver die in the middle: 3,000 files arrive once each."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.raylets import add_node, start_cluster
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray-faults"), pytest.mark.timeout(240)]
 
-FILES = 9_000
-SHARD_FILES = 60
+FILES = 3_000
+SHARD_FILES = 20
 
 
 @pytest.fixture(scope="module")

@@ -185,7 +185,7 @@ def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
 
 def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest: Path, tree):
     write_files(dest, tasks=1, files=10)
-    options = CommitOptions(worker_cpus=1.0, workers=50, worker_start_seconds=6.0)
+    options = CommitOptions(worker_cpus=2.0, workers=50, worker_start_seconds=6.0)
     with pytest.raises(RayNotAvailableError, match=r"(50 commit workers|not) start(ed)? within 6 s"):
         ray_committer.commit_job(str(dest), executor="ray", options=options)
     assert tree() == {}

@@ -150,6 +150,7 @@ def test_the_commit_runs_on_the_ray_of_the_driver(dest: Path):
     assert ids(dest) == list(range(40))
 
 
+@pytest.mark.wide
 def test_a_pool_serves_several_writes(dest: Path):
     with ray_committer.commit_pool(CommitOptions(workers=1)) as pool:
         sink = ManifestDatasink(str(dest), executor=pool)
@@ -182,7 +183,7 @@ STEPS = {
 
 @pytest.mark.parametrize(
     "step",
-    [pytest.param(one, marks=() if one in ("nothing", "map") else (pytest.mark.wide,)) for one in STEPS],
+    [pytest.param(one, marks=() if one == "nothing" else (pytest.mark.wide,)) for one in STEPS],
 )
 def test_what_was_read_from_files_is_written_to_partitions(dest: Path, tmp_path: Path, step: str):
     """Ray Data fuses such a write with its read, and gives it the schema of the list of files."""

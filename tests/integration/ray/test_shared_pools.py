@@ -123,6 +123,7 @@ def test_two_drivers_share_the_workers_that_the_first_has_started(name: str, tmp
     assert [visible_files(dest) for dest in dests] == written
 
 
+@pytest.mark.wide
 def test_a_pool_outlives_the_driver_that_has_started_it_and_ends_when_it_is_idle(name: str, dest: Path):
     written = write_files(dest, tasks=4, files=400)
     with joined(name) as first:

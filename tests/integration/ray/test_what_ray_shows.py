@@ -42,6 +42,7 @@ print("FOUND", json.dumps({"tasks": tasks, "labels": labels, "dashboard": report
 """
 
 
+@pytest.mark.wide
 def test_tasks_and_workers_have_names_and_each_shard_a_line_in_the_logs(dest: Path, tmp_path: Path):
     write_files(dest, tasks=4, files=200)
     script = tmp_path / "commit.py"

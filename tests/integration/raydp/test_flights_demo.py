@@ -1,4 +1,4 @@
-"""The examples on RayDP, a month of them: Spark executors on Ray, the commit on Ray workers."""
+"""The examples on RayDP, a few days of them: Spark executors on Ray, the commit on Ray workers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.timeout(400)
 def test_a_raydp_job_is_committed_on_ray_workers_beside_its_executors(tmp_path: Path):
-    command = [sys.executable, str(ROOT / "docs/examples/flights.py"), str(tmp_path), "--months", "1"]
+    command = [sys.executable, str(ROOT / "docs/examples/flights.py"), str(tmp_path), "--days", "7"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=380)
     assert result.returncode == 0, result.stdout + result.stderr[-3000:]
     assert "PROBLEM" not in result.stdout
     assert "moved now, on ray: " in result.stdout
     assert "2 (on ray)" in result.stdout
-    assert "in 93 directories, as planned and as listed" in result.stdout
-    assert "rows by origin: {'EWR': 9893, 'JFK': 9161, 'LGA': 7950}" in result.stdout
+    assert "in 21 directories, as planned and as listed" in result.stdout
+    assert "rows by origin: {'EWR': 2211, 'JFK': 2170, 'LGA': 1718}" in result.stdout
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.wide
 def test_what_a_raydp_job_committed_is_read_by_ray_data(tmp_path: Path):
-    command = [sys.executable, str(ROOT / "docs/examples/delays.py"), str(tmp_path), "--months", "1"]
+    command = [sys.executable, str(ROOT / "docs/examples/delays.py"), str(tmp_path), "--days", "31"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=380)
     assert result.returncode == 0, result.stdout + result.stderr[-3000:]
     for carrier, (minutes, day) in worst_days(tmp_path / "flights.csv").items():

@@ -132,11 +132,8 @@ def submit(
     directory: Path, conf: Mapping[str, str], *arguments: str, variables: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Pack the Java application of these tests into a jar and run it by ``bin/spark-submit``."""
-    classes = directory / "classes"
-    classes.mkdir()
     jar = str(directory / "application.jar")
-    compiled(classes)
-    subprocess.run(["jar", "cf", jar, "-C", str(classes), "."], check=True, timeout=60)
+    subprocess.run(["jar", "cf", jar, "-C", str(compiled()), "."], check=True, timeout=60)
     home = Path(pyspark.__file__).parent
     settings = {"spark.ui.enabled": "false", PROTOCOL_KEY: PROTOCOL_CLASS, **conf}
     command = [str(home / "bin" / "spark-submit"), "--master=local[2]", f"--jars={jar_path()}"]

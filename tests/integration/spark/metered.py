@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
+import tempfile
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pyspark
@@ -12,26 +16,29 @@ from pyspark.sql import SparkSession
 _SOURCES = sorted((Path(__file__).parent / "java").glob("*.java"))
 
 
-def metered_conf(directory: Path) -> dict[str, str]:
-    """Compile the file system into `directory`; the settings that put it in the place of ``file:``."""
+def metered_conf() -> dict[str, str]:
+    """The settings that put the file system that counts in the place of ``file:``."""
     return {
-        "spark.driver.extraClassPath": str(compiled(directory)),
+        "spark.driver.extraClassPath": str(compiled()),
         "spark.extraListeners": "LastTask",
         "spark.hadoop.fs.file.impl": "MeteredFileSystem",
     }
 
 
-def compiled(directory: Path) -> Path:
-    """Compile the Java classes of these tests into `directory`."""
+@cache
+def compiled() -> Path:
+    """The Java classes of these tests, compiled once per process; their directory ends with it."""
+    directory = Path(tempfile.mkdtemp(prefix="classes-"))
+    atexit.register(shutil.rmtree, directory)
     jars = Path(pyspark.__file__).parent / "jars"
     command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), *map(str, _SOURCES)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return directory
 
 
-def load_classes(spark: SparkSession, directory: Path) -> None:
-    """Compile the Java classes of these tests, for the driver and for tasks in its process."""
-    url = spark._jvm.java.io.File(str(compiled(directory))).toURI().toURL()
+def load_classes(spark: SparkSession) -> None:
+    """Load the Java classes of these tests, for the driver and for tasks in its process."""
+    url = spark._jvm.java.io.File(str(compiled())).toURI().toURL()
     spark._jvm.Thread.currentThread().getContextClassLoader().addURL(url)
 
 

@@ -49,7 +49,7 @@ def run(
     directory: Path, jobs: Iterable[MeteredJob], pool: CommitPool | None = None
 ) -> Iterator[dict[str, Any]]:
     """Run jobs one after another in one session; `pool` is for those on Ray."""
-    spark = _session(directory)
+    spark = _session()
     try:
         for number, job in enumerate(jobs):
             with _committer(spark, job, pool):
@@ -59,11 +59,11 @@ def run(
         spark.stop()
 
 
-def _session(directory: Path) -> SparkSession:
+def _session() -> SparkSession:
     builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.adaptive.enabled", "false")
-    for key, value in metered_conf(directory).items():
+    for key, value in metered_conf().items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

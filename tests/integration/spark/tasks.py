@@ -110,14 +110,11 @@ def set_up(
     return Job(jvm, made, configuration, dest)
 
 
-def configuration_with(
-    spark: SparkSession, classes: Path, filesystem: str, settings: Mapping[str, str]
-) -> Any:
+def configuration_with(spark: SparkSession, filesystem: str, settings: Mapping[str, str]) -> Any:
     """A configuration whose local files are those of a Java class of these tests."""
     jvm: Any = spark._jvm
-    classes.mkdir()
     urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(str(compiled(classes))).toURI().toURL()
+    urls[0] = jvm.java.io.File(str(compiled())).toURI().toURL()
     parent = jvm.Thread.currentThread().getContextClassLoader()
     configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
     configuration.setClassLoader(jvm.java.net.URLClassLoader(urls, parent))

@@ -61,7 +61,7 @@ def found(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Writt
     """What the two jobs of `cluster_job.py` left, in one application that speculates."""
     directory = tmp_path_factory.mktemp("attempts")
     slow, shuffled, marker = (directory / name for name in ("slow", "shuffled", "halted"))
-    classes = compiled(directory)
+    classes = compiled()
     settings = (
         "spark.speculation=true",
         "spark.speculation.interval=200ms",

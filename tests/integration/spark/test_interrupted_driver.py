@@ -80,6 +80,7 @@ def times(dest: Path, spark: SparkSession) -> dict[int, int]:
     return dict(Counter(Counter(row.id for row in spark.read.parquet(str(dest)).collect()).values()))
 
 
+@pytest.mark.wide
 def test_an_append_that_is_run_again_after_its_driver_was_killed_doubles_no_row(
     dest: Path, spark: SparkSession, installation: Installation, again: Callable[..., DataFrameWriter]
 ):

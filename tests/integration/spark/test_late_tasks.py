@@ -158,7 +158,7 @@ class Sleeper:
 def sleeper(job: Job, spark: SparkSession, tmp_path: Path) -> Any:
     asleep, awake = tmp_path / "asleep", tmp_path / "awake"
     names = {"sleeping.asleep": str(asleep), "sleeping.awake": str(awake)}
-    sleepy = configuration_with(spark, tmp_path / "classes", "SleepingFileSystem", names)
+    sleepy = configuration_with(spark, "SleepingFileSystem", names)
     task = job.task(configuration=sleepy)
     write(task)
     with ThreadPoolExecutor(1) as threads:

@@ -327,6 +327,7 @@ def test_a_commit_that_stops_on_the_cluster_is_kept(
     assert spark.read.parquet(str(dest)).count() == 600
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_a_commit_outlives_its_driver(dashboard: str, tmp_path: Path):
     sql = SparkSql(tmp_path)

@@ -48,7 +48,9 @@ def directories(dest: Path) -> set[str]:
     return {str(Path(name).parent) for name in data_files(dest)}
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "csv", "json"])
+@pytest.mark.parametrize(
+    "file_format", ["parquet", *(pytest.param(one, marks=pytest.mark.wide) for one in ("csv", "json"))]
+)
 def test_odd_partitions_are_read_back_equal_by_spark_and_by_pyarrow(
     spark: SparkSession, odd: DataFrame, tmp_path: Path, file_format: str
 ):

@@ -54,7 +54,7 @@ def test_mapreduce_7282_an_attempt_that_dies_in_the_middle_of_its_commit_leaves_
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ):
     """The next attempt did not replace what the one before it had moved, where its names differ."""
-    load_classes(spark, tmp_path)
+    load_classes(spark)
 
     def write(dest: Path) -> list[int]:
         marker = dest.with_name(f"{dest.name}-torn")

@@ -189,14 +189,13 @@ def committer(spark: SparkSession, write: TpchWrite, pool: CommitPool | None) ->
 
 
 @contextmanager
-def session(master: str, directory: Path) -> Iterator[tuple[SparkSession, CommitPool | None]]:
+def session(master: str) -> Iterator[tuple[SparkSession, CommitPool | None]]:
     """A session; that of RayDP with a pool that commits, if `master` says so."""
-    (directory / "classes").mkdir(parents=True)
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
-        "spark.driver.extraClassPath": str(compiled(directory / "classes")),
+        "spark.driver.extraClassPath": str(compiled()),
         "spark.extraListeners": "LastTask",
     }
     with on_raydp(conf) if master == "raydp" else on_spark(master, conf) as (spark, pool):
@@ -234,7 +233,7 @@ def on_raydp(conf: dict[str, str]) -> Iterator[tuple[SparkSession, CommitPool]]:
 def main() -> None:
     master, source, directory = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     writes = [TpchWrite(**json.loads(text)) for text in sys.argv[4:]]
-    with session(master, directory) as (spark, pool):
+    with session(master) as (spark, pool):
         for found in run(spark, source, directory, writes, pool=pool):
             print(json.dumps(found), flush=True)
 
