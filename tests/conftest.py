@@ -33,8 +33,8 @@ os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 # By default Ray's workers give way to the tests, which wait for them.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray's own name
 
-# A process of Ray computes for more than a second as it starts. So none starts that nobody has asked for,
-# and one that has nothing to do stays for the next test; by default it ends after a second.
+# A process of Ray computes for more than a second as it starts. So none starts that nobody has asked
+# for, and one that has nothing to do stays for the next test; by default it ends after a second.
 os.environ["RAY_enable_worker_prestart"] = "0"  # noqa: SIM112
 os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
 os.environ["RAY_idle_worker_killing_time_threshold_ms"] = "30000"  # noqa: SIM112
