@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,17 +201,14 @@ def test_timestamps_of_96_bits_are_instants(dest: Path):
     assert DeltaTable(table).schema().fields[0].type == PrimitiveType("timestamp")
 
 
-def test_an_export_needs_one_footer_and_three_seconds_for_10_000_files(dest: Path):
+def test_an_export_of_10_000_files_reads_one_footer(dest: Path):
+    """The other files are not there at all."""
     table, places = new_table(dest, {"k": "int"}), TablePlaces(str(dest))
     commit(table, {"k=0/0.parquet": [1]})
     size = Path(table, "k=0/0.parquet").stat().st_size
     files = [ListedFile(f"k={at % 100}/part-{at:05}.snappy.parquet", size, 1) for at in range(10_000)]
     append_commit(STORE, "many", files, table=places, partitions=[""])
-    began = time.process_time()
-    done = export(table, "delta")
-    seconds = time.process_time() - began
-    assert done.added == 10_001
-    assert seconds < 3.0
+    assert export(table, "delta").added == 10_001
     assert len(DeltaTable(table).file_uris()) == 10_001
 
 
