@@ -33,6 +33,7 @@ class SparkTable(Catalog):
     def __init__(self, spark: SparkSession, table: str) -> None:
         self.table = table
         self._spark, self._jvm = spark, spark.sparkContext._jvm
+        self._is_refreshed = False
         with self._failures():
             state = self._session.sessionState()
             self._catalog = state.catalog()
@@ -68,7 +69,9 @@ class SparkTable(Catalog):
         return [_text_of(self._jvm, known.location()) for known in self._listed((None,))]
 
     def refresh(self) -> None:
-        """Forget which files the table had."""
+        """Forget which files the table had, unless a command has done so as it added or dropped."""
+        if self._is_refreshed:
+            return
         with self._failures():
             self._spark.catalog.refreshTable(quoted_table(self.table))
 
@@ -83,6 +86,7 @@ class SparkTable(Catalog):
     def _run(self, command: Any) -> None:
         with self._failures():
             command.run(self._session)
+        self._is_refreshed = True
 
     def _listed(self, partitions: Sequence[Partition | None]) -> Iterator[Any]:
         """The partitions of the catalog that have the values of some, or all for None."""
@@ -103,9 +107,12 @@ class SparkTable(Catalog):
     def _failures(self) -> Iterator[None]:
         """Say in one sentence what the JVM says in a hundred lines."""
         from py4j.protocol import Py4JError, Py4JJavaError
+        from pyspark.errors import PySparkException
 
         try:
             yield
+        except PySparkException as e:  # of an exception of Spark's own
+            raise CatalogError(f"{self.table}: {_first_line(str(e))}") from e
         except Py4JJavaError as e:
             raise CatalogError(f"{self.table}: {_reason(e)}") from e
         except (Py4JError, OSError) as e:
@@ -125,4 +132,8 @@ def _text_of(jvm: Any, uri: Any) -> str:
 
 def _reason(error: Any) -> str:
     text = str(error.java_exception.getMessage() or error.java_exception.getClass().getName())
-    return text.strip().splitlines()[0]
+    return _first_line(text)
+
+
+def _first_line(text: str) -> str:
+    return (text.strip() or "failed").splitlines()[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ray_committer import CommitOptions
 from ray_committer.jobs.partitions import open_partitions
 from ray_committer.protocol.partitions import partition_at
 from ray_committer.spark import install, uninstall
@@ -52,6 +53,18 @@ def test_writes_at_once_are_all_known(spark, name: str, tmp_path: Path):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda p: write(rows_of(spark, str(p)), dest, "append"), range(4)))
     assert check(spark, installation, name, 12) == {f"p={p}/q=x" for p in range(4)}
+
+
+def test_a_table_without_partitions_is_read_anew(spark, name: str, tmp_path: Path):
+    """Spark keeps the list of files of a table that it has read."""
+    dest = tmp_path / "t"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT) USING parquet LOCATION '{dest}'")
+    installation = install(spark, executor="threads", options=CommitOptions(catalog_table=name))
+    for number in range(3):
+        assert spark.table(name).count() == 5 * number
+        spark.range(5).write.mode("append").parquet(str(dest))
+    assert installation.last_report is not None
+    assert installation.last_report.notices == []
 
 
 def test_a_failure_is_a_notice_and_its_command_repeats_it(spark, name: str, tmp_path: Path):
