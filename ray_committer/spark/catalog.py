@@ -38,9 +38,7 @@ class SparkTable(Catalog):
             state = self._session.sessionState()
             self._catalog = state.catalog()
             self._name = state.sqlParser().parseTableIdentifier(quoted_table(table))
-            if not self._catalog.tableExists(self._name):
-                raise no_such_table(table, "the catalog of the Spark session")
-            found = self._catalog.getTableMetadata(self._name)
+            found = self._metadata()
             if found.tableType().name() == "VIEW":
                 raise CatalogTableError(f"{table}: is a view, which has no partitions")
             columns = found.partitionColumnNames()
@@ -74,6 +72,14 @@ class SparkTable(Catalog):
             return
         with self._failures():
             self._spark.catalog.refreshTable(quoted_table(self.table))
+
+    def _metadata(self) -> Any:
+        try:
+            return self._catalog.getTableMetadata(self._name)
+        except Exception:
+            if self._catalog.tableExists(self._name):
+                raise
+            raise no_such_table(self.table, "the catalog of the Spark session") from None
 
     @property
     def _session(self) -> Any:
