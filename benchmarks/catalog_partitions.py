@@ -80,6 +80,7 @@ def session(home: Path) -> SparkSession:
     found = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")

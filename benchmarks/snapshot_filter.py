@@ -41,6 +41,7 @@ def sessions() -> tuple[SparkSession, SparkSession]:
     plain = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraClassPath", jar)
         .getOrCreate()
     )
