@@ -118,8 +118,11 @@ class _Export:
             partitions = delta.partitioning.types
             columns = pa.schema([one for one in found if one.name not in partitions])
             require_same(delta.schema, columns, join(self.table.destination, change.added[0].p))
+        before = delta.version
         delta.commit(change, self.app_id)
         self._note(change)
+        if delta.version != before + 1:  # it has also read what others have written by now
+            raise BeatenError("another process has written a later version")
 
     def _schema(self, change: Change) -> pa.Schema | None:
         return schema_of_change(self.store, self.table, self._table_id, change)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, Field, Schema
+from deltalake import DeltaTable, Field, Schema, write_deltalake
 from deltalake.schema import PrimitiveType
 from msgspec import structs
 
@@ -418,6 +418,45 @@ def test_a_version_that_another_process_has_written_meanwhile_is_read_first(
     export(table, "delta")
     check(table)
     assert transactions(table) == [4, 6, 8]
+
+
+def test_a_version_that_another_process_has_written_just_after_is_not_written_again(
+    table: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The library's table is then at the version of the other one, to which anything can be appended."""
+    export(table, "delta")
+    commit(table, {"day=1/c.parquet": [4]})
+    commit(table, {"day=1/d.parquet": [5]})
+    commit(table, {"day=1/e.parquet": [6]}, "overwrite_partitions")
+    real, at = DeltaTable.create_write_transaction, iter(range(3))
+
+    def early(self: DeltaTable, *arguments: Any, **named: Any) -> None:
+        is_first = next(at, None) == 0
+        real(self, *arguments, **named)
+        if is_first:
+            export(table, "delta")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", early)
+    export(table, "delta")
+    assert transactions(table) == [4, 6, 8, 10]
+    check(table)
+
+
+def test_a_version_of_another_program_just_after_ours_is_an_error(
+    table: str, monkeypatch: pytest.MonkeyPatch
+):
+    export(table, "delta")
+    commit(table, {"day=1/c.parquet": [4]})
+    real = DeltaTable.create_write_transaction
+    foreign = pa.table({"x": [7], "day": pa.array([1], pa.int32())})
+
+    def early(self: DeltaTable, *arguments: Any, **named: Any) -> None:
+        real(self, *arguments, **named)
+        write_deltalake(table, foreign, mode="append")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", early)
+    with pytest.raises(ExportError, match=r"00000000000000000002.json: another program has changed"):
+        export(table, "delta")
 
 
 def test_a_write_that_never_succeeds_is_an_error(table: str, monkeypatch: pytest.MonkeyPatch):
