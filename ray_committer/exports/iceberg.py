@@ -66,6 +66,7 @@ class _Export:
             version = self._commit(iceberg, self._all())
         for one in committed_since(self.store, self.table, self.definition.table_id, version):
             version = self._commit(iceberg, change_of(self.store, self.table, one))
+        iceberg.save_hint()
         self._save_cursor(iceberg, version)
         return Exported(NAME, version, self.versions, self.added, self.removed)
 

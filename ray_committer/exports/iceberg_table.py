@@ -120,6 +120,16 @@ class Iceberg:
                 snapshot.append_data_file(data_file)
         transaction.commit_transaction()
 
+    def save_hint(self) -> None:
+        """Name this version to readers, if a process that died or was slow has left the number of an
+        older one; idempotent."""
+        try:
+            found = self._store.read(_hint(self._places)).strip()
+        except FileNotFoundError:
+            found = b""
+        if not found.isdigit() or int(found) < self.version:
+            _save_hint(self._store, self._places, self.version)
+
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         """Put the next version of the metadata; the library calls it, as that of a catalog."""
         for requirement in requirements:
@@ -230,8 +240,18 @@ def _put(store: StoreOperations, table: TablePlaces, version: int, metadata: Tab
     with Draft(store, table) as draft:
         if draft.put(_path(table, version), data) != data:
             raise BeatenError(f"another process has written version {version}")
-    hint = join(_directory(table), "version-hint.text")
-    put(store, hint, str(version).encode(), temporary=table.temporary(new_nonce()))
+    _save_hint(store, table, version)
+
+
+def _save_hint(store: StoreOperations, table: TablePlaces, version: int) -> None:
+    """Name the last version to readers. Another process can have written a later one, and its number
+    before this one: so whoever writes a number looks for the next version after that."""
+    while True:
+        text = str(version).encode()
+        put(store, _hint(table), text, temporary=table.temporary(new_nonce()))
+        if store.get_status(_path(table, version + 1)) is None:
+            return
+        version += 1
 
 
 def _read(store: StoreOperations, table: TablePlaces, version: int) -> TableMetadata:
@@ -248,6 +268,10 @@ def _read(store: StoreOperations, table: TablePlaces, version: int) -> TableMeta
 
 def _directory(table: TablePlaces) -> str:
     return join(table.destination, ICEBERG, "metadata")
+
+
+def _hint(table: TablePlaces) -> str:
+    return join(_directory(table), "version-hint.text")
 
 
 def _path(table: TablePlaces, version: int) -> str:

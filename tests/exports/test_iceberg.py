@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,7 @@ def iceberg(dest: str) -> StaticTable:
     """The last version, as a reader without a catalog finds it."""
     metadata = Path(dest, "_iceberg/metadata")
     version = int((metadata / "version-hint.text").read_text())
-    while (metadata / f"v{version + 1}.metadata.json").exists():
-        version += 1
+    assert not (metadata / f"v{version + 1}.metadata.json").exists()
     return StaticTable.from_metadata(str(metadata / f"v{version}.metadata.json"))
 
 
@@ -258,6 +258,28 @@ def test_an_export_that_is_passed_at_any_request_exports_each_version_once(dest:
             assert number > 20
             return
     raise AssertionError("an export makes too many requests")
+
+
+@pytest.mark.parametrize("fate", ["dies", "is slow"])
+def test_the_hint_names_the_last_version_after_a_process_that(table: str, fate: str):
+    export(table, "iceberg")
+    commit(table, {"day=1/c.parquet": [4]})
+    did: list[StoreCall] = []
+
+    def at_hint(call: StoreCall) -> None:
+        if call.operation == "replace" and call.paths[-1].endswith("version-hint.text") and not did:
+            did.append(call)
+            if fate == "dies":
+                raise SimulatedCrash(call)
+            commit(table, {"day=1/d.parquet": [5]})
+            export(table, "iceberg")
+
+    with suppress(SimulatedCrash):
+        export(table, "iceberg", WrappedStore(STORE, before=at_hint))
+    if fate == "dies":
+        assert export(table, "iceberg").versions == 0
+    assert did
+    check(table)
 
 
 def test_exports_at_the_same_time_export_each_version_once(table: str):
