@@ -136,7 +136,7 @@ def _print_statements(
     common_columns(changes)
 
     def location(one: Partition) -> str | None:
-        return found.place(one) if with_locations or one.path != one.usual_path else None
+        return found.place(one) if with_locations or not one.is_found_by_values else None
 
     for text in statements(table, PartitionChanges(there=changes.there), location):
         click.echo(text)

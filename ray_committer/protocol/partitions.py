@@ -6,6 +6,7 @@ that are there, so the same question, asked later or by several processes, has a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,12 @@ class Partition:
             partition_name(column.lower(), None if text == NULL_PARTITION else text)
             for column, text in self.values
         )
+
+    @property
+    def is_found_by_values(self) -> bool:
+        """Whether a catalog finds the directory by the values. It casts a value to the type of its
+        column, which nobody here knows, and names the directory by that: ``m=7`` for ``m=07``."""
+        return self.path == self.usual_path and not any(map(_can_change, self.texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,19 @@ def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
             "--partition",
         )
     return longest
+
+
+def _can_change(text: str) -> bool:
+    """Whether a cast to a number, a boolean or a date, and back, can make another text."""
+    return _CASTABLE.match(text) is not None and not _AS_CAST.fullmatch(text)
+
+
+_CASTABLE = re.compile(
+    r"\s*([+-]?\.?[0-9]|[+-]?(inf|nan)|(t|f|y|n|true|false|yes|no)\s*$)", re.IGNORECASE
+)
+_AS_CAST = re.compile(r"0|-?[1-9][0-9]*|[0-9]{4}-[0-9]{2}-[0-9]{2}|true|false", re.ASCII)
+"""Texts that Spark and Hive can cast, and those that are not changed by that: of a double, an integer is
+changed, and of a timestamp, a date."""
 
 
 def _values(path: str) -> tuple[tuple[str, str], ...] | None:

@@ -46,17 +46,16 @@ class SparkTable(Catalog):
             self.location = _text_of(self._jvm, found.location())
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
-        option, pair = self._jvm.scala.Option, self._jvm.scala.Tuple2
-        specs = [
-            pair(self._spec(one), option.apply(_place(one, places, self.location))) for one in partitions
-        ]
+        some, pair = self._jvm.scala.Some, self._jvm.scala.Tuple2
+        specs = [pair(self._spec(one), some(_place(one, places, self.location))) for one in partitions]
         self._run(self._commands.AlterTableAddPartitionCommand(self._name, self._sequence(specs), True))
 
     def drop(self, partitions: Sequence[Partition], places: Places) -> None:
         gone = {one.path for one in partitions}
+        by_values = len(partitions) < MANY and all(one.is_found_by_values for one in partitions)
         specs = [
             known.spec()
-            for known in self._listed(partitions if len(partitions) < MANY else (None,))
+            for known in self._listed(partitions if by_values else (None,))
             if is_to_be_dropped(_text_of(self._jvm, known.location()), gone, places)
         ]
         if specs:
@@ -125,10 +124,11 @@ class SparkTable(Catalog):
             raise CatalogError(f"{self.table}: the JVM of Spark does not answer ({e})") from e
 
 
-def _place(one: Partition, places: Places, location: str) -> str | None:
-    """Where a partition is, unless the catalog finds it by its values."""
-    is_usual = one.path == one.usual_path and places.path_of(location) == ""
-    return None if is_usual else places.place(one)
+def _place(one: Partition, places: Places, location: str) -> str:
+    """Where a partition is. By its values alone, the catalog can find another directory: that of ``07``
+    is ``7`` if the column is an integer."""
+    is_here = places.path_of(location) == ""
+    return f"{location.rstrip('/')}/{one.path}" if is_here else places.place(one)
 
 
 def _text_of(jvm: Any, uri: Any) -> str:

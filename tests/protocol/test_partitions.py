@@ -54,6 +54,33 @@ def test_a_directory_that_a_catalog_would_name_differently_is_seen(path: str, us
     assert partition_at(path).usual_path == usual
 
 
+@pytest.mark.parametrize(
+    ("texts", "by_values"),
+    [
+        (
+            [
+                "7",
+                "0",
+                "-7",
+                "2024-01-31",
+                "true",
+                "x7",
+                "note",
+                "a b",
+                "%27",
+                "__HIVE_DEFAULT_PARTITION__",
+            ],
+            True,
+        ),
+        (["07", "+7", "-0", "7.50", ".5", "1e3", "2024-1-31", "2024-01-31 10%3A30%3A00", " 7"], False),
+        (["TRUE", "t", "Yes", "NaN", "-Infinity", "%097"], False),
+    ],
+)
+def test_a_value_that_a_cast_can_change_does_not_find_its_directory(texts: list[str], by_values: bool):
+    for text in texts:
+        assert partition_at(f"k=x/n={text}").is_found_by_values is by_values, text
+
+
 @given(
     st.lists(st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), min_size=1))
 )

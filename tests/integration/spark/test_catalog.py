@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.jobs.partitions import open_partitions
+from ray_committer.jobs.partitions import open_partitions, tell_catalog
 from ray_committer.protocol.partitions import partition_at
 from ray_committer.spark import install, uninstall
 from ray_committer.spark.catalog import SparkTable
@@ -118,6 +119,34 @@ def test_printed_statements_are_read_by_spark_as_they_are_meant(spark, name: str
     for statement in run("partitions", str(tmp_path), "--table", name, *gone).stdout.split(";\n")[:-1]:
         spark.sql(statement)
     assert partitions(spark, name) == {f"p={null}/q={texts[0]}"}
+
+
+PADDED = ["p=07/q=02", "p=8/q=3.50"]
+
+
+@pytest.mark.parametrize("by", ["session", "statements"])
+def test_values_that_the_catalog_casts_have_their_directories(by: str, spark, name: str, tmp_path: Path):
+    table_at(spark, tmp_path, name)
+
+    def tell(*gone: str) -> None:
+        if by == "session":
+            with open_partitions(str(tmp_path)) as found:
+                tell_catalog(found, SparkTable(spark, name), gone or None)
+            return
+        named = [word for path in gone for word in ("--partition", path)]
+        shown = run("partitions", str(tmp_path), "--table", name, *named).stdout
+        for statement in shown.split(";\n")[:-1]:
+            spark.sql(statement)
+
+    for path in PADDED:
+        spark.range(3).coalesce(1).write.parquet(str(tmp_path / path))
+    tell()
+    spark.catalog.refreshTable(name)
+    found = sorted(spark.table(name).select("p", "q").distinct().collect())
+    assert found == [(7, "02"), (8, "3.50")]
+    rmtree(tmp_path / PADDED[0])
+    tell(PADDED[0])
+    assert partitions(spark, name) == {PADDED[1]}
 
 
 @pytest.mark.parametrize(
