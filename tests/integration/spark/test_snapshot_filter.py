@@ -108,6 +108,30 @@ def test_a_view_and_a_table_of_the_catalog_are_read_at_one_version(reader: Spark
         reader.sql("DROP TABLE c")
 
 
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (day)"])
+def test_each_query_of_a_table_of_the_catalog_reads_the_version_that_is_set_then(
+    reader: SparkSession, table: str, by: str
+):
+    """Spark keeps the listing of a table that it takes for one without partitions."""
+    place = table if by else f"{table}/day=1"
+    first = commit(table, 1, FEW)
+    day = ", day INT" if by else ""
+    reader.sql(f"CREATE TABLE c (number INT{day}) USING csv {by} LOCATION '{place}'")
+    try:
+        if by:
+            reader.sql("MSCK REPAIR TABLE c")
+        assert set(numbers(reader.sql("SELECT number FROM c"))) == {1}
+        commit(table, 2, FEW)
+        assert set(numbers(reader.sql("SELECT number FROM c"))) == {1, 2}
+        reader.conf.set(VERSION_KEY, str(first))
+        assert set(numbers(reader.sql("SELECT number FROM c"))) == {1}
+        reader.conf.unset(VERSION_KEY)
+        assert set(numbers(reader.sql("SELECT number FROM c"))) == {1, 2}
+    finally:
+        reader.conf.unset(VERSION_KEY)
+        reader.sql("DROP TABLE c")
+
+
 def test_a_table_without_a_log_passes(reader: SparkSession, tmp_path: Path):
     for day in MANY:
         Path(tmp_path, f"day={day}").mkdir()

@@ -13,12 +13,15 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.Seq;
 import scala.collection.immutable.Nil$;
@@ -55,28 +58,54 @@ final class SnapshotCheck {
     private SnapshotCheck() {}
 
     /** Checks what was listed for a relation of an analyzed plan. */
-    static void runAnalyzed(BaseRelation relation) {
+    static void runAnalyzed(SparkSession session, BaseRelation relation, boolean isOfCatalog) {
         if (relation instanceof HadoopFsRelation) {
             FileIndex index = ((HadoopFsRelation) relation).location();
             if (index instanceof PartitioningAwareFileIndex) {
-                check((PartitioningAwareFileIndex) index);
+                check(session, (HadoopFsRelation) relation, (PartitioningAwareFileIndex) index, isOfCatalog);
             }
         }
     }
 
     /** Checks what was listed for a scan, and what Spark is going to list for it. */
-    static void runPlanned(HadoopFsRelation relation) {
+    static void runPlanned(SparkSession session, HadoopFsRelation relation, boolean isOfCatalog) {
         if (relation.location() instanceof CatalogFileIndex) {
-            check(allPartitions(relation.location()));
+            check(session, relation, allPartitions(relation.location()), true);
         } else {
-            runAnalyzed(relation);
+            runAnalyzed(session, relation, isOfCatalog);
         }
     }
 
-    private static void check(PartitioningAwareFileIndex index) {
-        Configuration conf = index.hadoopConf();
-        if (isChecked(index.leafFiles())
-                || !SnapshotFilter.class.getName().equals(conf.get(SnapshotFilter.KEY))) {
+    private static void check(
+            SparkSession session,
+            HadoopFsRelation relation,
+            PartitioningAwareFileIndex index,
+            boolean isOfCatalog) {
+        if (isOfCatalog) {
+            check(index, current(session, relation, index.hadoopConf()));
+        } else if (!isChecked(index.leafFiles())) {
+            check(index, index.hadoopConf());
+            remember(index.leafFiles());
+        }
+    }
+
+    /**
+     * Returns the settings of a query of a table of the catalog. Spark keeps the listing of such a table
+     * for later queries, and with it the version that was set at that time.
+     */
+    private static Configuration current(
+            SparkSession session, HadoopFsRelation relation, Configuration kept) {
+        Option<String> ofTable = relation.options().get(SnapshotTables.VERSION);
+        String ofAll = SparkContext.getOrCreate().hadoopConfiguration().get(SnapshotTables.VERSION, "");
+        Configuration conf = new Configuration(kept);
+        conf.set(SnapshotTables.VERSION, ofTable.isDefined()
+                ? ofTable.get()
+                : session.conf().get(SnapshotTables.VERSION, ofAll));
+        return conf;
+    }
+
+    private static void check(PartitioningAwareFileIndex index, Configuration conf) {
+        if (!SnapshotFilter.class.getName().equals(conf.get(SnapshotFilter.KEY))) {
             return;
         }
         SnapshotTables tables = new SnapshotTables(conf);
@@ -101,7 +130,6 @@ final class SnapshotCheck {
                             + " missing, which `ray-committer table scan` shows"),
                     null);
         }
-        remember(index.leafFiles());
     }
 
     /**

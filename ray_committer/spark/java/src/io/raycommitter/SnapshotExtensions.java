@@ -2,6 +2,7 @@ package io.raycommitter;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -28,16 +29,19 @@ public final class SnapshotExtensions extends AbstractFunction1<SparkSessionExte
                     + " there can be one filter; remove it, or " + SnapshotExtensions.class.getName());
         }
         conf.set(SnapshotFilter.KEY, SnapshotFilter.class.getName());
-        Function1<LogicalPlan, BoxedUnit> check = SnapshotExtensions::checkAnalyzed;
-        extensions.injectCheckRule(session -> check);
-        extensions.injectColumnar(session -> new BeforeRun());
+        extensions.injectCheckRule(session -> {
+            Function1<LogicalPlan, BoxedUnit> check = plan -> checkAnalyzed(session, plan);
+            return check;
+        });
+        extensions.injectColumnar(session -> new BeforeRun(session));
         return BoxedUnit.UNIT;
     }
 
-    private static BoxedUnit checkAnalyzed(LogicalPlan plan) {
+    private static BoxedUnit checkAnalyzed(SparkSession session, LogicalPlan plan) {
         plan.foreach(node -> {
             if (node instanceof LogicalRelation) {
-                SnapshotCheck.runAnalyzed(((LogicalRelation) node).relation());
+                LogicalRelation found = (LogicalRelation) node;
+                SnapshotCheck.runAnalyzed(session, found.relation(), found.catalogTable().isDefined());
             }
             return BoxedUnit.UNIT;
         });
@@ -49,18 +53,32 @@ public final class SnapshotExtensions extends AbstractFunction1<SparkSessionExte
      * listed again. Of the rules that extensions can add, only those for columnar data run so late.
      */
     private static final class BeforeRun extends ColumnarRule {
+        private final SparkSession session;
+
+        BeforeRun(SparkSession session) {
+            this.session = session;
+        }
+
         @Override
         public Rule<SparkPlan> preColumnarTransitions() {
-            return new CheckScans();
+            return new CheckScans(session);
         }
     }
 
     private static final class CheckScans extends Rule<SparkPlan> {
+        private final SparkSession session;
+
+        CheckScans(SparkSession session) {
+            this.session = session;
+        }
+
         @Override
         public SparkPlan apply(SparkPlan plan) {
             plan.foreach(node -> {
                 if (node instanceof FileSourceScanExec) {
-                    SnapshotCheck.runPlanned(((FileSourceScanExec) node).relation());
+                    FileSourceScanExec scan = (FileSourceScanExec) node;
+                    boolean isOfCatalog = scan.tableIdentifier().isDefined();
+                    SnapshotCheck.runPlanned(session, scan.relation(), isOfCatalog);
                 }
                 return BoxedUnit.UNIT;
             });

@@ -8,6 +8,8 @@ import java.util.Iterator;
 import java.util.Map;
 
 public class Configuration implements Iterable<Map.Entry<String, String>> {
+    public Configuration(Configuration other) {}
+
     public Configuration(boolean loadDefaults) {}
 
     public native String get(String key);
