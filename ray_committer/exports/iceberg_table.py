@@ -33,7 +33,7 @@ from ray_committer.stores.registry import fsspec_url
 from ray_committer.tables.log import Draft
 
 try:
-    from pyiceberg.exceptions import ValidationError
+    from pyiceberg.exceptions import ValidationError, ValidationException
     from pyiceberg.io import load_file_io
     from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarrow
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -113,11 +113,14 @@ class Iceberg:
         properties = {VERSION: str(change.version), JOB: change.job_id}
         update = transaction.update_snapshot(snapshot_properties=properties)
         old = self._named({self._url(file) for file in change.removed}) if change.removed else []
-        with update.overwrite() if old else update.fast_append() as snapshot:
-            for data_file in old:
-                snapshot.delete_data_file(data_file)
-            for data_file in self._data_files(rows):
-                snapshot.append_data_file(data_file)
+        try:
+            with update.overwrite() if old else update.fast_append() as snapshot:
+                for data_file in old:
+                    snapshot.delete_data_file(data_file)
+                for data_file in self._data_files(rows):
+                    snapshot.append_data_file(data_file)
+        except ValidationException as e:  # its threads share a filter of manifests, and can miss a file
+            raise BeatenError(str(e)) from e
         transaction.commit_transaction()
 
     def save_hint(self) -> None:

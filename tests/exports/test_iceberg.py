@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import StaticTable
+from pyiceberg.table.update import snapshot as update
 
 import ray_committer
 from ray_committer.errors import ExportError
@@ -279,6 +280,23 @@ def test_the_hint_names_the_last_version_after_a_process_that(table: str, fate: 
     if fate == "dies":
         assert export(table, "iceberg").versions == 0
     assert did
+    check(table)
+
+
+def test_a_file_that_the_library_misses_by_chance_is_looked_for_again(
+    table: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Its threads share the state of one filter of manifests."""
+    export(table, "iceberg")
+    commit(table, {"day=1/c.parquet": [4]}, "overwrite_partitions")
+    real, at = update._OverwriteFiles._deleted_entries, iter(range(9))
+
+    def misses(self: Any) -> Any:
+        self._validate_required_deletes([] if next(at) == 0 else real(self))
+        return real(self)
+
+    monkeypatch.setattr(update._OverwriteFiles, "_deleted_entries", misses)
+    export(table, "iceberg")
     check(table)
 
 
