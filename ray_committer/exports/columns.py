@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -23,9 +24,9 @@ from ray_committer.protocol.table_entry import PartitionColumn
 from ray_committer.readers.arrow import arrow_type, value_of
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(NaN|Infinity)", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", re.ASCII)
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", re.ASCII)
 _ADVICE = (
     "the table itself is as it was: declare the types of its partition columns with `table init`, or "
     "write such rows to another directory"
@@ -93,13 +94,13 @@ def inferred(texts: Iterable[str | None]) -> pa.DataType:
 
 
 _WIDER: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
-    pa.float64(): (pa.int64(), pa.int32()),
+    pa.float64(): (pa.int32(),),
     pa.int64(): (pa.int32(),),
     pa.int32(): (),
     pa.timestamp("us"): (pa.date32(),),
     pa.date32(): (),
 }
-"""Each type, the widest first, with those whose values it can hold."""
+"""Each type, the widest first, with those that Spark reads as it. A double beside a long is a string."""
 
 
 def _kind(text: str) -> pa.DataType:
@@ -138,6 +139,8 @@ def _text(value: Any) -> str | None:
         return value
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return value.isoformat(" ") if isinstance(value, datetime) else str(value)
 
 
