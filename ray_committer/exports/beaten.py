@@ -13,6 +13,8 @@ ATTEMPTS = 20
 LONGEST_SECONDS = 0.2
 """How often an export begins again that came no further, and how long it waits before the first time;
 longer each time."""
+MOST_RUNS = 4
+"""It also waits up to so many times as long as it ran: else two long ones stop each other forever."""
 
 _Result = TypeVar("_Result")
 
@@ -29,6 +31,7 @@ def until_done(run: Callable[[], _Result], place: str, seen: Callable[[], int] =
     """
     last, attempt = seen(), 0
     while True:
+        began = time.monotonic()
         try:
             return run()
         except BeatenError as e:
@@ -36,4 +39,6 @@ def until_done(run: Callable[[], _Result], place: str, seen: Callable[[], int] =
             last = seen()
             if attempt >= ATTEMPTS:
                 raise ExportError(f"{place}: cannot be exported beside other programs ({e})") from e
-            time.sleep(random.uniform(0, LONGEST_SECONDS * attempt))  # noqa: S311 - chance, no secret
+            longest = LONGEST_SECONDS * attempt
+            longest += (time.monotonic() - began) * min(attempt - 1, MOST_RUNS)
+            time.sleep(random.uniform(0, longest))  # noqa: S311 - chance, no secret
