@@ -1,12 +1,13 @@
 """A table in the catalog of a running Spark session, which is told of partitions after a commit.
 
-The commands are those of ``ALTER TABLE``, made as objects: values need no quotes, and a partition of a
-managed table is dropped without its files. Source: Spark ``AlterTableAddPartitionCommand`` and
-``AlterTableDropPartitionCommand``, which Spark's own writes of tables run.
+It is told as by ``MSCK REPAIR TABLE``, with the texts in the names of the directories, and keeps all
+files. ``ALTER TABLE`` casts the texts to the types of the columns: of an integer, ``month=07`` would be
+there once for each of the two. Source: Spark ``RepairTableCommand``.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+MOST = 100
+"""The most partitions that are added at once."""
 MANY = 20
 """From this number of partitions on, all that the catalog has are listed at once."""
 
@@ -33,7 +36,6 @@ class SparkTable(Catalog):
     def __init__(self, spark: SparkSession, table: str) -> None:
         self.table = table
         self._spark, self._jvm = spark, spark.sparkContext._jvm
-        self._is_refreshed = False
         with self._failures():
             state = self._session.sessionState()
             self._catalog = state.catalog()
@@ -44,11 +46,17 @@ class SparkTable(Catalog):
             columns = found.partitionColumnNames()
             self.columns = tuple(columns.apply(number) for number in range(columns.size()))
             self.location = _text_of(self._jvm, found.location())
+            self._storage = found.storage()
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
-        some, pair = self._jvm.scala.Some, self._jvm.scala.Tuple2
-        specs = [pair(self._spec(one), some(_place(one, places, self.location))) for one in partitions]
-        self._run(self._commands.AlterTableAddPartitionCommand(self._name, self._sequence(specs), True))
+        by_values = all(one.is_found_by_values for one in partitions)
+        there = set() if by_values else set(map(places.path_of, self.known()))
+        new = [self._new(one, places) for one in partitions if one.path not in there]
+        with self._failures():
+            for start in range(0, len(new), MOST):
+                some = self._sequence(new[start : start + MOST])
+                self._catalog.createPartitions(self._name, some, True)
+            self._forget_size()
 
     def drop(self, partitions: Sequence[Partition], places: Places) -> None:
         gone = {one.path for one in partitions}
@@ -58,17 +66,16 @@ class SparkTable(Catalog):
             for known in self._listed(partitions if by_values else (None,))
             if is_to_be_dropped(_text_of(self._jvm, known.location()), gone, places)
         ]
-        if specs:
-            command = self._commands.AlterTableDropPartitionCommand
-            self._run(command(self._name, self._sequence(specs), True, False, True))
+        with self._failures():
+            if specs:
+                self._catalog.dropPartitions(self._name, self._sequence(specs), True, False, True)
+                self._forget_size()
 
     def known(self) -> Iterable[str]:
         return [_text_of(self._jvm, known.location()) for known in self._listed((None,))]
 
     def refresh(self) -> None:
-        """Forget which files the table had, unless a command has done so as it added or dropped."""
-        if self._is_refreshed:
-            return
+        """Forget which files the table had."""
         with self._failures():
             self._spark.catalog.refreshTable(quoted_table(self.table))
 
@@ -84,14 +91,22 @@ class SparkTable(Catalog):
     def _session(self) -> Any:
         return self._spark._jsparkSession  # type: ignore[attr-defined,unused-ignore]
 
-    @property
-    def _commands(self) -> Any:
-        return self._jvm.org.apache.spark.sql.execution.command
+    def _forget_size(self) -> None:
+        """Forget the statistics of the table, or count anew, as the session's settings say."""
+        commands = self._jvm.org.apache.spark.sql.execution.command
+        found = self._catalog.getTableMetadata(self._name)
+        commands.CommandUtils.updateTableStats(self._session, found)
 
-    def _run(self, command: Any) -> None:
+    def _new(self, one: Partition, places: Places) -> Any:
+        """A partition of the catalog, which has the format of the table."""
+        catalog, some = self._jvm.org.apache.spark.sql.catalyst.catalog, self._jvm.scala.Some
         with self._failures():
-            command.run(self._session)
-        self._is_refreshed = True
+            place = self._jvm.org.apache.hadoop.fs.Path(_place(one, places, self.location)).toUri()
+            fields = [self._storage.productElement(at) for at in range(self._storage.productArity())]
+            storage = self._storage.copy(some(place), *fields[1:])
+            none, now = self._jvm.scala.Option.apply(None), time.time_ns() // 1_000_000
+            empty = self._jvm.PythonUtils.toScalaMap({})
+            return catalog.CatalogTablePartition(self._spec(one), storage, empty, now, -1, none)
 
     def _listed(self, partitions: Sequence[Partition | None]) -> Iterator[Any]:
         """The partitions of the catalog that have the values of some, or all for None."""

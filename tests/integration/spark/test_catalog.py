@@ -144,6 +144,9 @@ def test_values_that_the_catalog_casts_have_their_directories(by: str, spark, na
     spark.catalog.refreshTable(name)
     found = sorted(spark.table(name).select("p", "q").distinct().collect())
     assert found == [(7, "02"), (8, "3.50")]
+    if by == "session":
+        spark.sql(f"MSCK REPAIR TABLE {name}")
+        assert spark.table(name).count() == 6
     rmtree(tmp_path / PADDED[0])
     tell(PADDED[0])
     assert partitions(spark, name) == {PADDED[1]}
