@@ -121,16 +121,19 @@ def changes_in(touched: Iterable[str], filled: Iterable[str], table: str = "") -
 def fitted(changes: PartitionChanges, columns: Sequence[str], table: str) -> PartitionChanges:
     """The changes with the names of the columns as the table has them.
 
-    `CatalogTableError` names a directory whose columns are not those of the table, in their order.
+    `CatalogTableError` names a directory whose columns are not those of the table, in their order, or
+    that has the values of another one.
     """
+    there = tuple(_fitted(one, columns, table) for one in changes.there)
+    _require_distinct(there)
     return PartitionChanges(
-        tuple(_fitted(one, columns, table) for one in changes.there),
-        tuple(_fitted(one, columns[: len(one.values)], table) for one in changes.gone),
+        there, tuple(_fitted(one, columns[: len(one.values)], table) for one in changes.gone)
     )
 
 
 def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
-    """The partition columns that the directories name; `CatalogTableError` if they differ."""
+    """The partition columns that the directories name; `CatalogTableError` if they differ, or if two
+    directories have the same values."""
     found: dict[tuple[str, ...], str] = {}
     for one in (*changes.there, *changes.gone):
         found.setdefault(one.columns, one.path)
@@ -142,7 +145,18 @@ def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
             "nothing was changed: a table has the same columns in all its directories; name one with "
             "--partition",
         )
+    _require_distinct(changes.there)
     return longest
+
+
+def _require_distinct(there: Iterable[Partition]) -> None:
+    found: dict[tuple[tuple[str, str], ...], str] = {}
+    for one in there:
+        if (other := found.setdefault(one.values, one.path)) != one.path:
+            raise CatalogTableError(
+                f"{other} and {one.path}: have the same values, for which a catalog has one directory",
+                "nothing was changed: move the files of one to the other, or name one with --partition",
+            )
 
 
 def _can_change(text: str) -> bool:

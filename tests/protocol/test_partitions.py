@@ -147,3 +147,14 @@ def test_all_directories_have_the_same_columns():
     for there, gone in ((["d=1", "d=2/h=1"], []), (["d=1", "e=1"], []), (["d=1"], ["e=1"])):
         with pytest.raises(CatalogTableError, match="have different partition columns"):
             common_columns(changes(there, gone))
+
+
+@pytest.mark.parametrize("paths", [["day=a%62", "day=ab"], ["Day=1", "day=1"]])
+def test_two_directories_with_the_same_values_are_refused(paths: list[str]):
+    text = f"{paths[0]} and {paths[1]}: have the same values"
+    with pytest.raises(CatalogTableError, match=text):
+        fitted(changes(paths), ["day"], "t")
+    if paths[1] == "day=ab":
+        with pytest.raises(CatalogTableError, match=text):
+            common_columns(changes(paths))
+    assert fitted(changes(["day=07", "day=7"]), ["day"], "t").there
