@@ -28,8 +28,8 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(N
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", re.ASCII)
 _ADVICE = (
-    "the table itself is as it was: declare the types of its partition columns with `table init`, or "
-    "write such rows to another directory"
+    "the table itself is as it was: if the type was declared with `table init`, drop this partition; "
+    "then remove the exported table and run the same command, which exports all files anew"
 )
 
 Types = Mapping[str, pa.DataType]

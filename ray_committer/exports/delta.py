@@ -151,7 +151,8 @@ class _Export:
 
 def _not_ours(table: TablePlaces) -> ExportError:
     return ExportError(
-        f"{join(table.destination, DELTA_LOG)}: is of a Delta table that this package has not made",
+        f"{join(table.destination, DELTA_LOG)}: is of a Delta table that this package has not made for "
+        "this table",
         "nothing was changed: if nobody needs that Delta table, remove this directory and run the same "
         "command",
     )

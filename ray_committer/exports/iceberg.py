@@ -117,7 +117,7 @@ class _Export:
     def _refuse_others(self, iceberg: Iceberg) -> None:
         if iceberg.table_id == self.definition.table_id and not iceberg.is_changed_by_others:
             return
-        what = "is an Iceberg table that this package has not made"
+        what = "is an Iceberg table that this package has not made for this table"
         if iceberg.table_id == self.definition.table_id:
             what = "another program has written to this Iceberg table"
         raise ExportError(

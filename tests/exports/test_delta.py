@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -288,7 +289,7 @@ BAD = {
     unknown_type: r"k=1/a.parquet: column 't' has the type time64\[us\], which Delta",
     not_parquet: "k=1/a.csv: is not a Parquet file by its name, and Delta tables have no other files; ",
     no_parquet_inside: "k=1/a.parquet: cannot be read as a Parquet file",
-    of_another_program: "/_delta_log: is of a Delta table that this package has not made; nothing was",
+    of_another_program: "/_delta_log: is of a Delta table that this package has not made for this",
     changed_by_another_program: "00000000000000000001.json: another program has changed the files",
     gone: "k=1/a.parquet: is gone, although the log of the table names it; the table itself is",
     gone_later: "k=1/b.parquet: is gone, although the log of the table names it; the table itself is",
@@ -308,6 +309,23 @@ def test_what_cannot_be_exported_is_one_error_and_changes_nothing(
         export(table, "delta")
     assert "\n" not in str(caught.value)
     assert {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("declared", [{}, {"day": "int"}])
+def test_a_value_that_does_not_fit_is_exported_as_the_error_advises(
+    dest: Path, declared: dict[str, str]
+):
+    table = new_table(dest, declared)
+    commit(table, FIRST)
+    export(table, "delta")
+    commit(table, {"day=x/c.parquet": [4]})
+    with pytest.raises(ExportError, match="drop this partition; then remove the exported table and run"):
+        export(table, "delta")
+    if declared:
+        ray_committer.drop_partition(table, ["day=x"], executor="inline")
+    rmtree(dest / "_delta_log")
+    export(table, "delta")
+    check(table)
 
 
 def test_a_column_that_is_added_to_the_delta_table_lets_the_export_go_on(table: str):

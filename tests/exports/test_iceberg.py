@@ -195,7 +195,7 @@ BAD = {
     new_column: "day=1/c.parquet: column 'y' has the type string, but the exported table has no such",
     no_value: "day=x/c.parquet: partition column 'day' has type int32, and 'x' is not such a value",
     not_parquet: "day=1/c.csv: is not a Parquet file by its name, and Iceberg tables have no",
-    of_another_table: "/_iceberg: is an Iceberg table that this package has not made",
+    of_another_table: "/_iceberg: is an Iceberg table that this package has not made for this",
     changed_by_another_program: "/_iceberg: another program has written to this Iceberg table; nothing",
     damaged: "v2.metadata.json: cannot be read as the metadata of an Iceberg table",
     gone: "day=2/b.parquet: is gone, although the log of the table names it; the table itself is",
