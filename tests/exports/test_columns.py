@@ -26,7 +26,7 @@ from ray_committer.protocol.table_entry import PartitionColumn
     ],
 )
 def test_a_column_has_the_type_that_spark_infers(texts: list[str | None], expected: pa.DataType):
-    """Each of these was compared with `spark.read` of such directories."""
+    """Source: Spark ``PartitioningUtils.inferPartitionColumnValue`` and ``resolveTypeConflicts``."""
     assert inferred(texts) == expected
 
 
