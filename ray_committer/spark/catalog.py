@@ -46,13 +46,13 @@ class SparkTable(Catalog):
             columns = found.partitionColumnNames()
             self.columns = tuple(columns.apply(number) for number in range(columns.size()))
             self.location = _text_of(self._jvm, found.location())
-            self._storage = found.storage()
+            self._found = found
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
         by_values = all(one.is_found_by_values for one in partitions)
         there = set() if by_values else set(map(places.path_of, self.known()))
-        new = [self._new(one, places) for one in partitions if one.path not in there]
         with self._failures():
+            new = list(self._new([one for one in partitions if one.path not in there], places))
             for start in range(0, len(new), MOST):
                 some = self._sequence(new[start : start + MOST])
                 self._catalog.createPartitions(self._name, some, True)
@@ -94,19 +94,19 @@ class SparkTable(Catalog):
     def _forget_size(self) -> None:
         """Forget the statistics of the table, or count anew, as the session's settings say."""
         commands = self._jvm.org.apache.spark.sql.execution.command
-        found = self._catalog.getTableMetadata(self._name)
-        commands.CommandUtils.updateTableStats(self._session, found)
+        commands.CommandUtils.updateTableStats(self._session, self._found)
 
-    def _new(self, one: Partition, places: Places) -> Any:
-        """A partition of the catalog, which has the format of the table."""
-        catalog, some = self._jvm.org.apache.spark.sql.catalyst.catalog, self._jvm.scala.Some
-        with self._failures():
-            place = self._jvm.org.apache.hadoop.fs.Path(_place(one, places, self.location)).toUri()
-            fields = [self._storage.productElement(at) for at in range(self._storage.productArity())]
-            storage = self._storage.copy(some(place), *fields[1:])
-            none, now = self._jvm.scala.Option.apply(None), time.time_ns() // 1_000_000
-            empty = self._jvm.PythonUtils.toScalaMap({})
-            return catalog.CatalogTablePartition(self._spec(one), storage, empty, now, -1, none)
+    def _new(self, partitions: Sequence[Partition], places: Places) -> Iterator[Any]:
+        """Partitions of the catalog, which have the format of the table."""
+        jvm, old = self._jvm, self._found.storage()
+        made = jvm.org.apache.spark.sql.catalyst.catalog.CatalogTablePartition
+        format_of_table = [old.productElement(at) for at in range(1, old.productArity())]
+        none, now = jvm.scala.Option.apply(None), time.time_ns() // 1_000_000
+        empty = jvm.PythonUtils.toScalaMap({})
+        for one in partitions:
+            place = jvm.org.apache.hadoop.fs.Path(_place(one, places, self.location)).toUri()
+            storage = old.copy(jvm.scala.Some(place), *format_of_table)
+            yield made(self._spec(one), storage, empty, now, -1, none)
 
     def _listed(self, partitions: Sequence[Partition | None]) -> Iterator[Any]:
         """The partitions of the catalog that have the values of some, or all for None."""
