@@ -349,6 +349,34 @@ class CatalogTableError(RayCommitterError):
     advice = "nothing was changed: correct the table or the destination"
 
 
+class DatabaseUnavailableError(RayCommitterError):
+    """A database cannot be reached, has lost the connection, or is locked. Run the same command."""
+
+    id = "database-unavailable"
+    advice = "nothing was changed: fix that and run the same command"
+
+
+class DatabaseRefusedError(RayCommitterError):
+    """A database refuses a statement: a permission, a constraint, a value. Nothing is visible."""
+
+    id = "database-refused"
+    advice = "nothing was changed: fix that and run the same command"
+
+
+class TableColumnsError(RayCommitterError):
+    """A column does not fit the table of a database. Cast it, or change the table."""
+
+    id = "table-columns"
+    advice = "nothing was changed: cast or rename the column, or change the table"
+
+
+class StagingChangedError(IncompleteJobError):
+    """A staging table is gone, or has other rows than its task attempt reported. Give up the job."""
+
+    id = "staging-changed"
+    advice = "no row of the job is visible: give up with `abort --undo`, and run the application again"
+
+
 class ValidationError(RayCommitterError):
     """The files at the destination differ from the manifests."""
 

@@ -1,0 +1,124 @@
+"""The transaction that admits the rows of a recorded job: all of them, or none, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    IncompleteJobError,
+    StagingChangedError,
+)
+from ray_committer.records import ledger
+from ray_committer.records.columns import check_columns
+from ray_committer.records.dialect import Column
+from ray_committer.records.job import command, has_rows, require_job, where
+from ray_committer.records.ledger import LedgerJob, RecordedAttempt, State, WriteMode
+from ray_committer.records.report import RecordOutcome
+from ray_committer.records.session import Session
+from ray_committer.records.staging import definitions, list_staging
+from ray_committer.records.table import Table, quote
+
+
+def admit(session: Session, table: Table, write_id: int) -> tuple[RecordOutcome, LedgerJob]:
+    """Put the rows of a recorded job into its table, or find that they are there.
+
+    Two processes that do this wait for each other at the row of the job in the ledger.
+    """
+    with session.transaction():
+        job = require_job(session, table, write_id)
+        if job.state is State.COMMITTED:
+            return RecordOutcome.ALREADY_COMMITTED, job
+        if job.state is not State.RECORDED:
+            raise _not_recorded(session, table, job)
+        columns = job.columns or []
+        if not _prepare_table(session, table, job, columns):
+            ledger.end(session, table, write_id, State.ABORTED)
+            return RecordOutcome.IGNORED, job
+        _check_staging(session, table, job)
+        for attempt in job.attempts or ():
+            _insert(session, table, attempt, columns)
+        ledger.end(session, table, write_id, State.COMMITTED)
+    return RecordOutcome.COMMITTED, job
+
+
+def _prepare_table(session: Session, table: Table, job: LedgerJob, columns: Sequence[Column]) -> bool:
+    """Make the table, or do what the mode says about the rows that are there; false: write nothing."""
+    dialect, named = session.dialect, where(session.database, table)
+    existing = dialect.columns(session, table.schema, table.name)
+    if existing is None and columns:
+        dialect.lock_name(session, f"{table.quoted} is made")  # two jobs can come here at once
+        existing = dialect.columns(session, table.schema, table.name)
+        if existing is None:
+            session.execute(f"CREATE TABLE {table.quoted} ({definitions(columns)})")
+    if existing is None:
+        return True
+    if columns:  # what was checked before the tasks ran
+        check_columns(columns, existing, dialect, named)
+    return job.mode is WriteMode.APPEND or _may_write(session, table, job)
+
+
+def _may_write(session: Session, table: Table, job: LedgerJob) -> bool:
+    """Keep other writers out, so that no row can come later, then look at the rows that are there."""
+    session.dialect.lock_table(session, table.quoted)
+    if job.mode is WriteMode.OVERWRITE:
+        session.execute(f"DELETE FROM {table.quoted}")  # noqa: S608 - a quoted name
+    elif has_rows(session, table):
+        if job.mode is WriteMode.IGNORE:
+            return False
+        undo = command("abort", session.database, table, job.write_id, "--undo")
+        raise CommitConflictError(
+            f"{where(session.database, table)}: has rows that came while the job ran",
+            f"no row of the job is visible: remove them and run the same command, or give up: `{undo}`",
+        )
+    return True
+
+
+def _check_staging(session: Session, table: Table, job: LedgerJob) -> None:
+    there = set(list_staging(session, table, job.write_id))
+    gone = [one.table for one in job.attempts or () if one.table not in there]
+    if gone:
+        raise _changed(session, table, job, f"staging table {gone[0]} is gone")
+
+
+def _insert(session: Session, table: Table, attempt: RecordedAttempt, columns: Sequence[Column]) -> None:
+    """Insert the rows of one attempt; what its staging table does not have is null."""
+    names = [column.name for column in columns]
+    here = set(names if attempt.columns is None else attempt.columns)
+    values = [quote(name) if name in here else "NULL" for name in names]
+    inserted = session.dialect.insert(
+        session,
+        f"INSERT INTO {table.quoted} ({', '.join(map(quote, names))}) "  # noqa: S608 - quoted names
+        f"SELECT {', '.join(values)} FROM {table.beside(attempt.table)}",
+    )
+    if inserted != attempt.rows:
+        what = f"{inserted} of {attempt.rows} rows of staging table {attempt.table} went into the table"
+        raise StagingChangedError(
+            f"{where(session.database, table)}: {what}",
+            "no row of the job is visible: find out what has changed them, such as a trigger",
+        )
+
+
+def _changed(session: Session, table: Table, job: LedgerJob, what: str) -> StagingChangedError:
+    undo = command("abort", session.database, table, job.write_id, "--undo")
+    return StagingChangedError(
+        f"{where(session.database, table)}: {what}",
+        f"no row of the job is visible: give it up with `{undo}`, and run the application again",
+    )
+
+
+def _not_recorded(
+    session: Session, table: Table, job: LedgerJob
+) -> IncompleteJobError | CommitAbortedError:
+    named = f"{where(session.database, table)}: write id {job.write_id}"
+    if job.state is State.ABORTED:
+        return CommitAbortedError(
+            f"{named} was aborted",
+            "nothing was changed: run the application again if its rows are needed",
+        )
+    abort = command("abort", session.database, table, job.write_id)
+    return IncompleteJobError(
+        f"{named} is open: only its driver knows which task attempts count",
+        f"wait for its driver; if that has died, run `{abort}` and the application again",
+    )

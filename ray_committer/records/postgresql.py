@@ -1,0 +1,146 @@
+"""PostgreSQL: its catalog, its locks and its types.
+
+All transactions are READ COMMITTED: a statement sees what was committed before it began, so what is read
+after a lock is had is the newest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from ray_committer.records.arrow import pa
+from ray_committer.records.database import Database
+from ray_committer.records.dialect import Queries, TableColumn
+
+_COLUMNS = """\
+SELECT a.attname::text, format_type(a.atttypid, a.atttypmod),
+  a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a'
+FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'f')
+  AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum"""
+_TABLES = """\
+SELECT c.relname::text FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND starts_with(c.relname, $2) AND c.relkind = 'r'
+ORDER BY c.relname"""
+_SCHEMA = """\
+SELECT coalesce(
+  (SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+   WHERE c.oid = to_regclass(quote_ident($1))),
+  current_schema())::text"""
+_NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
+_TEXT = re.compile(r"text|citext|character varying(\(\d+\))?")
+_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
+_WIDER = {
+    "smallint": ("smallint", "integer", "bigint"),
+    "integer": ("integer", "bigint"),
+    "bigint": ("bigint",),
+    "real": ("real", "double precision"),
+}
+
+
+class Postgresql:
+    """The dialect of PostgreSQL 12 and later."""
+
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+    for_update = " FOR UPDATE"
+    for_share = " FOR SHARE"
+    now = "clock_timestamp()"
+    time_type = "timestamptz"
+    folds_names = False
+    longest_name = 63  # bytes
+
+    def prepare(self, database: Database) -> None:
+        """There is nothing to make: a server has its databases."""
+
+    def settle(self, session: Queries, lock_seconds: float) -> None:
+        session.query(f"SELECT set_config('lock_timeout', '{lock_seconds * 1000:.0f}', false)")
+
+    def age(self, column: str) -> str:
+        return f"extract(epoch FROM clock_timestamp() - {column})::float8"
+
+    def schema_of(self, session: Queries, schema: str, name: str) -> str:
+        return schema or str(session.query(_SCHEMA, name)[0][0])
+
+    def columns(self, session: Queries, schema: str, name: str) -> list[TableColumn] | None:
+        found = session.query(_COLUMNS, schema, name)
+        return [TableColumn(str(a), str(b), bool(c), bool(d)) for a, b, c, d in found] or None
+
+    def tables(self, session: Queries, schema: str, prefix: str) -> list[str]:
+        return [str(name) for (name,) in session.query(_TABLES, schema, prefix)]
+
+    def lock_name(self, session: Queries, name: str) -> None:
+        key = int.from_bytes(hashlib.sha256(f"ray_committer {name}".encode()).digest()[:8], signed=True)
+        session.query(f"SELECT pg_advisory_xact_lock({key})")
+
+    def lock_table(self, session: Queries, table: str) -> None:
+        session.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
+
+    def insert(self, session: Queries, statement: str) -> int:
+        return session.execute(statement)
+
+    def staged(self, kind: pa.DataType) -> tuple[str, pa.DataType] | None:
+        types = pa.types
+        if kind in _SAME:
+            return _SAME[kind]
+        if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision:
+            return f"numeric({kind.precision},{kind.scale})", kind
+        if types.is_fixed_size_binary(kind):
+            return "bytea", pa.binary()
+        if types.is_timestamp(kind):
+            zone = "with" if kind.tz else "without"
+            return f"timestamp {zone} time zone", pa.timestamp("us", "UTC" if kind.tz else None)
+        if types.is_time(kind):
+            return "time without time zone", pa.time64("us")
+        return None
+
+    def fits(self, staged: str, declared: str) -> bool:
+        if staged == "text":
+            return _TEXT.fullmatch(declared) is not None
+        if declared in _WIDER.get(staged, (staged,)):
+            return True
+        if staged in _DIGITS:
+            return _fits_numeric(_DIGITS[staged], 0, declared)
+        if found := _NUMERIC.fullmatch(staged):
+            return _fits_numeric(int(found[1]), int(found[2]), declared)
+        return False
+
+    def refuse_values(self, batch: pa.Table) -> str | None:  # noqa: ARG002 - the server refuses them
+        return None
+
+
+def _fits_numeric(precision: int, scale: int, declared: str) -> bool:
+    """Whether all digits before and after the point fit."""
+    if declared == "numeric":
+        return True
+    found = _NUMERIC.fullmatch(declared)
+    if found is None:
+        return False
+    digits, after = int(found[1]), int(found[2])
+    return after >= scale and digits - after >= precision - scale
+
+
+_SAME: dict[pa.DataType, tuple[str, pa.DataType]] = {
+    pa.bool_(): ("boolean", pa.bool_()),
+    pa.int8(): ("smallint", pa.int16()),
+    pa.uint8(): ("smallint", pa.int16()),
+    pa.int16(): ("smallint", pa.int16()),
+    pa.uint16(): ("integer", pa.int32()),
+    pa.int32(): ("integer", pa.int32()),
+    pa.uint32(): ("bigint", pa.int64()),
+    pa.int64(): ("bigint", pa.int64()),
+    pa.uint64(): ("numeric(20,0)", pa.decimal128(20, 0)),
+    pa.float16(): ("real", pa.float32()),
+    pa.float32(): ("real", pa.float32()),
+    pa.float64(): ("double precision", pa.float64()),
+    pa.string(): ("text", pa.string()),
+    pa.large_string(): ("text", pa.large_string()),
+    pa.binary(): ("bytea", pa.binary()),
+    pa.large_binary(): ("bytea", pa.large_binary()),
+    pa.date32(): ("date", pa.date32()),
+    pa.date64(): ("date", pa.date32()),
+}

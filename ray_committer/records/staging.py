@@ -1,0 +1,46 @@
+"""Staging tables: each task attempt has its own, so nothing that it leaves can count as another's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ray_committer.errors import RayCommitterError
+from ray_committer.records.dialect import Column
+from ray_committer.records.session import LOCK_SECONDS, Session
+from ray_committer.records.table import Table, quote
+
+DROP_SECONDS = 10.0
+"""How long a DROP waits for those that still use the staging table."""
+
+
+def make_staging(session: Session, table: Table, name: str, columns: Sequence[Column]) -> None:
+    """Make a staging table."""
+    session.execute(f"CREATE TABLE {table.beside(name)} ({definitions(columns)})")
+
+
+def add_staging_column(session: Session, table: Table, name: str, column: Column) -> None:
+    """Add a column, which is null in the rows that are there."""
+    session.execute(f"ALTER TABLE {table.beside(name)} ADD COLUMN {definitions([column])}")
+
+
+def definitions(columns: Sequence[Column]) -> str:
+    """The columns of a CREATE TABLE; one that never had a value is a text."""
+    return ", ".join(f"{quote(column.name)} {column.type or 'text'}" for column in columns)
+
+
+def list_staging(session: Session, table: Table, write_id: int) -> list[str]:
+    """Return the names of the staging tables of a job."""
+    return session.dialect.tables(session, table.schema, table.staging_prefix(write_id))
+
+
+def drop_staging(session: Session, table: Table, names: Sequence[str]) -> list[str]:
+    """Drop staging tables, each in its own transaction; return what could not be dropped, and why."""
+    failures = []
+    for name in names:
+        try:
+            session.dialect.settle(session, DROP_SECONDS)
+            session.execute(f"DROP TABLE IF EXISTS {table.beside(name)}")
+            session.dialect.settle(session, LOCK_SECONDS)
+        except RayCommitterError as e:
+            failures.append(f"{name}: {e.what}")
+    return failures

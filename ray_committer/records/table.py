@@ -1,0 +1,74 @@
+"""The table that a job writes to, and the tables beside it: the ledger and the staging tables."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+from ray_committer.errors import PathError
+from ray_committer.records.session import Session
+
+PREFIX = "_ray_committer_"
+LEDGER = f"{PREFIX}jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table, and the schema in which it and those beside it are."""
+
+    schema: str
+    name: str
+
+    @property
+    def quoted(self) -> str:
+        return self.beside(self.name)
+
+    @property
+    def ledger(self) -> str:
+        return self.beside(LEDGER)
+
+    def beside(self, name: str) -> str:
+        """The quoted name of a table in the same schema."""
+        return f"{quote(self.schema)}.{quote(name)}"
+
+    def staging_prefix(self, write_id: int) -> str:
+        """How the names of the staging tables of one job begin."""
+        return f"{self.all_staging}{write_id}_"
+
+    @property
+    def all_staging(self) -> str:
+        """How the names of all staging tables begin."""
+        return f"{PREFIX}{hashlib.sha256(self.name.encode()).hexdigest()[:10]}_"
+
+    def new_staging(self, write_id: int) -> str:
+        """A name that no other task attempt has; at most 59 characters."""
+        return f"{self.staging_prefix(write_id)}{secrets.token_hex(6)}"
+
+
+def find_table(session: Session, text: str) -> Table:
+    """Return the table of ``name`` or, where a database has schemas, ``schema.name``.
+
+    Names are taken as they are: neither folded nor quoted.
+    """
+    first, dot, second = text.partition(".")
+    name = second if dot else first
+    longest = session.dialect.longest_name
+    if not name or not first or "." in second or "\0" in text or len(name.encode()) > longest:
+        raise PathError(f"table {text!r}: is not the name of a table", "write NAME or SCHEMA.NAME")
+    if dot and session.database.kind == "sqlite":
+        raise PathError(f"table {text!r}: SQLite has no schemas", "write NAME")
+    if name.startswith(PREFIX):
+        raise PathError(f"table {text!r}: is one of ray-committer's own", "name another table")
+    return Table(session.dialect.schema_of(session, first if dot else "", name), name)
+
+
+def write_id_of(table: Table, staging: str) -> int | None:
+    """Return the write id in the name of a staging table; None if it has none."""
+    number = staging.removeprefix(table.all_staging).partition("_")[0]
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def quote(name: str) -> str:
+    """Quote an identifier."""
+    return '"' + name.replace('"', '""') + '"'
