@@ -62,6 +62,7 @@ COMMAND_LINE = frozenset(
         "undo",
         "verbose",
         "with_locations",
+        "write_id",
     )
 )
 """The other environment variables with our prefix: the options of the command line that are not

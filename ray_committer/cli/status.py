@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.command import Command
+from ray_committer.cli.destination import DestinationCommand, table_option
 from ray_committer.cli.print import (
     age_text,
     ago_text,
@@ -32,8 +32,9 @@ _MEANING = {
 _COMMITTING = ("recorded", "sealed")
 
 
-@click.command(cls=Command)
+@click.command(cls=DestinationCommand)
 @click.argument("destination", metavar="DEST")
+@table_option
 @click.option(
     "--exact",
     is_flag=True,
@@ -57,6 +58,8 @@ def status(
 
     Without --exact, the files and bytes of a job without a commit record are estimated from its largest
     manifest, and the number of files still to move is not known.
+
+    If DEST is a database, list the jobs in --table.
     """
     jobs = list_jobs(
         destination,

@@ -9,13 +9,14 @@ import click
 from rich.text import Text
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.command import Command
+from ray_committer.cli.destination import DestinationCommand, table_option
 from ray_committer.cli.print import age_text, count_text, print_result, size_text
 from ray_committer.jobs.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 
 
-@click.command(cls=Command)
+@click.command(cls=DestinationCommand)
 @click.argument("destination", metavar="DEST")
+@table_option
 @click.option(
     "--older-than",
     type=shared.Seconds(least=LEAST_SECONDS),
@@ -40,6 +41,9 @@ def vacuum(
     A job is dead if it has no commit record and nothing in it has changed for the time in --older-than.
     A job whose commit has begun is kept, and the output shows the command that finishes it. If a
     clean-up was stopped, the rest of its ended job (.gone-*) is removed at any age.
+
+    If DEST is a database, give up the jobs in --table that have been open for that time, and drop the
+    staging tables of jobs that have ended.
     """
     jobs = vacuum_jobs(
         destination,
