@@ -77,7 +77,7 @@ class ManifestDatasink(Datasink["CommittedTask | None"]):  # type: ignore[misc]
         self._job: ArrowJob | None = None
         self._is_ignored = False
         self.report: CommitReport | None = None
-        _refuse_checkpoints()
+        refuse_checkpoints()
 
     def get_name(self) -> str:
         return "Manifest"
@@ -92,7 +92,7 @@ class ManifestDatasink(Datasink["CommittedTask | None"]):  # type: ignore[misc]
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         """On the driver, before the first write task: check what can be checked, set up the job."""
-        _refuse_checkpoints()
+        refuse_checkpoints()
         if self._job is not None:
             raise RuntimeError(
                 f"{self._dest}: this sink is still writing job {self._job.job_id}; use a separate sink "
@@ -103,12 +103,12 @@ class ManifestDatasink(Datasink["CommittedTask | None"]):  # type: ignore[misc]
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> CommittedTask | None:
         """In each attempt of a write task: write its rows and save its manifest."""
-        _refuse_checkpoints()
+        refuse_checkpoints()
         if self._is_ignored:
             return None
         if self._job is None:
             raise RuntimeError(f"{self._dest}: this write was not started by its driver")
-        return arrow_job.write_attempt(self._job, ctx.task_idx, _tables(blocks))
+        return arrow_job.write_attempt(self._job, ctx.task_idx, block_tables(blocks))
 
     def on_write_complete(self, write_result: WriteResult[CommittedTask | None]) -> None:
         """On the driver, when all write tasks are done: commit the manifests that their results name."""
@@ -158,12 +158,13 @@ def _of_rows(schema: object) -> pa.Schema | None:
     return schema if schema.names else None
 
 
-def _tables(blocks: Iterable[Any]) -> Iterator[pa.Table]:
+def block_tables(blocks: Iterable[Any]) -> Iterator[pa.Table]:
+    """Return Ray Data's blocks as Arrow tables."""
     for block in blocks:
         yield BlockAccessor.for_block(block).to_arrow()
 
 
-def _refuse_checkpoints() -> None:
+def refuse_checkpoints() -> None:
     """Refuse checkpoints: rows that a checkpoint counts as written would be lost with an aborted job."""
     if ray.data.DataContext.get_current().checkpoint_config is not None:
         raise ValueError(
