@@ -98,6 +98,8 @@ PICTURES = (
 """Drawings of text; the paths in them are looked at."""
 
 ELSEWHERE = "is run as printed, or compared with what is shown, by tests/docs/test_events_page.py"
+RECORDS = "is run as printed, with the URL of a PostgreSQL of this machine, by test_record_sink.py"
+COMMANDS = "is run as printed, with the URL of a database of this machine, by tests/records/test_page.py"
 INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
 MINUTES = "takes minutes; the files that it names are looked for"
 ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"
@@ -113,6 +115,10 @@ NOT_RUN = {
     "README.md: Two commands": "is what CI runs, and sets up environments; the targets are looked for",
     "docs/index.md: Install": INSTALLS,
     "docs/python_writers.md: Writing from Python": INSTALLS,
+    "docs/record_sink.md: Writing to a database": INSTALLS,
+    "docs/record_sink.md: Spark": RECORDS,
+    "docs/record_sink.md: Ray Data": RECORDS,
+    "docs/record_sink.md: Interrupted jobs": COMMANDS,
     "docs/stores/adls.md: Azure Data Lake Storage Gen2": INSTALLS,
     "docs/stores/gcs.md: Google Cloud Storage": INSTALLS,
     "docs/stores/hdfs.md: HDFS": INSTALLS,
