@@ -41,7 +41,7 @@ from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import located, open_store, resolve_destination
+from ray_committer.stores.registry import located, open_store, resolve_destination, without_password
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()
@@ -256,9 +256,11 @@ def doctor(
         with located_errors(spec):
             store = open_store(spec, retry_seconds=RETRY_SECONDS)
     except StoreRefusedError as e:
-        return refused(dest, e.what, e.advice)
+        return refused(without_password(dest), e.what, e.advice)
     except OSError as e:
-        return refused(dest, f"{e.filename}: {e.strerror}", "fix that and run the same command")
+        return refused(
+            without_password(dest), f"{e.filename}: {e.strerror}", "fix that and run the same command"
+        )
     return examine(store, destination, executor, options)
 
 

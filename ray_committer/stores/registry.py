@@ -78,7 +78,7 @@ def resolve_destination(
     A URL is quoted as Hadoop and fsspec write it; anything else is a local path, taken as it is.
     `StoreRefusedError` names a store that cannot rename safely and what to use instead.
     """
-    shown = _PASSWORD.sub(r"\1@", destination)
+    shown = without_password(destination)
     if _CHAIN.match(destination):
         raise StoreRefusedError(
             f"{shown}: cannot be committed to: it goes through other file systems",
@@ -122,7 +122,7 @@ def open_store(spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> Stor
     `StoreRefusedError` if it cannot rename safely, or a package that it needs is not installed;
     `SettingsError` if it does not know one of the storage options.
     """
-    shown = _PASSWORD.sub(r"\1@", f"{spec.scheme}://{spec.authority}")
+    shown = without_password(f"{spec.scheme}://{spec.authority}")
     _check_supported(spec, shown)
     refuse_unknown(spec, shown)
     if spec.scheme == "file":
@@ -151,6 +151,11 @@ def fsspec_options(spec: StoreSpec) -> Mapping[str, Any]:
 def destination_url(spec: StoreSpec, path: str) -> str:
     """Return `path` as given to `resolve_destination`: a local path as it is, else a quoted URL."""
     return path if spec.scheme == "file" else format_uri(Location(spec.scheme, spec.authority, path))
+
+
+def without_password(url: str) -> str:
+    """Return a URL as a user gave it, without its password."""
+    return _PASSWORD.sub(r"\1@", url)
 
 
 def shown_url(spec: StoreSpec, path: str) -> str:

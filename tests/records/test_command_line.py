@@ -106,3 +106,10 @@ def test_variables_of_other_commands_do_not_matter(place: Place):
     write(place, [rows(1)])
     variables = {"RAY_COMMITTER_TABLE": place.table, "RAY_COMMITTER_EXECUTOR": "threads"}
     assert run("commit", place.url, **variables).exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["doctor", "validate", "show"])
+def test_a_command_of_files_refuses_a_database_without_its_password(command: str):
+    done = run(command, "postgresql://u:geheim@127.0.0.1/db")
+    assert (done.exit_code, "geheim" in done.output) == (1, False)
+    assert "postgresql://u@127.0.0.1/db" in done.output
