@@ -33,7 +33,8 @@ from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import init_table, read_entries
+from ray_committer.tables.log import read_entries
+from ray_committer.tables.put import complete_table, init_table
 from ray_committer.testing import StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.work.worker import Worker
 
@@ -41,6 +42,7 @@ LARGE_TASKS, FILES_PER_TASK, LARGE_SECONDS, LARGE_ROUNDS = 1_000, 100, 0.020, 3
 WORKERS, THREADS = 4, 32
 COMMITTERS, COMMITTERS_SECONDS, SLOWER = 100, 0.035, 10
 SMALL_ROUNDS = 50
+DEFINITION = TableDefinition(table_id="id", created_milliseconds=1)
 
 Make = Callable[[Path], object]
 
@@ -78,8 +80,7 @@ def is_log(call: StoreCall) -> bool:
 def make_table(root: Path) -> None:
     """An empty destination with a log."""
     root.mkdir(parents=True)
-    definition = TableDefinition(table_id="id", created_milliseconds=1)
-    init_table(LocalStore(StoreSpec("file")), TablePlaces(str(root)), definition)
+    init_table(LocalStore(StoreSpec("file")), TablePlaces(str(root)), DEFINITION)
 
 
 def requests(root: Path, tasks: int, files: int, make: Make) -> dict[str, int]:
@@ -187,6 +188,7 @@ def small_commits(root: Path) -> dict[str, float]:
 def at_once(root: Path) -> dict[str, Any]:
     """Jobs of one file that all commit to one table at the same moment."""
     make_table(root)
+    complete_table(LocalStore(StoreSpec("file")), TablePlaces(str(root)), DEFINITION)
     jobs = [new_job_attempt(str(root), f"job_{number}", 0) for number in range(COMMITTERS)]
     for number, job in enumerate(jobs):
         write_job(LocalStore(StoreSpec("file")), job, {0: {f"part-{number}": b"x"}})

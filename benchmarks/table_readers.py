@@ -30,9 +30,11 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.tables.append import append
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set, save_file_set
-from ray_committer.tables.log import append, init_table, read_definition
+from ray_committer.tables.log import read_definition
+from ray_committer.tables.put import init_table
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import StoreCall, WrappedStore

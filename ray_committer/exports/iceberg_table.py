@@ -30,7 +30,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import ICEBERG, TablePlaces
 from ray_committer.stores.base import StoreOperations, list_anew
 from ray_committer.stores.registry import fsspec_url
-from ray_committer.tables.log import Draft
+from ray_committer.tables.put import Draft
 
 try:
     from pyiceberg.exceptions import ValidationError, ValidationException

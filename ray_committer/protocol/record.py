@@ -118,6 +118,7 @@ class ClaimedTable(msgspec.Struct, frozen=True):
 
     quiet, named: those of the claim.
     keeps: whether the job keeps the old files that it replaces.
+    end: the end of a file of the log, up to which no entry decides the claim; 0 if none is known.
     """
 
     table_id: str
@@ -125,6 +126,7 @@ class ClaimedTable(msgspec.Struct, frozen=True):
     quiet: int = 0
     named: int = 0
     keeps: bool = False
+    end: int = 0
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):

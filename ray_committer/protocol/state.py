@@ -72,8 +72,9 @@ IN_THE_WAY = frozenset({Phase.DECLARED, *UNFINISHED})
 
 @dataclass(frozen=True, slots=True)
 class TableBase:
-    """The table with a log that a job belongs to, and its last version when that was noted. `is_late`:
-    that was after the set-up, so nothing can be said of the data that the job has read."""
+    """The table with a log that a job belongs to, and a version in the last file of the log when that
+    was noted. `is_late`: that was after the set-up, so nothing can be said of the data that the job has
+    read."""
 
     table_id: str
     version: int
@@ -81,7 +82,8 @@ class TableBase:
 
     @property
     def read(self) -> int | None:
-        """The version that the job has read, or a later one; None if that is not known."""
+        """A version in the file of the log whose end the job has read, or a later one; None if that is
+        not known."""
         return None if self.is_late else self.version
 
     def __str__(self) -> str:

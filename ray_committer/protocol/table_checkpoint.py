@@ -47,11 +47,15 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
-    """The state of the table `table_id`, with the parts that hold its files, in order."""
+    """The state of the table `table_id`, with the parts that hold its files, in order.
+
+    is_end: whether its version is the last one of its file in the log, as far as that is known.
+    """
 
     table_id: str
     state: TableState = TableState()
     parts: list[Part] = []
+    is_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,17 @@ A job claims the partitions that it writes, commits its claim when all of its ne
 and says when the old files are gone; or it is aborted. The version of an entry is its place in the log,
 so it is not stored. The version of a claim is also the write id of its job.
 
-An entry is one JSON object: the version of the format, which every release can read, the SHA-256 of the
-content, and the content. This module makes no request to a store.
+A file of the log is one JSON object: the version of the format, which every release can read, the
+SHA-256 of the content, and the content. That is one entry, or a list of entries with consecutive
+versions. This module makes no request to a store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from enum import StrEnum
 from hashlib import sha256
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -22,6 +23,8 @@ from ray_committer.protocol.file_list import FileSet
 from ray_committer.protocol.record import NOBODY, Owner
 
 FORMAT = 1
+LARGEST = 100
+"""The most entries that a file of the log can hold."""
 
 _Content = TypeVar("_Content")
 
@@ -188,23 +191,28 @@ class _Format(msgspec.Struct, frozen=True):
 
 def encode_content(content: msgspec.Struct) -> bytes:
     """Return a file of a table's log as JSON on one line."""
-    data = msgspec.json.encode(content)
-    return msgspec.json.encode(_Envelope(FORMAT, sha256(data).hexdigest(), msgspec.Raw(data)))
+    return _encode(msgspec.json.encode(content))
 
 
-def decode_entry(data: bytes, path: str) -> LogEntry:
-    """Parse an entry of the log; `TableLogError` if it is damaged, `TableFormatError` if a newer release
+def encode_entries(entries: Sequence[LogEntry]) -> bytes:
+    """Return a file of the log that holds some entries; a single one is not in a list."""
+    return _encode(msgspec.json.encode(entries[0] if len(entries) == 1 else entries))
+
+
+def decode_entries(data: bytes, path: str) -> list[LogEntry]:
+    """Parse a file of the log; `TableLogError` if it is damaged, `TableFormatError` if a newer release
     wrote it."""
-    return decode_content(data, _ENTRY, path)
+    found = decode_content(data, _ENTRIES, path)
+    return found if isinstance(found, list) else [found]
 
 
 def decode_definition(data: bytes, path: str) -> TableDefinition:
-    """Parse the definition of a table; errors as `decode_entry`."""
+    """Parse the definition of a table; errors as `decode_entries`."""
     return decode_content(data, _DEFINITION, path)
 
 
 def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: str) -> _Content:
-    """Parse a file of a table's log; errors as `decode_entry`."""
+    """Parse a file of a table's log; errors as `decode_entries`."""
     try:
         written = msgspec.json.decode(data, type=_Format).format
         if written > FORMAT:
@@ -221,6 +229,10 @@ def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: s
         ) from e
 
 
+def _encode(data: bytes) -> bytes:
+    return msgspec.json.encode(_Envelope(FORMAT, sha256(data).hexdigest(), msgspec.Raw(data)))
+
+
 def _attempt(claim: TableClaim) -> tuple[str, int, str]:
     return claim.job_id, claim.job_attempt, claim.nonce
 
@@ -229,5 +241,6 @@ def _work(claim: TableClaim) -> tuple[WriteMode, list[str], list[str] | None, li
     return claim.mode, claim.partitions, claim.replaces, claim.reads, claim.manifests
 
 
-_ENTRY: msgspec.json.Decoder[LogEntry] = msgspec.json.Decoder(LogEntry)
+_Entries = Annotated[list[LogEntry], msgspec.Meta(min_length=1, max_length=LARGEST)]
+_ENTRIES: msgspec.json.Decoder[LogEntry | list[LogEntry]] = msgspec.json.Decoder(LogEntry | _Entries)
 _DEFINITION = msgspec.json.Decoder(TableDefinition)

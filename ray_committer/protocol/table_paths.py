@@ -19,10 +19,28 @@ ICEBERG = "_iceberg"
 directories pass over all of them."""
 EXPORTED = frozenset((DELTA_LOG, SYMLINKS, ICEBERG))
 BLOCK = 1_000
-"""The number of entries in one directory of the log; the first one has one less."""
+"""The number of versions in one directory of the log; the first one has one less."""
 
+_DRAFT_SUFFIX = ".draft"
 _PLACE_DIGITS = 3
 _BLOCK_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DraftName:
+    """The name of an entry on its way into the log.
+
+    seen: its owner has judged it by all entries up to this version.
+    key: distinguishes what it says from what other entries say, see `table_pack.key_of`.
+    nonce: random, so that no other draft has the name.
+    """
+
+    seen: int
+    key: str
+    nonce: str
+
+    def __str__(self) -> str:
+        return f"{self.seen:0{_BLOCK_DIGITS + _PLACE_DIGITS}d}-{self.key}-{self.nonce}{_DRAFT_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +68,7 @@ class TablePlaces:
         return join(self.log, f"{number:0{_BLOCK_DIGITS}d}")
 
     def entry(self, version: int) -> str:
-        """The file of the entry with this version."""
+        """The file whose first entry has this version."""
         block, place = divmod(version, BLOCK)
         return join(self.block(block), f"{place:0{_PLACE_DIGITS}d}{ENTRY_SUFFIX}")
 
@@ -112,6 +130,16 @@ class TablePlaces:
         """The place where a file of the log is written before it gets its name."""
         return join(self.temporaries, nonce)
 
+    def draft(self, draft: DraftName) -> str:
+        """The place of an entry that another process is permitted to put into the log."""
+        return join(self.temporaries, str(draft))
+
+    @property
+    def complete(self) -> str:
+        """The file that shows that the table was made to its end: the log names the files that were
+        there, and no job is left that does not know the log."""
+        return join(self.directory, f"complete{ENTRY_SUFFIX}")
+
 
 def is_in_log(path: str) -> bool:
     """Whether `path` is the directory of a table's log, or below one."""
@@ -128,4 +156,16 @@ def is_hidden(path: str) -> bool:
 def number_of(name: str) -> int | None:
     """The number in the name of an entry, a checkpoint or a block; None for any other name."""
     digits = name.removesuffix(ENTRY_SUFFIX)
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    return int(digits) if _is_number(digits) else None
+
+
+def draft_of(name: str) -> DraftName | None:
+    """The draft that a name is of; None for any other name."""
+    parts = name.removesuffix(_DRAFT_SUFFIX).split("-")
+    if not name.endswith(_DRAFT_SUFFIX) or len(parts) != 3 or not _is_number(parts[0]):
+        return None
+    return DraftName(int(parts[0]), parts[1], parts[2])
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

@@ -17,7 +17,7 @@ from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCom
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.other_attempts import abort_older_attempts
-from ray_committer.job_files.owners import owner_of
+from ray_committer.job_files.owners import is_alive, owner_of
 from ray_committer.protocol.claims import (
     MOST_PARTITIONS,
     WHOLE_TABLE,
@@ -25,7 +25,7 @@ from ray_committer.protocol.claims import (
     common_partitions,
     fold_partitions,
 )
-from ray_committer.protocol.paths import join
+from ray_committer.protocol.paths import GONE_PREFIX, job_id_of_directory, join
 from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
 from ray_committer.protocol.state import JobState, TableBase
 from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
@@ -39,8 +39,9 @@ from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.preflight import OldFiles
+from ray_committer.stores.at_once import MANY
 from ray_committer.tables.claim import Claimant
-from ray_committer.tables.log import require_definition
+from ray_committer.tables.log import is_complete, require_definition
 from ray_committer.tables.release import release_if_aborted
 
 
@@ -54,6 +55,7 @@ class Turn:
     base: TableBase
     keeps: bool = False
     claimed: ClaimedTable | None = None
+    is_complete: bool = False
 
     def take(self) -> Obstacle | None:
         """Put the claim of a declared job into the log, once; return the claim that must end first.
@@ -72,9 +74,38 @@ class Turn:
         self.context.journal.claimed = found.version
         claim = found.claim
         self.claimed = ClaimedTable(
-            self.base.table_id, found.version, claim.quiet, claim.named, self.keeps
+            self.base.table_id,
+            found.version,
+            claim.quiet,
+            claim.named,
+            self.keeps,
+            end=self.claimant.end,
         )
         return None
+
+    def must_look_at(self, directories: Sequence[str]) -> Sequence[str]:
+        """Of the directories of many other jobs at the destination, those that this job must look into.
+
+        If the table is complete, each job there has a turn, too, so its claim and that of this job are
+        judged in the log. That leaves the jobs with a claim whose process may have died, also just after
+        the commit, and those that were taken away.
+        """
+        names = {one: one.rpartition("/")[2] for one in directories}
+        if len(names) < MANY or not self._is_complete():
+            return directories
+        now, claims = self.context.now_milliseconds(), [one.claim for one in self.claimant.others]
+        stopped = {one.job_id for one in claims if not is_alive(one.owner, one.at_milliseconds, now)}
+        return [
+            one
+            for one, name in names.items()
+            if name.startswith(GONE_PREFIX) or not stopped.isdisjoint((name, job_id_of_directory(name)))
+        ]
+
+    def _is_complete(self) -> bool:
+        self.is_complete = self.is_complete or is_complete(
+            self.context.store, TablePlaces(self.context.job.destination), self.base.table_id
+        )
+        return self.is_complete
 
     def before(self) -> list[ClaimInFlight]:
         """The claims of other jobs that were in flight before this one, in the same partitions."""
@@ -115,7 +146,8 @@ def begin_turn(
     claim = structs.replace(_claim_of(context, state, base, loaded, roots, run), keeps=keeps)
     if context.options.table_work is not None:  # it depends on what its plan has seen, at any level
         definition = structs.replace(definition, isolation=Isolation.SERIALIZABLE)
-    return Turn(context, Claimant(context.store, table, definition, claim), base, keeps)
+    to_end = context.options.table_work is None  # that has read a version, not what set-up has seen
+    return Turn(context, Claimant(context.store, table, definition, claim, to_end=to_end), base, keeps)
 
 
 def wait_for_turn(

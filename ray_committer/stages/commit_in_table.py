@@ -19,20 +19,18 @@ from ray_committer.protocol.table_entry import Decision, TableAbort, TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
+from ray_committer.tables.append import Decided, append, append_next, find_decision, put_decision
 from ray_committer.tables.checkpoint import is_due_between
 from ray_committer.tables.file_sets import save_file_set
-from ray_committer.tables.log import (
-    append_next,
-    find_decision,
-    put_decision,
-    read_entries,
-    require_definition,
-)
+from ray_committer.tables.log import read_entries, require_definition
 from ray_committer.tables.save_checkpoint import save_checkpoint
 
+NEAR = 16
+"""How far after an entry after which a checkpoint is due a commit that began before it saves one."""
 
-def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> int | None:
-    """Append that a sealed job is committed; return the version; None without a table. Idempotent.
+
+def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> Decided | None:
+    """Append that a sealed job is committed; return where it is; None without a table. Idempotent.
 
     If another run made the claim, `is_resumed`, the table can be another one by now: `TableLogError`.
     `CommitStateUnknownError` if the claim was given up, or another one of this job was committed: the
@@ -51,23 +49,27 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
         named=record.table.named,
         at_milliseconds=context.now_milliseconds(),
     )
-    entries = read_entries(store, table, record.table.version)
+    since, is_end = record.table.end or record.table.version, record.table.end > 0
+    entries = read_entries(store, table, since, is_end=is_end)
     found = find_decision(store, table, entries, entry)
-    if found is None:
+    if found is not None:
+        decided = Decided(*found)
+    else:
         old = _removed(context, record)
         removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
         kept = record.keeps and removed.files > 0
         named = entry.named + removed.files
         entry = structs.replace(entry, removed=removed, kept=kept, named=named)
-        found = put_decision(store, table, entry, record.table.version + len(entries))
-    version, decision = found
+        is_beaten = bool(entries) or since > record.table.version  # others put theirs at the same time
+        decided = put_decision(store, table, entry, since, entries, is_beaten=is_beaten)
+    decision = decided.decision
     if isinstance(decision, TableAbort) or decision.claim != entry.claim:
-        raise _given_up(context, table.entry(version), decision)
-    return version
+        raise _given_up(context, table.entry(decided.version), decision)
+    return decided
 
 
-def end_in_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
-    """Append that the old files of a job that was committed at this version are gone; idempotent."""
+def end_in_table(context: JobContext, record: CommitRecord, committed: Decided | None) -> None:
+    """Append that the old files of a job whose commit is in the log are gone; idempotent."""
     if record.table is None or committed is None or not (removed := _removed(context, record)):
         return
     entry = TableDone(
@@ -78,7 +80,11 @@ def end_in_table(context: JobContext, record: CommitRecord, committed: int | Non
         named=record.table.named + len(removed),
         at_milliseconds=context.now_milliseconds(),
     )
-    append_next(context.store, TablePlaces(context.job.destination), entry, committed)
+    table = TablePlaces(context.job.destination)
+    if committed.end is not None:
+        append_next(context.store, table, entry, committed.end)
+    else:
+        append(context.store, table, entry, committed.version)
 
 
 def save_checkpoint_if_due(context: JobContext, record: CommitRecord, committed: int | None) -> None:
@@ -114,7 +120,8 @@ def version_of(context: JobContext, record: CommitRecord) -> int | None:
     """The version at which a committed job was committed; None, with a notice, if the log cannot be
     read."""
     try:
-        return commit_in_table(context, record, is_resumed=True)
+        found = commit_in_table(context, record, is_resumed=True)
+        return found.version if found is not None else None
     except (OSError, RayCommitterError) as e:
         context.notice(f"{context.job.destination}: the log of the table could not be read ({e})")
         return None
@@ -136,9 +143,13 @@ def _given_up(context: JobContext, entry: str, decision: Decision) -> CommitStat
 
 
 def _is_due(context: JobContext, record: CommitRecord, table: ClaimedTable, committed: int) -> bool:
-    """Whether the entries of this job include one after which a checkpoint is due."""
+    """Whether the entries of this job include one after which a checkpoint is due, or such an entry was
+    put just before the commit: of many jobs that commit at once, each looking for it would be too many.
+    """
     removed = _removed(context, record)
-    versions = range(table.version - 1, committed + bool(removed))
+    is_last = is_due_between(range(table.version - 1, table.version), range(0))
+    first = table.version - 1 if is_last else max(table.version - 1, committed - NEAR)
+    versions = range(first, committed + bool(removed))
     return is_due_between(versions, range(table.named - record.files, table.named + len(removed)))
 
 

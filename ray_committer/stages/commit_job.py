@@ -373,7 +373,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
             _note_partitions(context, progress, record, reload)
             if record.replaces:
                 replace_old_files(context, progress, seen, record, loaded, None)
-        end_in_table(context, record, progress.table_version)
+        end_in_table(context, record, progress.in_table)
         context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
         context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
         if recovered := progress.renamed.proved.total():
@@ -392,8 +392,9 @@ def _note_partitions(
 
 
 def _commit_in_table(context: JobContext, progress: CommitProgress, record: CommitRecord) -> None:
-    version = commit_in_table(context, record, is_resumed=progress.resumed)
-    progress.table_version = version
+    progress.in_table = commit_in_table(context, record, is_resumed=progress.resumed)
+    if progress.in_table is not None:
+        progress.table_version = progress.in_table.version
 
 
 def _take_over(run: _Run, seen: Seen) -> CommitRecord:

@@ -11,6 +11,7 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.rename_files import Renamed
+from ray_committer.tables.append import Decided
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class CommitProgress:
     directories: int = 0
     replaced: int = 0
     validated: int = 0
+    in_table: Decided | None = None
     table_version: int | None = None
     partitions: list[str] | None = None
     renamed: Renamed = field(default_factory=Renamed)

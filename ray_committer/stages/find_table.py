@@ -8,7 +8,7 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables.log import find_head, read_definition
+from ray_committer.tables.log import find_last_file, read_definition
 
 
 def find_table(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
@@ -21,7 +21,7 @@ def find_table(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
     definition = read_definition(store, table)
     if definition is None:
         return seen
-    base = TableBase(definition.table_id, find_head(store, table))
+    base = TableBase(definition.table_id, find_last_file(store, table))
     try:
         return join_table(store, job, seen, base)
     except StateChangedError as e:
@@ -41,7 +41,7 @@ def find_table_late(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen
     definition = read_definition(store, table)
     if definition is None:
         return seen
-    base = TableBase(definition.table_id, find_head(store, table), is_late=True)
+    base = TableBase(definition.table_id, find_last_file(store, table), is_late=True)
     return join_table(store, job, seen, base)
 
 

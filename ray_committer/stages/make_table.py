@@ -30,16 +30,11 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.other_tables import refuse_tables_above
 from ray_committer.stages.table_files import as_listed, list_table
 from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.append import decide
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.file_sets import save_file_set
-from ray_committer.tables.log import (
-    decide,
-    find_head,
-    init_table,
-    put_entry,
-    read_definition,
-    read_entry,
-)
+from ray_committer.tables.log import read_definition, read_entries
+from ray_committer.tables.put import complete_table, init_table, put_entry
 from ray_committer.tables.release import how_to_end
 
 _ENDED = (Phase.COMMITTED, Phase.ABORTED)
@@ -75,6 +70,7 @@ def make_table(
             f"{table.entry(version)}: says that the claim for the files of the table was given up",
             "nothing was changed: run the same command",
         )
+    complete_table(store, table, definition)
     return found.version, found.claim
 
 
@@ -83,13 +79,13 @@ def _imported(
 ) -> ClaimInFlight | None:
     """The claim of an earlier run that has not put its commit; `CommitConflictError` if it has."""
     found: int | None = None
-    for version in range(1, find_head(store, table) + 1):
-        entry = read_entry(store, table, version)
+    for version, entry in read_entries(store, table):
         if isinstance(entry, TableClaim) and entry.job_id == import_job_id(definition.table_id):
             found, claim = version, entry
         elif isinstance(entry, TableAbort) and entry.claim == found:
             found = None  # a person has given it up
         elif isinstance(entry, TableCommit) and entry.claim == found:
+            complete_table(store, table, definition)
             raise CommitConflictError(
                 f"{table.definition}: {table.destination} is a table with a log already",
                 "nothing was changed, and nothing is left to do",
@@ -122,7 +118,7 @@ def _import(
             at_milliseconds=now_milliseconds,
         )
         version = state.version + 1
-        there = put_entry(store, table, version, claim)
+        there = put_entry(store, table, version, claim)[0]
         if isinstance(there, TableClaim) and claim.repeats(there):
             return ClaimInFlight(version, there)
 

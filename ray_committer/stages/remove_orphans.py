@@ -26,9 +26,9 @@ from ray_committer.stages.resolve_claim import finish_removal, give_up
 from ray_committer.stages.table_files import find_listed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
+from ray_committer.tables.append import decide
 from ray_committer.tables.claim import Waiting, claim_partitions
 from ray_committer.tables.file_sets import save_file_set
-from ray_committer.tables.log import decide
 from ray_committer.tables.release import job_of
 
 REMOVAL = "remove-orphans-"

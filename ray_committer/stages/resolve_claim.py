@@ -44,8 +44,9 @@ from ray_committer.stages.remove_listed_files import Removal, keep_listed_files,
 from ray_committer.stages.table_files import find_listed, list_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
+from ray_committer.tables.append import append, decide
 from ray_committer.tables.file_sets import read_file_set, save_file_set
-from ray_committer.tables.log import append_next, decide, read_entries, read_entry
+from ray_committer.tables.log import read_entries, read_entry
 from ray_committer.tables.release import job_of
 
 _ADDS = (WriteMode.APPEND, WriteMode.CREATE)
@@ -195,7 +196,7 @@ def finish_removal(
         claim=one.version,
         at_milliseconds=now_milliseconds,
     )
-    append_next(store, table, entry, committed)
+    append(store, table, entry, committed)
     return Removal(removal.removed, kept)
 
 

@@ -33,10 +33,11 @@ from ray_committer.stages.remove_orphans import IMPORT, interrupted
 from ray_committer.stages.resolve_claim import files_of, give_up
 from ray_committer.stages.table_files import as_listed, compare, find_listed, list_table
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.tables.append import decide
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.claim import Waiting, claim_partitions
 from ray_committer.tables.file_sets import save_file_set
-from ray_committer.tables.log import decide, read_entries, read_entry
+from ray_committer.tables.log import read_entries, read_entry
 
 
 @dataclass(slots=True)

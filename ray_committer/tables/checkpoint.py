@@ -36,13 +36,11 @@ from ray_committer.protocol.table_state import (
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.file_sets import each_file, read_file_list
-from ray_committer.tables.log import find_head, read_entries, read_entry, version_gone
+from ray_committer.tables.log import Entries, LogFiles, read_entries, version_gone
 
 ENTRIES = 64
 FILES = 50_000
 """How many entries, or files in them, a reader reads after the last checkpoint."""
-
-Entries = list[tuple[int, LogEntry]]
 
 
 def is_due(entries: int, files: int) -> bool:
@@ -69,26 +67,32 @@ def read_state(
     `TableVersionGoneError` if the log has no version `until`.
     """
     checkpoint = next(checkpoints(store, table, table_id, until), Checkpoint(table_id=table_id))
-    return follow(checkpoint.state, read_entries(store, table, checkpoint.state.version, until))[0]
+    since, is_end = checkpoint.state.version, checkpoint.is_end
+    return follow(checkpoint.state, read_entries(store, table, since, until, is_end=is_end))[0]
 
 
 def read_since(
-    store: StoreOperations, table: TablePlaces, table_id: str, version: int | None = None
+    store: StoreOperations,
+    table: TablePlaces,
+    table_id: str,
+    version: int | None = None,
+    *,
+    to_end: bool = False,
 ) -> tuple[TableState, Entries]:
     """Read the state at `version`, or at the head, and the entries after it, with one look at the head.
+    With `to_end`, the state is that at the end of the file with that version.
 
     An entry shows from where the log must be read to know the claims in flight. That is rarely far back,
     so a checkpoint is only looked for if it is. Errors as `read_state`.
     """
-    head = find_head(store, table, version or 0)
-    at = head if version is None else version
-    known = {at: read_entry(store, table, at)} if at else {}
-    quiet = quiet_at(at, known[at]) if at else 0
-    state = TableState(quiet, quiet=quiet, named=known[at].named if at else 0)
+    log = LogFiles(store, table)
+    at = log.head() if version is None else version
+    at = log.end_at(at) if to_end and at else at
+    quiet = quiet_at(at, log.at(at)) if at else 0
+    state = TableState(quiet, quiet=quiet, named=log.at(at).named if at else 0)
     if at - quiet > ENTRIES and (found := next(checkpoints(store, table, table_id, at), None)):
         state = max(state, found.state, key=lambda one: one.version)
-    versions = range(state.version + 1, head + 1)
-    entries = [(one, known.get(one) or read_entry(store, table, one)) for one in versions]
+    entries = log.after(state.version)
     before = follow(state, (one for one in entries if one[0] <= at))[0]
     return before, [one for one in entries if one[0] > at]
 
@@ -106,7 +110,9 @@ class FilesAt:
         self._checkpoints = checkpoints(store, table, table_id, version)
         self._nothing = Checkpoint(table_id=table_id)
         self._base = next(self._checkpoints, self._nothing)
-        entries = read_entries(store, table, self._base.state.version, by_threads=True)
+        entries = read_entries(
+            store, table, self._base.state.version, by_threads=True, is_end=self._base.is_end
+        )
         head = self._base.state.version + len(entries)
         if version is not None and version > head:
             raise version_gone(table, version, head)

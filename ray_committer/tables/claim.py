@@ -22,8 +22,9 @@ from ray_committer.protocol.table_entry import TableClaim, TableDefinition, is_a
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight, TableState, ended_since
 from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.among_others import Entrant
 from ray_committer.tables.checkpoint import read_since
-from ray_committer.tables.log import Draft, read_entries
+from ray_committer.tables.log import read_entries
 from ray_committer.tables.release import how_to_end
 
 SHORTEST_SECONDS = 0.1
@@ -49,8 +50,8 @@ class Waiting:
 class Claimant:
     """A claim on its way into the log, and what it was judged by so far.
 
-    Of the log it reads each entry once, however often the claim has to wait. The last checkpoint is of
-    version `checkpoint`, and the entries after it name a number of `unsaved_files`.
+    Of the log it reads each entry once, however often the claim has to wait. With `to_end`, the base of
+    the claim is the end of the file with that version.
     """
 
     def __init__(
@@ -59,10 +60,13 @@ class Claimant:
         table: TablePlaces,
         definition: TableDefinition,
         claim: TableClaim,
+        *,
+        to_end: bool = False,
     ) -> None:
-        self.claim = claim
         self._store, self._table, self._isolation = store, table, definition.isolation
-        self._base, self._entries = read_since(store, table, definition.table_id, claim.base)
+        table_id, base = definition.table_id, claim.base
+        self._base, self._entries = read_since(store, table, table_id, base, to_end=to_end)
+        self.claim = claim if base is None else structs.replace(claim, base=self._base.version)
         self._is_fresh = True
 
     def put(self) -> ClaimInFlight | Obstacle:
@@ -73,8 +77,13 @@ class Claimant:
         `CommitConflictError` if it is refused, `CommitAbortedError` if the log says that the job was
         aborted.
         """
-        with Draft(self._store, self._table) as draft:
-            return self._put(draft)
+        with Entrant(self._store, self._table, self._base.version) as entrant:
+            return self._put(entrant)
+
+    @property
+    def end(self) -> int:
+        """The last version that was read, which ends a file."""
+        return self._base.version + len(self._entries)
 
     def look(self) -> Obstacle | None:
         """What the claim would wait for now; changes nothing. `CommitConflictError` as `put`."""
@@ -82,7 +91,7 @@ class Claimant:
         ended, now = ended_since(self._base, self._entries)
         return None if _own(self.claim, ended, now) else self._judge(ended, now)
 
-    def _put(self, draft: Draft) -> ClaimInFlight | Obstacle:
+    def _put(self, entrant: Entrant) -> ClaimInFlight | Obstacle:
         written: TableClaim | None = None
         while True:
             is_known = self._is_fresh  # the log may have changed since: before a wait it is read again
@@ -99,10 +108,7 @@ class Claimant:
             if written is None:
                 named = now.named + self.claim.files.files
                 written = structs.replace(self.claim, quiet=now.quiet, named=named)
-            there = draft.put_entry(now.version + 1, written)
-            if isinstance(there, TableClaim) and written.repeats(there) and written.writes_as(there):
-                return ClaimInFlight(now.version + 1, there)
-            self._entries.append((now.version + 1, there))
+            self._entries += entrant.put(written, self._entries)
             self._is_fresh = True
 
     def _judge(self, ended: Iterable[ClaimInFlight], now: TableState) -> Obstacle | None:
@@ -111,6 +117,13 @@ class Claimant:
         if obstacle is not None and obstacle.verdict is Verdict.REFUSED:
             raise _refused(self._store, self._table, self.claim, obstacle)
         return obstacle
+
+    @property
+    def others(self) -> list[ClaimInFlight]:
+        """The claims of others in flight, and those that have ended since the base, as far as the log
+        was read."""
+        ended, now = ended_since(self._base, self._entries)
+        return self._of_others((*now.in_flight, *ended))
 
     def other_attempts(self) -> list[ClaimInFlight]:
         """The claims in flight of other attempts of the same job."""
@@ -152,8 +165,7 @@ class Claimant:
 
     def _look(self) -> None:
         if not self._is_fresh:
-            last = self._base.version + len(self._entries)
-            self._entries += read_entries(self._store, self._table, last)
+            self._entries += read_entries(self._store, self._table, self.end, is_end=True)
         self._is_fresh = False
 
 

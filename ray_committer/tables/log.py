@@ -1,116 +1,161 @@
-"""A table's log: entries with consecutive versions, each put in place by a rename that never replaces.
+"""Read a table's log: files that hold entries with consecutive versions.
 
-Of several processes that put an entry at one version, one succeeds; the others read its entry. A process
-puts an entry only after it has seen the one before, so the versions have no gaps. If the answer to the
-rename is lost, the entry that is there shows who put it. Nothing is ever replaced or deleted.
+Most files hold one entry. A file that was put when many processes put entries at the same time holds
+several: a pack. A file is named by the version of its first entry, so the next file shows where it ends,
+or it must be read. Nothing is ever replaced or deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
-from functools import partial
-from uuid import uuid4
+from bisect import bisect_left, bisect_right
 
-from ray_committer.errors import TableLogGapError, TableLogGoneError, TableVersionGoneError
-from ray_committer.job_files.settle import settle
-from ray_committer.protocol.paths import parent
-from ray_committer.protocol.state import new_nonce
+from ray_committer.errors import (
+    TableLogError,
+    TableLogGapError,
+    TableLogGoneError,
+    TableVersionGoneError,
+)
 from ray_committer.protocol.table_entry import (
-    Decision,
+    LARGEST,
     LogEntry,
-    TableAbort,
-    TableClaim,
-    TableCommit,
     TableDefinition,
     decode_definition,
-    decode_entry,
-    encode_content,
+    decode_entries,
 )
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import StoreOperations, list_anew, sync, write_once
+from ray_committer.stores.base import StoreOperations, list_anew
+
+Entries = list[tuple[int, LogEntry]]
 
 
-class Draft:
-    """A file of the log on its way to its place. It is written once, under a temporary name, however
-    many places are taken; so use it in a ``with`` block, which deletes it if it found none."""
+class LogFiles:
+    """One look at a log: each directory of it is listed once, and each file is read once.
 
-    def __init__(self, store: StoreOperations, table: TablePlaces) -> None:
+    With `by_threads`, also a few files are read at the same time.
+    """
+
+    def __init__(self, store: StoreOperations, table: TablePlaces, *, by_threads: bool = False) -> None:
         self._store, self._table = store, table
-        self._temporary = ""
-        self._written: bytes | None = None
+        self._least = 2 if by_threads else MANY
+        self._listed: dict[int, list[int]] = {}
+        self._files: dict[int, list[LogEntry]] = {}
 
-    def __enter__(self) -> Draft:
-        return self
+    def head(self, known: int = 0) -> int:
+        """The last version, 0 if there is none; `known` is a version that was seen before.
 
-    def __exit__(self, *_: object) -> None:
-        if self._written is not None:
-            with suppress(OSError):
-                self._store.delete_file(self._temporary)
+        `TableLogGoneError` if that is not there any more.
+        """
+        block, last = known // BLOCK, 0
+        if names := self._names(block):
+            last = self._end(names[-1])
+            if last % BLOCK == BLOCK - 1:
+                block = max(block, _last_in(self._store, self._table.log))
+                names = self._names(block)
+                last = self._end(names[-1]) if names else block * BLOCK - 1
+        if last == 0 and known == 0:
+            _check_there(self._store, self._table)
+        return max(last, self._end(self._holder(known))) if last < known else last
 
-    def put_entry(self, version: int, entry: LogEntry) -> LogEntry:
-        """As the function `put_entry`."""
-        path = self._table.entry(version)
-        if version % BLOCK == 0 and self._store.capabilities.has_directories:
-            self._store.mkdirs(self._table.block(version // BLOCK))
-        return decode_entry(self.put(path, encode_content(entry)), path)
+    def after(self, since: int, until: int | None = None, *, is_end: bool = False) -> Entries:
+        """The entries after version `since`, up to `until` or the last one, which ends a file.
 
-    def put(self, path: str, data: bytes) -> bytes:
-        """Put a file at `path`, unless one is there; the content that is there then."""
-        store = self._store
+        `is_end` tells that `since` is the last version of its file; otherwise that may have to be read.
+        Errors as `read_entries`.
+        """
+        found, version = Entries(), since + 1
+        if since and version not in self._names(since // BLOCK):
+            if not (is_end and since in self._names(since // BLOCK)):
+                version = self._end(self._holder(since)) + 1
+            found = self._between(since, version)
+        while (until is None or version <= until) and (names := self._names_from(version)):
+            block, last = version // BLOCK, names[-1] if until is None else min(names[-1], until)
+            self._read_all([one for one in names if one <= last])
+            while version <= last:
+                file = self._file(version)
+                found += enumerate(file, version)
+                version += len(file)
+            if version // BLOCK == block:
+                break
+        if since == 0 and version == 1:
+            _check_there(self._store, self._table)
+        return found if until is None else [one for one in found if one[0] <= until]
+
+    def at(self, version: int) -> LogEntry:
+        """An entry; `TableLogGoneError` if it is not there."""
+        start = self._holder(version)
+        return self._file(start)[version - start]
+
+    def end_at(self, version: int) -> int:
+        """The last version of the file that holds a version; `TableLogGoneError` if none does."""
+        return self._end(self._holder(version))
+
+    def _between(self, since: int, end: int) -> Entries:
+        """The entries after `since` in the file that ends before `end`."""
+        if end == since + 1:
+            return []
+        start = self._holder(since)
+        return [one for one in enumerate(self._file(start), start) if one[0] > since]
+
+    def _names_from(self, version: int) -> list[int]:
+        """The names in the directory of a version, from that version on. If the directory is not begun,
+        but a later one is, then files are missing."""
+        names = self._names(version // BLOCK)
+        if not names and version >= BLOCK and version % BLOCK == 0:
+            later = _last_in(self._store, self._table.log)
+            return [version] if later > version // BLOCK else []
+        return names[bisect_left(names, version) :]
+
+    def _holder(self, version: int) -> int:
+        """The first version of the file that holds a version. A listing can lack the name of a file, so
+        that file is read before it counts as gone."""
+        names = self._names(version // BLOCK)
+        place = bisect_right(names, version)
+        if place and self._end(names[place - 1]) >= version:
+            return names[place - 1]
         try:
-            if data != self._written:
-                self._write(data)
-            temporary = self._temporary
-            settle(lambda: store.rename(temporary, path))
-        except OSError as e:
-            there = _read_if_there(store, path)
-            if there is None and isinstance(e, FileNotFoundError):
-                raise TableLogGoneError(
-                    f"{parent(path)}: is gone, or {self._table.temporaries} is"
-                ) from e
-            if there is None:
-                raise
-            if isinstance(e, FileNotFoundError):  # it was put there, although the answer was lost
-                self._written = None
-            data = there
-        else:
-            self._written = None
-        sync(store, parent(path))
-        return data
+            self._file(version)
+        except TableLogGapError as e:
+            raise TableLogGoneError(
+                f"{self._table.entry(version)}: is gone; later versions of this log may be gone, too"
+            ) from e
+        return version
 
-    def _write(self, data: bytes) -> None:
-        """Write the file. A request that got no answer can be carried out later, and the file is empty
-        for a moment then, so its name is given up."""
+    def _end(self, start: int) -> int:
+        return start + len(self._file(start)) - 1
 
-        def write() -> None:
-            self._temporary = self._table.temporary(new_nonce())
-            write_once(self._store, self._temporary, data)
-            sync(self._store, self._temporary)
+    def _read_all(self, starts: list[int]) -> None:
+        missing = [one for one in starts if one not in self._files]
+        files = at_once(self._store, self._read, missing, least=self._least)
+        self._files.update(zip(missing, files, strict=True))
 
-        settle(write)
-        self._written = data
+    def _file(self, start: int) -> list[LogEntry]:
+        if start not in self._files:
+            self._files[start] = self._read(start)
+        return self._files[start]
 
+    def _read(self, start: int) -> list[LogEntry]:
+        """Read a file; an error if it holds the place of another one."""
+        found = read_file(self._store, self._table, start)
+        if found is None:
+            raise TableLogGapError(
+                f"{self._table.entry(start)}: is missing, although later entries of the log are there"
+            )
+        names = self._names(start // BLOCK)
+        place = bisect_right(names, start)
+        if place < len(names) and names[place] < start + len(found):
+            raise TableLogError(
+                f"{self._table.entry(names[place])}: must not be there, because "
+                f"{self._table.entry(start)} holds the entries up to version {start + len(found) - 1}"
+            )
+        return found
 
-def new_table_id() -> str:
-    """An id that no other table has, also if it is made at the same place."""
-    return str(uuid4())
-
-
-def init_table(
-    store: StoreOperations, table: TablePlaces, definition: TableDefinition
-) -> TableDefinition:
-    """Make the destination a table with a log, unless it is one; the definition that is there then."""
-    if (there := read_definition(store, table)) is not None:
-        return there
-    store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
-    if store.capabilities.has_directories:
-        for directory in (table.temporaries, table.file_lists):
-            store.mkdirs(directory)
-    with Draft(store, table) as draft:
-        data = draft.put(table.definition, encode_content(definition))
-    return decode_definition(data, table.definition)
+    def _names(self, block: int) -> list[int]:
+        """The names in a directory of the log, as versions, sorted."""
+        if block not in self._listed:
+            numbers = _numbers_in(self._store, self._table.block(block))
+            self._listed[block] = sorted(block * BLOCK + one for one in numbers if one < BLOCK)
+        return self._listed[block]
 
 
 def read_definition(store: StoreOperations, table: TablePlaces) -> TableDefinition | None:
@@ -130,29 +175,57 @@ def require_definition(store: StoreOperations, table: TablePlaces, table_id: str
     return definition
 
 
+def is_complete(store: StoreOperations, table: TablePlaces, table_id: str) -> bool:
+    """Whether the table `table_id` was made to its end: no job is left that does not know the log."""
+    try:
+        found = decode_definition(store.read(table.complete), table.complete)
+    except (FileNotFoundError, TableLogError):
+        return False
+    return found.table_id == table_id
+
+
+def read_file(store: StoreOperations, table: TablePlaces, start: int) -> list[LogEntry] | None:
+    """Read the file whose first entry has a version; None if there is none. Errors as `read_entries`."""
+    path = table.entry(start)
+    try:
+        found = decode_entries(store.read(path), path)
+    except FileNotFoundError:
+        return None
+    if start % BLOCK + len(found) > BLOCK:
+        raise TableLogError(f"{path}: holds {len(found)} entries, more than its place has room for")
+    return found
+
+
 def find_head(store: StoreOperations, table: TablePlaces, known: int = 0) -> int:
-    """The last version of the log, 0 if it has no entry; one request, or three if it is 1,000 later.
+    """The last version of the log, 0 if it has no entry; two requests, or four if it is 1,000 later.
 
     `known` is a version that was seen before. `TableLogGoneError` if it is not there any more.
     """
-    block = known // BLOCK
-    last = _last_in(store, table.block(block))
-    if last == BLOCK - 1:
-        block = max(block, _last_in(store, table.log) or 0)
-        last = _last_in(store, table.block(block))
-    head = block * BLOCK + last if last is not None else max(block * BLOCK - 1, 0)
-    if head < known or head == 0:  # perhaps a listing was incomplete, perhaps the log is gone
-        _check_there(store, table, known)
-    return max(head, known)
+    return LogFiles(store, table).head(known)
+
+
+def find_last_file(store: StoreOperations, table: TablePlaces) -> int:
+    """A version in the last file of the log, 0 if there is none; one request, or three if the log has
+    about 1,000 entries or more. That file is not read, so the last version can be later."""
+    last = max(_numbers_in(store, table.block(0)), default=0)
+    if last == 0:
+        _check_there(store, table)
+    if last + LARGEST < BLOCK or (block := _last_in(store, table.log)) == 0:
+        return last
+    later = _numbers_in(store, table.block(block))
+    return block * BLOCK + max(later, default=-1)
 
 
 def read_entry(store: StoreOperations, table: TablePlaces, version: int) -> LogEntry:
     """Read an entry up to the head; `TableLogGapError` if it is missing."""
-    path = table.entry(version)
+    if (found := read_file(store, table, version)) is not None:
+        return found[0]
     try:
-        return decode_entry(store.read(path), path)
-    except FileNotFoundError as e:
-        raise TableLogGapError(f"{path}: is missing, although later entries of the log are there") from e
+        return LogFiles(store, table).at(version)
+    except TableLogGoneError as e:
+        raise TableLogGapError(
+            f"{table.entry(version)}: is missing, although later entries of the log are there"
+        ) from e
 
 
 def read_entries(
@@ -162,19 +235,18 @@ def read_entries(
     until: int | None = None,
     *,
     by_threads: bool = False,
-) -> list[tuple[int, LogEntry]]:
+    is_end: bool = False,
+) -> Entries:
     """Read the entries after version `since`, up to `until` or the head, with their versions.
 
-    With `by_threads` also a few at the same time. `TableVersionGoneError` if the log has no version
-    `until`.
+    With `by_threads` also a few at the same time. `is_end` as for `LogFiles.after`. `TableLogError` if
+    one is damaged, `TableLogGapError` if one is missing, `TableLogGoneError` if the end of the log is,
+    `TableVersionGoneError` if it has no version `until`.
     """
-    head = find_head(store, table, since)
-    if until is not None and until > head:
-        raise version_gone(table, until, head)
-    versions = range(since + 1, (head if until is None else until) + 1)
-    read = partial(read_entry, store, table)
-    entries = at_once(store, read, versions, least=2 if by_threads else MANY)
-    return list(zip(versions, entries, strict=True))
+    found = LogFiles(store, table, by_threads=by_threads).after(since, until, is_end=is_end)
+    if until is not None and since + len(found) < until:
+        raise version_gone(table, until, since + len(found))
+    return found
 
 
 def version_gone(table: TablePlaces, version: int, head: int) -> TableVersionGoneError:
@@ -182,114 +254,22 @@ def version_gone(table: TablePlaces, version: int, head: int) -> TableVersionGon
     return TableVersionGoneError(f"{table.log}: has no version {version}, the last one is {head}")
 
 
-def put_entry(store: StoreOperations, table: TablePlaces, version: int, entry: LogEntry) -> LogEntry:
-    """Put an entry at a version, unless one is there; the entry that is there then.
-
-    The caller has seen the version before.
-    """
-    with Draft(store, table) as draft:
-        return draft.put_entry(version, entry)
+def _last_in(store: StoreOperations, directory: str) -> int:
+    """The highest number that is a name in a directory; 0 if there is none, or no directory."""
+    return max(_numbers_in(store, directory), default=0)
 
 
-def append(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int) -> int:
-    """Append an entry, unless one since version `after` repeats it; the version of that entry.
-
-    So runs of the same commit can append the same: it is there once.
-    """
-    entries = read_entries(store, table, after)
-    return find_repeated(entries, entry) or put_next(store, table, entry, after + len(entries))
-
-
-def find_repeated(entries: Iterable[tuple[int, LogEntry]], entry: LogEntry) -> int | None:
-    """The version of the first of some entries that `entry` repeats."""
-    return next((version for version, other in entries if entry.repeats(other)), None)
-
-
-def put_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int) -> int:
-    """Put an entry at the first free version `after` one that was just seen, unless one that is put
-    there by then repeats it; the version of that entry."""
-    version = after + 1
-    with Draft(store, table) as draft:
-        while not entry.repeats(draft.put_entry(version, entry)):
-            version += 1  # another process was faster
-    return version
-
-
-def append_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int) -> int:
-    """`append` an entry that is probably the next one after a version that was just seen: then it makes
-    one request less."""
-    if entry.repeats(put_entry(store, table, after + 1, entry)):
-        return after + 1
-    return append(store, table, entry, after)
-
-
-def decide(store: StoreOperations, table: TablePlaces, entry: Decision) -> tuple[int, Decision]:
-    """Append the decision about a claim, unless the log has one; the one that counts, and its version.
-
-    A decision is put only right after entries that were all read. So of a commit and an abort at once
-    the log has the first, and both callers get it. The commit of another claim of the same job attempt
-    also counts, since this claim ends with it: the decision that is returned names that claim then.
-    """
-    entries = read_entries(store, table, entry.claim)
-    found = find_decision(store, table, entries, entry)
-    return found or put_decision(store, table, entry, entry.claim + len(entries))
-
-
-def find_decision(
-    store: StoreOperations,
-    table: TablePlaces,
-    entries: Iterable[tuple[int, LogEntry]],
-    about: Decision,
-) -> tuple[int, Decision] | None:
-    """The first of some entries that decides the claim that a decision is `about`, with its version."""
-    decisions = ((version, _decision(store, table, entry, about)) for version, entry in entries)
-    return next(((version, found) for version, found in decisions if found is not None), None)
-
-
-def put_decision(
-    store: StoreOperations, table: TablePlaces, entry: Decision, after: int
-) -> tuple[int, Decision]:
-    """`decide`, if all entries up to the version `after` were read and none of them is the decision."""
-    version = after + 1
-    with Draft(store, table) as draft:
-        while (found := _decision(store, table, draft.put_entry(version, entry), entry)) is None:
-            version += 1  # another process was faster
-    return version, found
-
-
-def _decision(
-    store: StoreOperations, table: TablePlaces, entry: LogEntry, about: Decision
-) -> Decision | None:
-    """The entry, if it decides the claim of `about`, or commits another claim of its job attempt."""
-    if not isinstance(entry, TableCommit | TableAbort):
-        return None
-    if entry.claim == about.claim:
-        return entry
-    is_of_attempt = (entry.job_id, entry.job_attempt) == (about.job_id, about.job_attempt)
-    if isinstance(entry, TableAbort) or not is_of_attempt:
-        return None
-    own, other = (read_entry(store, table, version) for version in (about.claim, entry.claim))
-    return entry if isinstance(own, TableClaim) and own.repeats(other) else None
-
-
-def _read_if_there(store: StoreOperations, path: str) -> bytes | None:
-    try:
-        return store.read(path)
-    except FileNotFoundError:
-        return None
-
-
-def _last_in(store: StoreOperations, directory: str) -> int | None:
-    """The highest number that is a name in a directory; None if there is none, or no directory."""
+def _numbers_in(store: StoreOperations, directory: str) -> list[int]:
+    """The numbers that are names in a directory; empty if there is none."""
     try:
         names = [status.name for status in list_anew(store, directory)]
     except FileNotFoundError:
-        return None
-    return max((number for name in names if (number := number_of(name)) is not None), default=None)
+        return []
+    return [number for name in names if (number := number_of(name)) is not None]
 
 
-def _check_there(store: StoreOperations, table: TablePlaces, version: int) -> None:
-    """Check that a version that a listing does not show is there, or the log, if that has no version."""
-    path = table.entry(version) if version else table.block(0)
+def _check_there(store: StoreOperations, table: TablePlaces) -> None:
+    """Check that a log without an entry is there: its first directory is made with it."""
+    path = table.block(0)
     if store.get_status(path) is None:
         raise TableLogGoneError(f"{path}: is gone; later versions of this log may be gone, too")

@@ -14,7 +14,9 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight, follow
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
-from ray_committer.tables.log import decide, put_entry, read_definition
+from ray_committer.tables.append import decide
+from ray_committer.tables.log import read_definition
+from ray_committer.tables.put import put_entry
 
 
 def release_own(
@@ -42,7 +44,7 @@ def release_own(
             return
         claim = own[0].version if own else NO_CLAIM
         entry = _abort_of(job, claim, now.quiet, now.named, now_milliseconds)
-        entries.append((now.version + 1, put_entry(store, table, now.version + 1, entry)))
+        entries += enumerate(put_entry(store, table, now.version + 1, entry), now.version + 1)
 
 
 def release_if_aborted(

@@ -61,7 +61,9 @@ def _save(
 ) -> None:
     there = {status.name: status.size for status in listed(store, table.parts)}
     for base in _bases(store, table, table_id, until, there):
-        entries = read_entries(store, table, base.state.version, until, by_threads=True)
+        entries = read_entries(
+            store, table, base.state.version, until, by_threads=True, is_end=base.is_end
+        )
         if only_if_due and not is_due(2 * len(entries), 2 * files_named(entries)):
             return  # another commit has saved one just now
         state, commits = follow(base.state, entries)
@@ -71,7 +73,9 @@ def _save(
                 changes = changes_of(store, table, commits, share)
                 parts = _save_parts(store, table, parts, changes, there)
         if parts is not None:
-            content = encode_content(Checkpoint(table_id=table_id, state=state, parts=parts))
+            content = encode_content(
+                Checkpoint(table_id=table_id, state=state, parts=parts, is_end=until is None)
+            )
             path = table.checkpoint(state.version)
             put(store, path, content, temporary=table.temporary(new_nonce()))
             return

@@ -17,7 +17,7 @@ from ray_committer.protocol.table_entry import (
     TableClaim,
     TableCommit,
     TableDone,
-    decode_entry,
+    decode_entries,
 )
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stores.base import StoreOperations
@@ -122,12 +122,15 @@ def _entries(
     store: StoreOperations, table: TablePlaces, wrong: list[str]
 ) -> Iterator[tuple[int, LogEntry]]:
     files = all_files(store, table.log)
-    for version in range(1, len(files) + 1):
+    version = 1
+    while files:
         path = table.entry(version)
         if path not in files:
             wrong.append(f"version {version} is missing among {sorted(files)}")
             return
-        yield version, decode_entry(files[path], path)
+        entries = decode_entries(files.pop(path), path)
+        yield from enumerate(entries, version)
+        version += len(entries)
 
 
 def _sizes(

@@ -24,7 +24,8 @@ from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import init_table, read_entries
+from ray_committer.tables.log import read_entries
+from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing.harness import all_files, run_undo, write_job
 from tests.commits.tables import (

@@ -36,7 +36,8 @@ from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stages import claim_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import append, read_entries, read_entry
+from ray_committer.tables.append import append
+from ray_committer.tables.log import read_entries, read_entry
 from ray_committer.tables.release import release_own
 from ray_committer.testing import (
     MemoryStore,

@@ -54,7 +54,8 @@ from ray_committer.stages.table_job import dead_table_jobs, write_task
 from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import init_table, read_entries
+from ray_committer.tables.log import read_entries
+from ray_committer.tables.put import init_table
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import (
     MemoryStore,

@@ -18,8 +18,9 @@ from ray_committer.stages.table_files import as_listed
 from ray_committer.stages.table_job import dead_table_jobs
 from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.append import append
 from ray_committer.tables.claim import Waiting
-from ray_committer.tables.log import append, init_table
+from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
 from tests.commits.test_table_commit import data_in, data_of_log

@@ -25,7 +25,7 @@ from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import append
+from ray_committer.tables.append import append
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from tests.exports.tables import commit, export, new_table, rows_of, snapshot_rows
 from tests.tables.support import append_commit, claim_of, commit_of

@@ -29,7 +29,8 @@ from ray_committer.stages import remove_listed_files
 from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import append, read_entries
+from ray_committer.tables.append import append
+from ray_committer.tables.log import read_entries
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing.harness import put_file
 from tests.cli.commands import run

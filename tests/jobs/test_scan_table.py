@@ -31,7 +31,7 @@ from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.tables.log import append
+from ray_committer.tables.append import append
 from ray_committer.tables.release import how_to_end
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit
 from ray_committer.testing.harness import put_file, run_undo

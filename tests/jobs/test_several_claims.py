@@ -11,7 +11,9 @@ import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import TableClaimError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition
-from ray_committer.tables.log import append, find_head, init_table, read_entry
+from ray_committer.tables.append import append
+from ray_committer.tables.log import find_head, read_entry
+from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit
 from tests.jobs.tables_in_use import (
     AT_ONCE,

@@ -20,7 +20,7 @@ from ray_committer.protocol.table_entry import TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import append
+from ray_committer.tables.append import append
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import MemoryStore
 from tests.jobs.tables_in_use import OVERWRITE, stopped_after_commit

@@ -13,7 +13,7 @@ from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.tables.log import append
+from ray_committer.tables.append import append
 from tests.jobs.test_snapshot import commit, keep, paths
 from tests.tables.support import abort_of, append_commit, claim_of
 

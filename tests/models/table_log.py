@@ -17,6 +17,7 @@ from ray_committer.protocol.table_entry import (
     TableDone,
     WriteMode,
 )
+from ray_committer.protocol.table_pack import may_follow
 from ray_committer.protocol.table_state import (
     ClaimInFlight,
     TableState,
@@ -25,7 +26,7 @@ from ray_committer.protocol.table_state import (
     follow,
 )
 from ray_committer.protocol.table_state import Files as FilesOfTable
-from tests.models.table_world import CREATE, OLD, Entry, Files, Log, Plan, Rule
+from tests.models.table_world import CREATE, OLD, Draft, Entry, Files, Log, Plan, Rule
 
 IMPORTED = Plan(CREATE, "")
 """The job whose files were there at first."""
@@ -80,6 +81,20 @@ class LogReader:
         if key not in self._judged:
             self._judged[key] = self._judge(log, number, base)
         return self._judged[key]
+
+    def may_put(self, log: Log, draft: Draft) -> bool:
+        """Whether another process than its owner puts a draft at the end of the log."""
+        entry = self._entry(draft.entry)
+        later = [self._entry(one) for one in log[draft.seen :]] if self._has(Rule.KNOW_SINCE) else []
+        if not self._has(Rule.JUDGE_DRAFTS):
+            later = [one for one in later if one.job_id == entry.job_id]
+        for rule, is_abort in ((Rule.NOT_TWICE, False), (Rule.NOT_AFTER_ABORT, True)):
+            if not self._has(rule):
+                others = (one for one in later if isinstance(one, TableAbort) is not is_abort)
+                later = [one for one in later if one.job_id != entry.job_id] + [
+                    one for one in others if one.job_id == entry.job_id
+                ]
+        return may_follow(entry, later)
 
     def _judge(self, log: Log, number: int, base: int) -> Judged:
         claim = self._claim(Entry("claim", number))

@@ -130,7 +130,8 @@ def _search(situation: TableSituation, without: frozenset[Rule] = frozenset()) -
     first = Shared(tuple(Job() for _ in plans), old, first_log(old))
     drivers = [Process("drive", number) for number in range(len(plans))]
     others = [Process(does, number) for does, number in situation.others]
-    return Search(TableSteps(plans, isolation, without), judge, first, [*drivers, *others])
+    steps = TableSteps(plans, isolation, without, drafts=("pack", 0) in situation.others)
+    return Search(steps, judge, first, [*drivers, *others])
 
 
 def _swapped(plan: Plan) -> Plan:

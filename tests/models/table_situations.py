@@ -93,6 +93,24 @@ TWICE_WIDE = {
     for does in ("commit", "abort", "undo")
 }
 
+PACK = ("pack", 0)
+PACKED = {
+    "one job and another process": [
+        beside(one, others=(PACK, end)) for one in (A_P, O_P, RW_P) for end in (ABORT, UNDO, COMMIT)
+    ],
+    "an append and an overwrite": [beside(A_P, O_P, others=(PACK,))],
+}
+"""Jobs whose entries another process may put at any time after they have written a draft."""
+
+PACKED_WIDE = {
+    "an append and what it changes": [beside(one, A_P, others=(PACK,)) for one in (FROM_P, RP_P)],
+    "overwrites": [beside(O_P, O_P, others=(PACK,))],
+    "appends": [beside(A_P, A_P, others=(PACK,))],
+    "an append and a rewrite": [beside(A_P, RW_P, others=(PACK,))],
+    "in a directory and below it": [beside(*BELOW[:2], others=(PACK,))],
+    "jobs that are ended": [beside(A_P, O_P, others=(PACK, end)) for end in (ABORT, UNDO, COMMIT)],
+}
+
 NEEDED = {
     Rule.LIST_AFTER_CLAIM: [beside(A_P, O_P), beside(O_P, O_P)],
     Rule.CHECK_IN_FLIGHT: [beside(A_P, O_P), beside(O_P, O_P), beside(FROM_P, FROM_Q)],
@@ -109,6 +127,10 @@ NEEDED = {
     Rule.OWN_CLAIM: [beside(O_P, others=(COMMIT,))],
     Rule.READ_REWRITES: [beside(FROM_P, RW_P)],
     Rule.REWRITE_ALWAYS: [beside(RW_P, one, level=NONE) for one in (O_P, RW_P)],
+    Rule.JUDGE_DRAFTS: [beside(A_P, Plan(CREATE, "p"), others=(PACK,))],
+    Rule.NOT_TWICE: [beside(A_P, others=(PACK, COMMIT))],
+    Rule.NOT_AFTER_ABORT: [beside(A_P, others=(PACK, ABORT))],
+    Rule.KNOW_SINCE: [beside(A_P, others=(PACK, ABORT))],
 }
 
 NOT_PROMISED = {

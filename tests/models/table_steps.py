@@ -17,6 +17,7 @@ from tests.models.table_world import (
     CREATE,
     NO_FILES,
     REWRITE,
+    Draft,
     Entry,
     File,
     Plan,
@@ -43,7 +44,7 @@ class TableSteps:
     """The requests of processes, but for the rules that are left out.
 
     A process `waits` for a claim in its way by looking again, or by ending the other job; with
-    `gives_up` it only ever gives up.
+    `gives_up` it only ever gives up. With `drafts`, others can put what it was about to put.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class TableSteps:
         without: frozenset[Rule] = frozenset(),
         *,
         gives_up: bool = False,
+        drafts: bool = False,
     ) -> None:
         self.plans = plans
         self.without = without
         self.log = LogReader(plans, isolation, without)
         self.gives_up = gives_up
+        self.drafts = drafts
 
     def steps(self, shared: Shared, process: Process) -> Iterator[Step]:
         """What the next request of a process may lead to; it fails if the log is wrong."""
@@ -112,6 +115,20 @@ class TableSteps:
             (one.kind, one.claim, one.job) == (entry.kind, entry.claim, entry.job) for one in shared.log
         )
         return shared if there else shared._replace(log=(*shared.log, entry))
+
+    def _posted(self, shared: Shared, process: Process, entry: Entry) -> Iterator[Step]:
+        """Write a draft of an entry that could be put now."""
+        draft = Draft(entry, len(shared.log))
+        if self.drafts and draft not in shared.drafts:
+            yield shared._replace(drafts=shared.drafts | {draft}), process, -1
+
+    # Another process, which puts the drafts of others.
+
+    def _pack_look(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Put a draft; without a rule, at most twice, so that the log does not grow for ever."""
+        for draft in sorted(shared.drafts, key=repr):
+            if shared.log.count(draft.entry) < 2 and self.log.may_put(shared.log, draft):
+                yield shared._replace(log=(*shared.log, draft.entry)), process, -1
 
     # The application: it sets its job up, reads, and commits.
 
@@ -197,6 +214,7 @@ class TableSteps:
         match found.answer:
             case Answer.GOES_ON:
                 entry = Entry("claim", number, files=frozenset(self.files(shared, number)))
+                yield from self._posted(shared, process, entry)
                 after = shared._replace(log=(*shared.log, entry))
                 yield self._claimed(after, process, len(after.log))
             case Answer.OWN:
@@ -296,6 +314,8 @@ class TableSteps:
             return
         entry = Entry("commit", process.job, job.claim, job.record)
         step = "remove" if job.record else "decide"
+        if not self._is_published(shared, process.job):
+            yield from self._posted(shared, process, entry)
         yield self._go(self._append(shared, entry), process, step, at=0)
 
     def _commit_remove(self, shared: Shared, process: Process) -> Iterator[Step]:
@@ -308,7 +328,10 @@ class TableSteps:
         elif not (self._has(Rule.COMMIT_BEFORE_REMOVAL) or self._is_published(shared, process.job)):
             yield self._go(shared, process, "publish")
         else:
-            after = self._append(shared, Entry("done", process.job, job.claim))
+            entry = Entry("done", process.job, job.claim)
+            after = self._append(shared, entry)
+            if after is not shared:
+                yield from self._posted(shared, process, entry)
             yield self._go(after, process, "decide")
 
     def _is_published(self, shared: Shared, number: int) -> bool:

@@ -47,6 +47,10 @@ class Rule(StrEnum):
     OWN_CLAIM = "a run of a commit goes on with the claim of an earlier one"
     READ_REWRITES = "a rewrite counts as a change of what another job has read"
     REWRITE_ALWAYS = "a rewrite is refused at every level of isolation if its files were replaced"
+    JUDGE_DRAFTS = "a draft waits for the claims that its owner has not seen"
+    NOT_TWICE = "a draft is not put after a claim or commit of its job that its owner has not seen"
+    NOT_AFTER_ABORT = "a draft is not put after an abort of its job that its owner has not seen"
+    KNOW_SINCE = "a draft is put only by who knows all entries that its owner has not seen"
 
 
 class File(NamedTuple):
@@ -108,6 +112,14 @@ class Entry(NamedTuple):
 Log = tuple[Entry, ...]
 
 
+class Draft(NamedTuple):
+    """An entry that its owner has judged by the first `seen` entries of the log. It stays for ever:
+    another process can have read it before its owner deleted it."""
+
+    entry: Entry
+    seen: int
+
+
 class Job(NamedTuple):
     """What is on the store of a job; `phase` is None until it is set up.
 
@@ -127,11 +139,12 @@ class Job(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What is on the store: the jobs, the files that readers of directories see, and the log."""
+    """What is on the store: the jobs, the files that readers of directories see, the log, and drafts."""
 
     jobs: tuple[Job, ...]
     visible: Files
     log: Log
+    drafts: frozenset[Draft] = frozenset()
 
 
 class Process(NamedTuple):

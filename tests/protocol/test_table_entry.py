@@ -25,8 +25,9 @@ from ray_committer.protocol.table_entry import (
     TableDone,
     WriteMode,
     decode_definition,
-    decode_entry,
+    decode_entries,
     encode_content,
+    encode_entries,
 )
 
 CLAIM = TableClaim(
@@ -87,7 +88,8 @@ def changed(**fields: Any) -> bytes:
 
 @given(entries)
 def test_entries_round_trip(entry: LogEntry):
-    assert decode_entry(encode_content(entry), "/p") == entry
+    assert decode_entries(encode_content(entry), "/p") == [entry]
+    assert encode_entries([entry]) == encode_content(entry)
 
 
 def test_a_definition_round_trips():
@@ -144,7 +146,7 @@ def test_no_byte_of_an_entry_can_be_lost_or_changed(entry: LogEntry):
         flipped = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
         for bad in [data[:place], *([flipped] if place > start else [])]:
             with pytest.raises(TableLogError, match=r"^/p: is not a file of a table log"):
-                decode_entry(bad, "/p")
+                decode_entries(bad, "/p")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_no_byte_of_an_entry_can_be_lost_or_changed(entry: LogEntry):
 )
 def test_what_this_release_cannot_have_written_is_refused_by_name_with_a_command(data: bytes):
     with pytest.raises(TableLogError, match=r"^/p: is not a file of a table log") as caught:
-        decode_entry(data, "/p")
+        decode_entries(data, "/p")
     assert "ray-committer table log" in caught.value.advice
 
 
@@ -176,9 +178,9 @@ def test_what_this_release_cannot_have_written_is_refused_by_name_with_a_command
 )
 def test_an_entry_of_a_newer_format_is_known_whatever_else_it_holds(data: bytes):
     with pytest.raises(TableFormatError, match=r"^/p: has format \d, but .* up to format 1$") as caught:
-        decode_entry(data, "/p")
+        decode_entries(data, "/p")
     assert "install the release" in caught.value.advice
 
 
 def test_unknown_fields_of_this_format_are_ignored():
-    assert decode_entry(changed(later=1), "/p") == CLAIM
+    assert decode_entries(changed(later=1), "/p") == [CLAIM]

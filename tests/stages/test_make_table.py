@@ -19,8 +19,9 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.tables.append import append, decide
 from ray_committer.tables.checkpoint import read_files
-from ray_committer.tables.log import append, decide, read_definition
+from ray_committer.tables.log import read_definition
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, KINDS, NOW, OTHER_JOB, do_at, each_crash, state_of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ray_committer.protocol.file_list import FileSet, ListedFile, inline_set
@@ -13,10 +14,13 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     TableDone,
     WriteMode,
+    encode_entries,
 )
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables.log import append, init_table
+from ray_committer.tables.append import append
+from ray_committer.tables.log import read_entries
+from ray_committer.tables.put import init_table
 
 TABLE = TablePlaces("/table")
 DEFINITION = TableDefinition(table_id="id", created_milliseconds=1)
@@ -83,3 +87,15 @@ def append_commit(
     commit = commit_of(version, removed, kept=kept)
     after = append(store, table, commit, version)
     return append(store, table, done_of(version), after) if commit.removed.files else after
+
+
+def pack_log(store: StoreOperations, starts: Iterable[int], table: TablePlaces = TABLE) -> None:
+    """Put the entries of a log into other files, as if they had been put so: one begins at each of
+    `starts`."""
+    entries = read_entries(store, table)
+    for version, _ in entries:
+        store.delete_file(table.entry(version))
+    bounds = [*sorted(starts), entries[-1][0] + 1]
+    for start, end in pairwise(bounds):
+        pack = [entry for version, entry in entries if start <= version < end]
+        store.write(table.entry(start), encode_entries(pack))

@@ -15,8 +15,8 @@ from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.tables.append import append
 from ray_committer.tables.changes import committed_since
-from ray_committer.tables.log import append
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore
 from tests.stages.support import KINDS, requests

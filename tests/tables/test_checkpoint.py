@@ -23,6 +23,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import Files, TableState
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.tables.append import append
 from ray_committer.tables.checkpoint import (
     ENTRIES,
     FILES,
@@ -34,7 +35,7 @@ from ray_committer.tables.checkpoint import (
     read_state,
 )
 from ray_committer.tables.file_sets import read_file_set, save_file_set
-from ray_committer.tables.log import append, find_head
+from ray_committer.tables.log import find_head
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import KINDS, context, do_at, requests

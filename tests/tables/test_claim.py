@@ -25,9 +25,10 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.tables.append import append
 from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.claim import Claimant, Waiting, claim_partitions
-from ray_committer.tables.log import append, find_head, read_entries
+from ray_committer.tables.log import find_head, read_entries
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import KINDS, do_at, requests

@@ -19,7 +19,7 @@ from ray_committer.protocol.table_entry import TableClaim, TableCommit, WriteMod
 from ray_committer.stores import at_once
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set, save_file_set
-from ray_committer.tables.log import put_entry
+from ray_committer.tables.put import put_entry
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import MemoryStore

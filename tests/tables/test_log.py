@@ -25,20 +25,16 @@ from ray_committer.protocol.table_entry import TableClaim, TableDefinition, enco
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink
+from ray_committer.tables.append import append, append_next, decide
 from ray_committer.tables.log import (
-    Draft,
-    append,
-    append_next,
-    decide,
     find_head,
-    init_table,
-    new_table_id,
-    put_entry,
+    find_last_file,
     read_definition,
     read_entries,
     read_entry,
     require_definition,
 )
+from ray_committer.tables.put import Draft, init_table, new_table_id, put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import (
     KINDS,
@@ -208,7 +204,7 @@ def test_an_entry_is_written_once_however_many_others_are_faster(kind, faster: i
 
     assert decide(WrappedStore(memory, before=hook), TABLE, commit_of(1))[0] == 2 + faster
     del calls["sync"]
-    assert calls == Counter(list_status=1, write=1, rename=1 + faster, read=faster)
+    assert calls == Counter(list_status=1 + faster, write=1, rename=1 + faster, read=1 + faster)
     assert memory.list_files(TABLE.temporaries) == []
 
 
@@ -217,7 +213,7 @@ def test_an_entry_without_a_place_is_not_left_as_a_temporary_file(kind, taken: b
     memory = with_table(kind(), 1)
     with Draft(memory, TABLE) as draft:
         version = 1 if taken else 2
-        assert draft.put_entry(version, claim(9)) == claim(0 if taken else 9)
+        assert draft.put_entries(version, [claim(9)]) == [claim(0 if taken else 9)]
         assert len(memory.list_files(TABLE.temporaries)) == taken
     assert memory.list_files(TABLE.temporaries) == []
 
@@ -249,8 +245,8 @@ def test_the_commit_of_another_claim_decides_if_it_is_faster(kind):
 
 def test_the_entry_that_is_there_stays(store, table: TablePlaces):
     with_table(store, table=table)
-    assert put_entry(store, table, 1, claim(1)) == claim(1)
-    assert put_entry(store, table, 1, claim(2)) == claim(1)
+    assert put_entry(store, table, 1, claim(1)) == [claim(1)]
+    assert put_entry(store, table, 1, claim(2)) == [claim(1)]
     assert read_entries(store, table) == [(1, claim(1))]
     assert store.list_files(table.temporaries) == []
 
@@ -265,22 +261,34 @@ def test_the_next_directory_is_begun_after_the_last_place_of_one(kind):
 
 
 @pytest.mark.parametrize(
-    ("head", "known", "lists"),
-    [(3, 0, 1), (3, 3, 1), (3 * BLOCK + 7, 3 * BLOCK, 1), (3 * BLOCK + 7, 0, 3), (3 * BLOCK - 1, 5, 3)],
+    ("head", "known", "lists", "reads"),
+    [
+        (3, 0, 1, 1),
+        (3, 3, 1, 1),
+        (3 * BLOCK + 7, 3 * BLOCK, 1, 1),
+        (3 * BLOCK + 7, 0, 3, 2),
+        (3 * BLOCK - 1, 5, 3, 1),
+    ],
 )
-def test_the_last_version_is_found_in_few_requests(kind, head: int, known: int, lists: int):
+def test_the_last_version_is_found_in_few_requests(kind, head: int, known: int, lists: int, reads: int):
     places = {BLOCK - 1, 2 * BLOCK - 1, 3 * BLOCK - 1, head}
     memory = with_entries(kind(), range(1, 4))
     with_entries(memory, iter(sorted(place for place in places if place <= head)))
     memory.mkdirs(TABLE.block(head // BLOCK + (head % BLOCK == BLOCK - 1)))
     assert find_head(memory, TABLE, known) == head
-    assert requests(memory, lambda one: find_head(one, TABLE, known)) == Counter(list_status=lists)
+    wanted = Counter(list_status=lists, read=reads)
+    assert requests(memory, lambda one: find_head(one, TABLE, known)) == wanted
+    if known == 0:
+        assert find_last_file(memory, TABLE) == head
+        wanted = Counter(list_status=lists)
+        assert requests(memory, lambda one: find_last_file(one, TABLE)) == wanted
 
 
-def test_an_uncontended_append_makes_three_requests(kind):
+@pytest.mark.parametrize("is_end", [False, True])
+def test_an_uncontended_append_makes_three_requests_and_one_if_the_end_is_not_known(kind, is_end: bool):
     memory = with_table(kind(), 3)
-    wanted = Counter(list_status=1, write=1, rename=1)
-    calls = requests(memory, lambda one: append(one, TABLE, claim(9), 3))
+    wanted = Counter(list_status=1, write=1, rename=1) + Counter(read=not is_end)
+    calls = requests(memory, lambda one: append(one, TABLE, claim(9), 3, is_end=is_end))
     assert calls - Counter(sync=2) == wanted
 
 

@@ -18,6 +18,7 @@ from ray_committer.spark.session import _load_jar
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.save_checkpoint import save_checkpoint
+from tests.tables.support import pack_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -148,6 +149,24 @@ def test_the_log_is_read_from_a_checkpoint_and_lists_of_files(reader: SparkSessi
     Path(places.entry(3)).rename(f"{places.entry(3)}.away")  # the checkpoint has it
     commit(table, 2, range(1), "overwrite_partitions")
     assert numbers(read(reader, table)) == [*[1] * 600, 2]
+
+
+@pytest.mark.parametrize("starts", [(1,), (1, 4, 5), (1, 3, 5, 8)], ids=str)
+def test_entries_that_share_a_file_are_read_at_any_version(
+    reader: SparkSession, table: str, starts: tuple[int, ...]
+):
+    versions = [commit(table, number, FEW) for number in (1, 2, 3)]
+    assert versions == [4, 6, 8]
+    pack_log(LocalStore(StoreSpec("file")), starts, TablePlaces(table))
+    wanted = list[int]()
+    for number, version in enumerate(versions, 1):
+        wanted += [number] * len(FEW)
+        for at in (version, version + 1):
+            if at <= versions[-1]:
+                assert numbers(read(reader, table, **{VERSION_KEY: str(at)})) == wanted
+    assert numbers(read(reader, table)) == wanted
+    commit(table, 4, FEW)
+    assert numbers(read(reader, table)) == wanted + [4] * len(FEW)
 
 
 @pytest.mark.parametrize(

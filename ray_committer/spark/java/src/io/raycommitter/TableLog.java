@@ -8,15 +8,12 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.function.Consumer;
-import java.util.stream.Collectors;
-import java.util.stream.LongStream;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
 import org.apache.hadoop.fs.FileStatus;
@@ -26,21 +23,21 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.security.AccessControlException;
 
 /**
- * Reads the log of a table: entries, checkpoints and lists of files. Only Python writes it.
+ * Reads one version of the log of a table: entries, checkpoints and lists of files. Only Python writes it.
  *
  * <p>As {@code tables/log.py}, {@code tables/file_sets.py} and {@code protocol/table_paths.py}.
  */
 final class TableLog {
     private static final String DIRECTORY = "_ray_committer";
-    private static final String SUFFIX = ".entry";
+    static final String SUFFIX = ".entry";
     private static final String CONTENT = "\"content\":";
     private static final int FORMAT = 1;
-    private static final int BLOCK = 1_000;
     private static final int BUFFER = 64 * 1024;
 
     private final FileSystem fs;
     private final Path directory;
     private final String tableId;
+    private final LogFiles files = new LogFiles(this);
 
     private TableLog(FileSystem fs, Path directory, String tableId) {
         this.fs = fs;
@@ -56,7 +53,7 @@ final class TableLog {
         Path directory = TaskScan.join(dest, DIRECTORY);
         Path definition = TaskScan.join(directory, "table" + SUFFIX);
         try {
-            JsonNode content = content(definition, JobState.readAll(fs, definition));
+            JsonNode content = read(fs, definition);
             return new TableLog(fs, directory, content.path("table_id").asText());
         } catch (FileNotFoundException | ParentNotDirectoryException e) {
             return null;
@@ -90,29 +87,38 @@ final class TableLog {
 
     /** Returns the last version of the log; {@code known} is a version that was seen before, or 0. */
     long head(long known) throws IOException {
-        long block = known / BLOCK;
-        long last = lastIn(block(block));
-        if (last == BLOCK - 1) {
-            block = Math.max(block, lastIn(path()));
-            last = lastIn(block(block));
-        }
-        long head = last >= 0 ? block * BLOCK + last : Math.max(block * BLOCK - 1, 0);
-        if (head < known || head == 0 && !fs.exists(block(0))) {
-            throw new IOException(path() + ": the log of the table, or its end, is gone; restore it");
-        }
-        return head;
+        return files.head(known);
     }
 
     /** Reads the entries after a version, up to another one, in order. */
     List<JsonNode> entries(long since, long until) throws IOException {
-        try {
-            return LongStream.rangeClosed(since + 1, until)
-                    .parallel()
-                    .mapToObj(this::entry)
-                    .collect(Collectors.toList());
-        } catch (UncheckedIOException e) {
-            throw e.getCause();
+        return files.entries(since, until);
+    }
+
+    FileSystem fileSystem() {
+        return fs;
+    }
+
+    /** Returns the directory of the entries whose version divided by 1,000 is a number. */
+    Path block(long number) {
+        return TaskScan.join(path(), String.format("%012d", number));
+    }
+
+    /** Returns the highest number of a directory of entries; 0 if there is none. */
+    long lastBlock() throws IOException {
+        List<Long> numbers = numbersIn(path());
+        return numbers.isEmpty() ? 0 : numbers.get(0);
+    }
+
+    /** Fails if a log without an entry is not there: its first directory is made with it. */
+    void checkIsThere() throws IOException {
+        if (!fs.exists(block(0))) {
+            throw gone(null);
         }
+    }
+
+    IOException gone(IOException cause) {
+        return new IOException(path() + ": the log of the table, or its end, is gone; restore it", cause);
     }
 
     /** Reads the last checkpoint up to a version; null if none can be read. */
@@ -145,29 +151,17 @@ final class TableLog {
         }
     }
 
-    private Path block(long number) {
-        return TaskScan.join(path(), String.format("%012d", number));
-    }
-
-    private JsonNode entry(long version) {
-        Path path = TaskScan.join(
-                block(version / BLOCK), String.format("%03d", version % BLOCK) + SUFFIX);
-        try {
-            return content(path, JobState.readAll(fs, path));
-        } catch (FileNotFoundException e) {
-            throw new UncheckedIOException(new IOException(
-                    path + ": is missing, although later entries of the log are there; restore it", e));
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-    }
-
     private JsonNode readable(Path path) {
         try {
-            return content(path, JobState.readAll(fs, path));
+            return read(fs, path);
         } catch (IOException e) {
             return null; // A checkpoint decides nothing: the log alone is enough.
         }
+    }
+
+    /** Reads the content of a file. */
+    static JsonNode read(FileSystem fs, Path path) throws IOException {
+        return content(path, JobState.readAll(fs, path));
     }
 
     private static JsonNode content(Path path, byte[] data) throws IOException {
@@ -240,18 +234,13 @@ final class TableLog {
         return all.toByteArray();
     }
 
-    private static IOException damaged(Path path, Exception cause) {
+    static IOException damaged(Path path, Exception cause) {
         return new IOException(path + ": is not a file of a table log that this jar can read; restore it"
                 + " from soft delete or a snapshot", cause);
     }
 
-    private long lastIn(Path parent) throws IOException {
-        List<Long> numbers = numbersIn(parent);
-        return numbers.isEmpty() ? -1 : numbers.get(0);
-    }
-
     /** Returns the numbers that are names in a directory, the highest first. */
-    private List<Long> numbersIn(Path parent) throws IOException {
+    List<Long> numbersIn(Path parent) throws IOException {
         List<Long> numbers = new ArrayList<>();
         try {
             for (FileStatus status : fs.listStatus(parent)) {

@@ -1,0 +1,129 @@
+"""Append entries to a table's log, each once, however many runs of a commit append the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ray_committer.protocol.table_entry import (
+    Decision,
+    LogEntry,
+    TableAbort,
+    TableClaim,
+    TableCommit,
+)
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.among_others import Entrant
+from ray_committer.tables.log import Entries, read_entries, read_entry
+from ray_committer.tables.put import put_entry
+
+
+class Decided(NamedTuple):
+    """The decision about a claim that counts, and its version; `end` is the last version of its file if
+    it was put just now."""
+
+    version: int
+    decision: Decision
+    end: int | None = None
+
+
+def append(
+    store: StoreOperations,
+    table: TablePlaces,
+    entry: LogEntry,
+    after: int,
+    *,
+    is_end: bool = False,
+) -> int:
+    """Append an entry, unless one since version `after` repeats it; the version of that entry.
+
+    So runs of the same commit can append the same: it is there once. `is_end` as for `read_entries`.
+    """
+    entries = read_entries(store, table, after, is_end=is_end)
+    return find_repeated(entries, entry) or _put_next(store, table, entry, after, entries)
+
+
+def find_repeated(entries: Iterable[tuple[int, LogEntry]], entry: LogEntry) -> int | None:
+    """The version of the first of some entries that `entry` repeats."""
+    return next((version for version, other in entries if entry.repeats(other)), None)
+
+
+def append_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, end: int) -> int:
+    """`append` an entry that is probably the next one after a file that was just seen, whose last
+    version is `end`: then it makes one request less."""
+    there = put_entry(store, table, end + 1, entry)
+    found = find_repeated(enumerate(there, end + 1), entry)
+    return found or append(store, table, entry, end, is_end=True)
+
+
+def decide(store: StoreOperations, table: TablePlaces, entry: Decision) -> tuple[int, Decision]:
+    """Append the decision about a claim, unless the log has one; the one that counts, and its version.
+
+    A decision is put only right after entries that were all read. So of a commit and an abort at once
+    the log has the first, and both callers get it. The commit of another claim of the same job attempt
+    also counts, since this claim ends with it: the decision that is returned names that claim then.
+    """
+    entries = read_entries(store, table, entry.claim)
+    found = find_decision(store, table, entries, entry)
+    return found or put_decision(store, table, entry, entry.claim, entries)[:2]
+
+
+def find_decision(
+    store: StoreOperations,
+    table: TablePlaces,
+    entries: Iterable[tuple[int, LogEntry]],
+    about: Decision,
+) -> tuple[int, Decision] | None:
+    """The first of some entries that decides the claim that a decision is `about`, with its version."""
+    decisions = ((version, _decision(store, table, entry, about)) for version, entry in entries)
+    return next(((version, found) for version, found in decisions if found is not None), None)
+
+
+def put_decision(
+    store: StoreOperations,
+    table: TablePlaces,
+    entry: Decision,
+    since: int,
+    entries: Entries,
+    *,
+    is_beaten: bool = False,
+) -> Decided:
+    """`decide`, if all `entries` after the version `since` were read, and none is the decision.
+    `is_beaten` as for `Entrant`."""
+    known, found = list(entries), None
+    with Entrant(store, table, since, is_beaten=is_beaten) as entrant:
+        while found is None:
+            new = entrant.put(entry, known)
+            found = find_decision(store, table, new, entry)
+            known += new
+    return Decided(*found, end=since + len(known))
+
+
+def _put_next(
+    store: StoreOperations, table: TablePlaces, entry: LogEntry, since: int, entries: Entries
+) -> int:
+    """Put an entry after those that were just read, unless one that is put there by then repeats it; the
+    version of that entry."""
+    known, found = list(entries), None
+    with Entrant(store, table, since) as entrant:
+        while found is None:
+            new = entrant.put(entry, known)
+            found = find_repeated(new, entry)
+            known += new
+    return found
+
+
+def _decision(
+    store: StoreOperations, table: TablePlaces, entry: LogEntry, about: Decision
+) -> Decision | None:
+    """The entry, if it decides the claim of `about`, or commits another claim of its job attempt."""
+    if not isinstance(entry, TableCommit | TableAbort):
+        return None
+    if entry.claim == about.claim:
+        return entry
+    is_of_attempt = (entry.job_id, entry.job_attempt) == (about.job_id, about.job_attempt)
+    if isinstance(entry, TableAbort) or not is_of_attempt:
+        return None
+    own, other = (read_entry(store, table, version) for version in (about.claim, entry.claim))
+    return entry if isinstance(own, TableClaim) and own.repeats(other) else None

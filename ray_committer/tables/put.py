@@ -1,0 +1,150 @@
+"""Put a file into a table's log by a rename that never replaces.
+
+Of several processes that put a file at one version, one succeeds; the others read its file. A process
+puts a file only right after one that it has read to its end, so the versions have no gaps. If the answer
+to the rename is lost, the file that is there shows who put it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+from ray_committer.errors import TableLogGoneError
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.paths import parent
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.table_entry import (
+    LogEntry,
+    TableDefinition,
+    decode_definition,
+    decode_entries,
+    encode_content,
+    encode_entries,
+)
+from ray_committer.protocol.table_paths import BLOCK, TablePlaces
+from ray_committer.stores.base import StoreOperations, sync, write_once
+from ray_committer.tables.log import read_definition
+
+
+class Draft:
+    """A file of the log on its way to its place. It is written once, under a temporary name, however
+    many places are taken; so use it in a ``with`` block, which deletes it if it found none. `new_name`
+    makes the temporary name."""
+
+    def __init__(
+        self, store: StoreOperations, table: TablePlaces, new_name: Callable[[], str] | None = None
+    ) -> None:
+        self._store, self._table = store, table
+        self._new_name = new_name or (lambda: table.temporary(new_nonce()))
+        self._temporary = ""
+        self._written: bytes | None = None
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._written is not None:
+            with suppress(OSError):
+                self._store.delete_file(self._temporary)
+
+    @property
+    def name(self) -> str:
+        """The temporary name of the file, if it has one."""
+        return self._temporary.rpartition("/")[2]
+
+    def put_entries(self, version: int, entries: Sequence[LogEntry]) -> list[LogEntry]:
+        """Put entries at a version, unless a file is there; the entries that are there then.
+
+        The caller has read the file before to its end.
+        """
+        path = self._table.entry(version)
+        if version % BLOCK == 0 and self._store.capabilities.has_directories:
+            self._store.mkdirs(self._table.block(version // BLOCK))
+        return decode_entries(self.put(path, encode_entries(entries)), path)
+
+    def write(self, entries: Sequence[LogEntry]) -> None:
+        """Write entries under the temporary name, if they are not there yet."""
+        if (data := encode_entries(entries)) != self._written:
+            self._write(data)
+
+    def put(self, path: str, data: bytes) -> bytes:
+        """Put a file at `path`, unless one is there; the content that is there then."""
+        store = self._store
+        try:
+            if data != self._written:
+                self._write(data)
+            temporary = self._temporary
+            settle(lambda: store.rename(temporary, path))
+        except OSError as e:
+            there = _read_if_there(store, path)
+            if there is None and isinstance(e, FileNotFoundError):
+                raise TableLogGoneError(
+                    f"{parent(path)}: is gone, or {self._table.temporaries} is"
+                ) from e
+            if there is None:
+                raise
+            if isinstance(e, FileNotFoundError):  # it was put there, although the answer was lost
+                self._written = None
+            data = there
+        else:
+            self._written = None
+        sync(store, parent(path))
+        return data
+
+    def _write(self, data: bytes) -> None:
+        """Write the file. A request that got no answer can be carried out later, and the file is empty
+        for a moment then, so its name is given up."""
+
+        def write() -> None:
+            self._temporary = self._new_name()
+            write_once(self._store, self._temporary, data)
+            sync(self._store, self._temporary)
+
+        settle(write)
+        self._written = data
+
+
+def new_table_id() -> str:
+    """An id that no other table has, also if it is made at the same place."""
+    return str(uuid4())
+
+
+def init_table(
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition
+) -> TableDefinition:
+    """Make the destination a table with a log, unless it is one; the definition that is there then."""
+    if (there := read_definition(store, table)) is not None:
+        return there
+    store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
+    if store.capabilities.has_directories:
+        for directory in (table.temporaries, table.file_lists):
+            store.mkdirs(directory)
+    with Draft(store, table) as draft:
+        data = draft.put(table.definition, encode_content(definition))
+    return decode_definition(data, table.definition)
+
+
+def complete_table(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> None:
+    """Note that the table was made to its end; idempotent."""
+    with Draft(store, table) as draft:
+        draft.put(table.complete, encode_content(definition))
+
+
+def put_entry(
+    store: StoreOperations, table: TablePlaces, version: int, entry: LogEntry
+) -> list[LogEntry]:
+    """Put an entry at a version, unless a file is there; the entries that are there then.
+
+    The caller has read the file before to its end. No other process puts this entry.
+    """
+    with Draft(store, table) as draft:
+        return draft.put_entries(version, [entry])
+
+
+def _read_if_there(store: StoreOperations, path: str) -> bytes | None:
+    try:
+        return store.read(path)
+    except FileNotFoundError:
+        return None
