@@ -6,7 +6,7 @@ way, at least one of them sees the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import CommitStateUnknownError, LinkedPathError, RayCommitterError
@@ -24,6 +24,8 @@ from ray_committer.stores.base import StoreOperations, network_file_system, reva
 
 _TRIES = 5
 _LOOKS = 3  # a job that is taken away by mistake and put back is missed at most twice
+Choose = Callable[[Sequence[str]], Sequence[str]]
+"""Of the directories below ``_temporary`` of other jobs, those to look into."""
 Unread = Callable[[PermissionError | LinkedPathError], None]
 """Called with the error of a closed or linked directory; if it does not raise it, the search goes on."""
 
@@ -82,9 +84,10 @@ def other_jobs(
     *,
     own: JobAttempt | None = None,
     unread: Unread = stop_if_unread,
+    choose: Choose = tuple,
 ) -> Others:
     """Find attempts of other jobs than `own`, below the ``_temporary`` of `destination`, that have begun
-    their commit.
+    their commit. `choose` names the directories to look into.
 
     This includes an attempt that a process which slept has taken away by mistake, also if it is put back
     during the search.
@@ -92,7 +95,7 @@ def other_jobs(
     found: dict[tuple[str, int], OtherJob] = {}
     links: set[str] = set()
     for _ in range(_LOOKS):
-        seen, is_whole = _look(store, destination, now_milliseconds, own, unread)
+        seen, is_whole = _look(store, destination, now_milliseconds, own, unread, choose)
         found |= {(other.job.job_id, other.job.number): other for other in seen.jobs}
         links.update(seen.links)
         if is_whole:
@@ -106,6 +109,7 @@ def _look(
     now_milliseconds: int,
     own: JobAttempt | None,
     unread: Unread,
+    choose: Choose,
 ) -> tuple[Others, bool]:
     """Look once: the jobs found, and whether all of them stayed in place until they were read."""
 
@@ -128,14 +132,15 @@ def _look(
         return Temporary(tuple(directories), found.links)
 
     listed = others()
-    gone = gone_in(destination, listed.directories)
-    jobs = jobs_in(store, destination, listed.directories)
+    chosen = choose(listed.directories)
+    gone = gone_in(destination, chosen)
+    jobs = jobs_in(store, destination, chosen)
     for found in jobs:
         if found.closed is not None:
             unread(found.closed)
     attempts = (*gone, *(one for found in jobs for one in found.attempts))
     read = at_once(store, read_attempt, attempts, least=MANY)
-    is_whole = len(gone) + len(jobs) == len(listed.directories) and all(one.is_there for one in read)
+    is_whole = len(gone) + len(jobs) == len(chosen) and all(one.is_there for one in read)
     empty = [found.directory for found in jobs if not found.attempts and not found.closed]
     if empty and is_whole:
         later = others()

@@ -19,7 +19,13 @@ from functools import partial
 from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError
 from ray_committer.job_files.find_job import not_read, skipped_link
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.job_files.other_jobs import OtherJob, destinations_above, other_jobs, read_other
+from ray_committer.job_files.other_jobs import (
+    Choose,
+    OtherJob,
+    destinations_above,
+    other_jobs,
+    read_other,
+)
 from ray_committer.job_files.owners import owner_of
 from ray_committer.job_files.unfinished_jobs import (
     ROUNDS,
@@ -104,17 +110,21 @@ def wait_for_declaration(context: JobContext, seen: Seen, patience: Patience) ->
         patience.wait(context)
 
 
-def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) -> list[OtherJob]:
+def look_around(
+    context: JobContext, claim: Claim, below: Sequence[str] = (), choose: Choose = tuple
+) -> list[OtherJob]:
     """The jobs that must not be committed at the same time as a job with this `claim`.
 
     Looks at the job's own destination and the directories that it replaces, at the directories above all
     that it writes, and at `below`: directories that it writes to and in which jobs were set up. If a
     directory above or elsewhere is closed to the job's user, a notice says that it was not checked. The
     same holds if a directory that is not replaced is behind a link, and for a link in the place of a
-    job.
+    job. `choose` names the jobs to look at in its own destination; it looks at all if it also writes
+    elsewhere.
     """
     destination = context.job.destination
     real = real_path(context.store, destination)
+    is_inside_all = all(path == real or is_inside(path, real) for path in claim.writes)
     roots = {destination, *claim.excludes}
     above = destinations_above((*roots, *claim.writes))
     own = {*roots, *below}
@@ -122,7 +132,8 @@ def look_around(context: JobContext, claim: Claim, below: Sequence[str] = ()) ->
 
     def look(directory: str) -> list[OtherJob]:
         must_see = directory in own or is_inside(directory, real)
-        return _hindrances(context, claim, directory, must_see=must_see)
+        of_own = choose if directory == destination and is_inside_all else tuple
+        return _hindrances(context, claim, directory, must_see=must_see, choose=of_own)
 
     found = context.at_once(look, directories)
     return [other for others in found for other in others]
@@ -175,7 +186,9 @@ def busy(other: OtherJob) -> CommitterBusyError:
     )
 
 
-def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: bool) -> list[OtherJob]:
+def _hindrances(
+    context: JobContext, claim: Claim, directory: str, *, must_see: bool, choose: Choose
+) -> list[OtherJob]:
     def unread(error: PermissionError | LinkedPathError) -> None:
         is_link = isinstance(error, LinkedPathError)
         replaces = claim.hinders(Claim([directory]))  # perhaps files of a job behind the link
@@ -190,7 +203,12 @@ def _hindrances(context: JobContext, claim: Claim, directory: str, *, must_see: 
         )
 
     found = other_jobs(
-        context.store, directory, context.now_milliseconds(), own=context.job, unread=unread
+        context.store,
+        directory,
+        context.now_milliseconds(),
+        own=context.job,
+        unread=unread,
+        choose=choose,
     )
     for link in found.links:
         notice(skipped_link(link))

@@ -116,10 +116,11 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     seen = _freeze_and_declare(decision, seen, claim, record)
     is_written = _is_written_meanwhile(decision, claim)
     below: tuple[str, ...] = ()
+    choose = turn.must_look_at if turn is not None else tuple
     while True:
         if seen.phase is Phase.OPEN:
             seen = declare_job(context, seen, claim, decision.run)
-        look = partial(look_around, context, claim, below)
+        look = partial(look_around, context, claim, below, choose)
         check = partial(_check, decision, claim, turn)
         if claim.excludes or turn is not None:
             others = look()

@@ -21,7 +21,8 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.append import append, decide
 from ray_committer.tables.checkpoint import read_files
-from ray_committer.tables.log import read_definition
+from ray_committer.tables.log import is_complete, read_definition
+from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, KINDS, NOW, OTHER_JOB, do_at, each_crash, state_of
@@ -155,9 +156,24 @@ def test_a_job_of_the_table_at_work_refuses_the_import(kind):
 
 def test_after_a_crash_the_same_command_makes_it(kind):
     for store in each_crash(lambda: with_files(kind()), made):
+        if is_complete(store, TABLE, DEFINITION.table_id):
+            assert named(store) == SIZES
         with suppress(CommitConflictError):  # it was made before the crash
             made(store)
         assert named(store) == SIZES
+        assert is_complete(store, TABLE, DEFINITION.table_id)
+
+
+def test_a_table_is_complete_only_if_no_job_is_left_that_does_not_know_it(kind):
+    store = with_files(kind())
+    write_job(store, JOB, {0: {"day=3/x": b"x"}})
+    init_table(store, TABLE, DEFINITION)  # as a run that found this job just after that
+    with pytest.raises(CommitConflictError, match=r"job job_1 was set up before the table was made"):
+        made(store)
+    assert not is_complete(store, TABLE, DEFINITION.table_id)
+    run_abort(store, JOB)
+    made(store)
+    assert is_complete(store, TABLE, DEFINITION.table_id)
 
 
 def test_a_table_in_a_table_is_refused(kind):
