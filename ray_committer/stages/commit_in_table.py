@@ -68,6 +68,12 @@ def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bo
     return decided
 
 
+def ends_with_its_commit(record: CommitRecord) -> bool:
+    """Whether the claim of a sealed job ends with its commit, because no old file gives way to it. All
+    of its files were in place when it was sealed, and later jobs can have removed them since."""
+    return record.table is not None and not _old_files(record)
+
+
 def end_in_table(context: JobContext, record: CommitRecord, committed: Decided | None) -> None:
     """Append that the old files of a job whose commit is in the log are gone; idempotent."""
     if record.table is None or committed is None or not (removed := _removed(context, record)):

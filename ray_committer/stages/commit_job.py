@@ -39,6 +39,7 @@ from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.commit_in_table import (
     commit_in_table,
     end_in_table,
+    ends_with_its_commit,
     export_table,
     save_checkpoint_if_due,
     version_of,
@@ -369,7 +370,8 @@ def _publish(run: _Run, seen: Seen) -> Seen:
         else:
             _commit_in_table(context, progress, record)
             keep_old_files(context, progress, seen, record)
-            move_files(context, progress, record, loaded, reload, is_sealed=True)
+            if not ends_with_its_commit(record):
+                move_files(context, progress, record, loaded, reload, is_sealed=True)
             _note_partitions(context, progress, record, reload)
             if record.replaces:
                 replace_old_files(context, progress, seen, record, loaded, None)

@@ -64,8 +64,8 @@ class Replay:
 def replay(dest: Path, journals: Iterable[Journal]) -> Replay:
     entries = read_log(dest)
     found = Replay(len(entries))
-    if sorted(entries) != list(range(1, len(entries) + 1)):
-        found.wrong.append(f"the log has gaps: {sorted(entries)}")
+    if (versions := [version for version, _ in entries]) != list(range(1, len(entries) + 1)):
+        found.wrong.append(f"the log has gaps, or a version twice: {versions}")
     _follow(entries, found)
     written = {
         line["job_id"]: line
@@ -81,11 +81,14 @@ def replay(dest: Path, journals: Iterable[Journal]) -> Replay:
     return found
 
 
-def read_log(dest: Path) -> dict[int, Entry]:
-    return {
-        1000 * int(path.parent.name) + int(path.stem): json.loads(path.read_bytes())["content"]
-        for path in (dest / "_ray_committer" / "log").glob("*/*.entry")
-    }
+def read_log(dest: Path) -> list[tuple[int, Entry]]:
+    """The entries with their versions, in order; a file holds one, or a list of consecutive ones."""
+    found = []
+    for path in sorted((dest / "_ray_committer" / "log").glob("*/*.entry")):
+        content = json.loads(path.read_bytes())["content"]
+        first = 1000 * int(path.parent.name) + int(path.stem)
+        found += enumerate(content if isinstance(content, list) else [content], first)
+    return found
 
 
 def files_of_directory(dest: Path) -> set[str]:
@@ -129,11 +132,10 @@ def wrong_at_the_end(dest: Path, found: Replay, journals: Iterable[Journal]) -> 
     return wrong
 
 
-def _follow(entries: dict[int, Entry], found: Replay) -> None:
+def _follow(entries: Iterable[tuple[int, Entry]], found: Replay) -> None:
     claims: dict[int, Entry] = {}
     committed: set[int] = set()
-    for version in sorted(entries):
-        entry = entries[version]
+    for version, entry in entries:
         if entry["type"] == "claim":
             for other in claims.values():
                 if _must_not_meet(entry, other):

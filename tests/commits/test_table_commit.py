@@ -373,6 +373,32 @@ def test_after_a_crash_at_any_request_the_same_command_finishes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
+@pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE])
+def test_a_job_that_is_committed_in_the_log_ends_although_a_later_job_has_removed_its_files(
+    kind, options
+):
+    """The later job did not look at this one, as beside many others."""
+    files = {"day=1/new": b"3"}
+
+    def new() -> MemoryStore:
+        store = table_on(kind())
+        write(store, files, mode=options.mode)
+        return store
+
+    seen = 0
+    for store in each_crash(new, lambda one: run_commit(one, JOB, options)):
+        if "commit" not in kinds_of(store):
+            continue
+        seen += 1
+        store.delete_file(f"{TABLE.destination}/day=1/new")
+        run_commit(store, JOB, options)
+        assert read_state(store, JOB) is None
+        assert (data_in(store), in_flight(store)) == ({}, [])
+    assert seen > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_before_the_commit_entry_old_files_are_whole_and_after_it_the_new_ones(kind):
     new = partial(begun, kind, NEW, ConflictMode.OVERWRITE)
     for store in each_crash(new, lambda one: run_commit(one, JOB, OVERWRITE)):

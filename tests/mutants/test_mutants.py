@@ -59,7 +59,8 @@ def test_the_tests_of_each_mutant_are_there():
 @pytest.mark.slow
 def test_no_test_of_a_mutant_is_left_out_of_make_test():
     named = {test for mutant in MUTANTS if mutant.environment == environment() for test in mutant.tests}
-    found = collect_tests(ROOT, tuple(sorted(named)))
+    modules = {test.partition("::")[0] for test in named}  # which combinations run depends on all tests
+    found = collect_tests(ROOT, tuple(sorted(modules)))
     assert [test for test in sorted(named) if not any(one.startswith(test) for one in found)] == []
 
 
