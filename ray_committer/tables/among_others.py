@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ray_committer.errors import TableFormatError, TableLogError
@@ -64,7 +65,7 @@ class Entrant:
     ) -> None:
         self._store, self._table, self._since, self._sleep = store, table, since, sleep
         self._draft: Draft | None = None
-        self._is_beaten = is_beaten
+        self._is_beaten, self._is_behind = is_beaten, False
         self._listed: list[DraftName] = []
         self._read: dict[DraftName, LogEntry | None] = {}
         self._requests, self._seconds = 0, 0.0
@@ -103,7 +104,14 @@ class Entrant:
     def _put_beside_others(
         self, entry: LogEntry, known: Versions, version: int
     ) -> list[LogEntry] | None:
-        """Make a pack, or wait for that of another process; None if the entry must be put alone."""
+        """Make a pack, or wait for that of another process; None if the entry must be put alone.
+
+        A process that was slow can be many files behind. It does not wait before it looks for the next
+        one: otherwise it may never come to the end of a log that grows.
+        """
+        if self._is_behind and (there := self._timed(partial(self._look, version))) is not None:
+            return there
+        self._is_behind = False
         others, rank = self._others(known, version)
         if rank == 0:  # as far as the last listing shows
             self._listed = self._timed(self._list)
@@ -113,8 +121,8 @@ class Entrant:
         for look in range(LOOKS * min(rank, LAST)):
             requests = AGAIN if look else PACKED
             self._sleep(min(requests * self._seconds / self._requests, LONGEST_SECONDS))
-            there = self._timed(lambda: read_file(self._store, self._table, version))
-            if there is not None:
+            if (there := self._timed(partial(self._look, version))) is not None:
+                self._is_behind = look == 0
                 return there
         return self._put_pack(entry, others, known, version) if rank <= LAST else None
 
@@ -129,7 +137,12 @@ class Entrant:
         if len(pack) == 1:
             return None
         with Draft(self._store, self._table) as draft:
-            return draft.put_entries(version, pack)
+            there = draft.put_entries(version, pack)
+        self._is_behind = there != pack
+        return there
+
+    def _look(self, version: int) -> list[LogEntry] | None:
+        return read_file(self._store, self._table, version)
 
     def _list(self) -> list[DraftName]:
         """The drafts that are there, in their order, without those that are much older than the own."""
