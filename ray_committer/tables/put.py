@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from ray_committer.errors import TableLogGoneError
 from ray_committer.job_files.settle import settle
-from ray_committer.protocol.paths import parent
+from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_entry import (
     LogEntry,
@@ -23,8 +23,8 @@ from ray_committer.protocol.table_entry import (
     encode_content,
     encode_entries,
 )
-from ray_committer.protocol.table_paths import BLOCK, TablePlaces
-from ray_committer.stores.base import StoreOperations, sync, write_once
+from ray_committer.protocol.table_paths import BLOCK, TablePlaces, draft_of
+from ray_committer.stores.base import StoreOperations, list_anew, sync, write_once
 from ray_committer.tables.log import read_definition
 
 
@@ -121,9 +121,23 @@ def init_table(
     if store.capabilities.has_directories:
         for directory in (table.temporaries, table.file_lists):
             store.mkdirs(directory)
+    _delete_drafts(store, table)
     with Draft(store, table) as draft:
         data = draft.put(table.definition, encode_content(definition))
     return decode_definition(data, table.definition)
+
+
+def _delete_drafts(store: StoreOperations, table: TablePlaces) -> None:
+    """Delete the drafts for a log that was here before: a process could put them into the new one.
+
+    If another process has made the table in the meantime, they can be for its log, and stay.
+    """
+    with suppress(FileNotFoundError):
+        names = [status.name for status in list_anew(store, table.temporaries)]
+        drafts = [name for name in names if draft_of(name) is not None]
+        if drafts and read_definition(store, table) is None:
+            for name in drafts:
+                store.delete_file(join(table.temporaries, name))
 
 
 def complete_table(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> None:

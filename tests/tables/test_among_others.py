@@ -28,7 +28,7 @@ from ray_committer.tables.among_others import AGAIN, LAST, LOOKS, OLD_MILLISECON
 from ray_committer.tables.append import append, decide, find_repeated
 from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import read_entries
-from ray_committer.tables.put import put_entry
+from ray_committer.tables.put import init_table, put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at
 from tests.stages.support import KINDS, at, do_at
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
@@ -157,6 +157,24 @@ def test_who_waits_goes_on_when_the_pack_is_there(kind):
     assert pauses[0] > pauses[1] * AGAIN / PACKED / 2 > 0
 
 
+@pytest.mark.parametrize("nonce", [FIRST, LATER])
+def test_who_is_many_files_behind_reads_each_without_a_pause(kind, nonce: str):
+    """Others put one file after the other: with a pause, it might never come to the end."""
+    memory, files = begun(kind), 30
+    post(memory, OTHERS[0], 0 if nonce == FIRST else 1, nonce)
+    mine, pauses, calls = claim_of("own"), list[float](), list[StoreCall]()
+    for number in range(files):
+        append(memory, TABLE, claim_of(f"faster_{number}", partitions=["day=8"]), number + 1)
+    store = WrappedStore(memory, before=calls.append)
+    with Entrant(store, TABLE, 0, is_beaten=True, sleep=pauses.append) as entrant:
+        known = read_entries(memory, TABLE, 0, 1)
+        while all(one != mine for _, one in known):
+            known += entrant.put(mine, known)
+    assert (files + 2, mine) in known
+    assert len(pauses) <= 1 + LOOKS
+    assert len(calls) < files + 20
+
+
 def test_who_is_late_in_the_order_puts_its_entry_alone_in_the_end():
     memory = begun()
     for number in range(LAST + 3):
@@ -243,6 +261,32 @@ def test_a_draft_that_lies_there_for_long_is_passed_over():
     hook = do_at("rename", lambda: append(memory, TABLE, claim_of("faster"), 1))
     assert claimed(Aged(memory, before=hook), claim_of("own")) == 3
     assert logged(memory, 2) == ["own", "other_2"]
+
+
+def test_a_draft_for_a_log_that_was_deleted_is_not_put_into_the_next_one(kind):
+    memory = begun(kind)
+    post(memory, OTHERS[0], 1)
+    for path in memory.list_files(TABLE.log):
+        memory.delete_file(path.path)
+    memory.delete_file(TABLE.definition)
+    begun(lambda: memory)
+    assert claimed(beaten(memory), claim_of("own")) == 3
+    assert logged(memory) == ["before", "faster", "own"]
+    assert memory.list_files(TABLE.temporaries) == []
+
+
+def test_a_draft_for_a_table_that_another_process_makes_at_the_same_time_stays(kind):
+    memory = kind()
+
+    def make() -> None:
+        begun(lambda: memory)
+        post(memory, OTHERS[0], 1)
+
+    hook = do_at("list_status", make)
+    late = structs.replace(DEFINITION, table_id="late")
+    assert init_table(WrappedStore(memory, before=hook), TABLE, late) == DEFINITION
+    assert claimed(beaten(memory), claim_of("own")) == 3
+    assert logged(memory) == ["before", "faster", "own", "other_0"]
 
 
 def test_what_only_its_owner_can_judge_has_no_draft_and_is_not_packed():
