@@ -107,19 +107,19 @@ class LogFiles:
         return names[bisect_left(names, version) :]
 
     def _holder(self, version: int) -> int:
-        """The first version of the file that holds a version. A listing can lack the name of a file, so
-        that file is read before it counts as gone."""
+        """The first version of the file that holds a version. A listing can lack the names of files, so
+        those after the last one that it has are read before the version counts as gone."""
         names = self._names(version // BLOCK)
         place = bisect_right(names, version)
-        if place and self._end(names[place - 1]) >= version:
-            return names[place - 1]
+        start = names[place - 1] if place else max(1, version // BLOCK * BLOCK)
         try:
-            self._file(version)
+            while self._end(start) < version:
+                start = self._end(start) + 1
         except TableLogGapError as e:
             raise TableLogGoneError(
                 f"{self._table.entry(version)}: is gone; later versions of this log may be gone, too"
             ) from e
-        return version
+        return start
 
     def _end(self, start: int) -> int:
         return start + len(self._file(start)) - 1

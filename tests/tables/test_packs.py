@@ -205,6 +205,24 @@ def test_a_listing_that_lacks_a_name_is_no_gap():
     assert append(Blind(memory), TABLE, claim_of("new"), 5) == 7
 
 
+@pytest.mark.parametrize("shown", [(), ("001.entry",), ("003.entry",)])
+@pytest.mark.parametrize("since", range(1, ENTRIES + 1))
+def test_a_listing_that_lacks_the_names_of_several_files_is_no_end(since: int, shown: tuple[str, ...]):
+    """Whoever knows a version in one of them has read that file before."""
+    memory = in_files(1, 3, 5)
+    wanted = read_entries(memory, TABLE, since)
+
+    class Blind(WrappedStore):
+        def list_status(self, path: str):
+            return [one for one in super().list_status(path) if one.name in shown]
+
+    seen = read_entries(Blind(memory), TABLE, since)
+    assert seen == wanted[: len(seen)]
+    assert read_entry(Blind(memory), TABLE, since) == read_entry(memory, TABLE, since)
+    assert find_head(Blind(memory), TABLE, since) >= since
+    assert append(Blind(memory), TABLE, claim_of("new"), since) == ENTRIES + 1
+
+
 # The end of a directory
 
 
