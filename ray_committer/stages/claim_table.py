@@ -7,8 +7,9 @@ withdraws its declaration, so it holds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 from msgspec import structs
@@ -25,7 +26,7 @@ from ray_committer.protocol.claims import (
     common_partitions,
     fold_partitions,
 )
-from ray_committer.protocol.paths import GONE_PREFIX, job_id_of_directory, join
+from ray_committer.protocol.paths import GONE_PREFIX, is_inside, job_id_of_directory, join
 from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
 from ray_committer.protocol.state import JobState, TableBase
 from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
@@ -40,6 +41,7 @@ from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stores.at_once import MANY
+from ray_committer.stores.base import real_path
 from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import is_complete, require_definition
 from ray_committer.tables.release import release_if_aborted
@@ -238,13 +240,30 @@ def _refuse_committed(context: JobContext, found: ClaimInFlight) -> None:
 
 
 def _partitions(context: JobContext, loaded: LoadedManifests, roots: ModeRoots) -> list[str]:
-    """The directories that the job writes to, or wants to be empty, relative to the destination."""
+    """The directories that the job writes to, or wants to be empty, relative to the destination.
+
+    One behind a symbolic link has two names: the other jobs may know only the other one.
+    """
     if context.options.delete_blocking_files:  # they can be anywhere
         return [WHOLE_TABLE]
     destination = context.job.destination
     paths = {*roots.replaced, *roots.empty, *context.executor.directories.share(0, 1)}
     paths.update((destination,) if loaded.fills_destination else ())
-    return fold_partitions(relative(destination, path) for path in paths)
+    names = {relative(destination, path) for path in paths}
+    return fold_partitions(names | _linked(context, paths))
+
+
+def _linked(context: JobContext, paths: Iterable[str]) -> set[str]:
+    """The names that some directories have without symbolic links, if these are in the table; empty on a
+    store without links."""
+    if not context.store.capabilities.has_links:
+        return set()
+    real = partial(real_path, context.store)
+    destination = real(context.job.destination)
+    found = {real(path) for path in paths}
+    return {
+        relative(destination, one) for one in found if one == destination or is_inside(one, destination)
+    }
 
 
 def _replaces(context: JobContext, roots: ModeRoots) -> list[str] | None:

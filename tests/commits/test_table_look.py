@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +14,14 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.at_once import MANY
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.tables.put import complete_table, init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
-from tests.commits.tables import AT_ONCE, OVERWRITE, data_in, data_of_log, stopped_at, write
+from tests.commits.tables import AT_ONCE, OVERWRITE, data_in, data_of_log, of_mode, stopped_at, write
 from tests.stages.support import JOB, KINDS, state_of
 from tests.tables.support import DEFINITION, TABLE
 
@@ -124,3 +127,26 @@ def test_a_job_at_work_is_not_looked_at_but_its_claim_is_in_the_way(
     with pytest.raises(CommitConflictError, match=r"job other_first \(version 1\) is at work"):
         run_commit(WrappedStore(store, before=calls.append), JOB, AT_ONCE)
     assert not any("/other_0" in path for one in calls for path in one.paths)
+
+
+@pytest.mark.parametrize("jobs", [0, MANY])
+def test_a_job_that_writes_through_a_link_is_in_the_way(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its partition has two names, and the other job knows only the one without a link."""
+    table = TablePlaces(str(tmp_path))
+    Path(tmp_path, "day=2").mkdir()
+    Path(tmp_path, "day=1").symlink_to(tmp_path / "day=2")
+    store = LocalStore(StoreSpec("file"))
+    init_table(store, table, DEFINITION)
+    complete_table(store, table, DEFINITION)
+    linked, plain = (new_job_attempt(str(tmp_path), name, 0) for name in ("linked", "plain"))
+    options = of_mode(ConflictMode.OVERWRITE_PARTITIONS)
+    write(store, {"day=1/a": b"x"}, linked)
+    write(store, {"day=2/b": b"x"}, plain, options.mode)
+    for number in range(jobs):
+        setup_job(store, new_job_attempt(str(tmp_path), f"other_{number}", 0))
+    stopped_at(store, "sealed", linked, AT_ONCE)
+    monkeypatch.setattr(owners, "has_ended", lambda _: False)
+    with pytest.raises(CommitConflictError, match="job linked"):
+        run_commit(store, plain, options)
