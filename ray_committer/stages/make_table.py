@@ -50,12 +50,13 @@ def make_table(
     """
     if read_definition(store, table) is None:
         refuse_tables_above(store, table.destination)
-        _refuse_jobs(store, table)
+        _refuse_jobs(store, table, definition)
         for _ in _files(store, table):
             pass  # a table below is an error
     definition = init_table(store, table, definition)
-    _refuse_jobs(store, table)
-    found = _imported(store, table, definition) or _import(store, table, definition, now_milliseconds)
+    are_known = _refuse_jobs(store, table, definition)
+    found = _imported(store, table, definition, are_known=are_known)
+    found = found or _import(store, table, definition, now_milliseconds)
     commit = TableCommit(
         job_id=found.claim.job_id,
         job_attempt=found.claim.job_attempt,
@@ -70,12 +71,13 @@ def make_table(
             f"{table.entry(version)}: says that the claim for the files of the table was given up",
             "nothing was changed: run the same command",
         )
-    complete_table(store, table, definition)
+    if are_known:
+        complete_table(store, table, definition)
     return found.version, found.claim
 
 
 def _imported(
-    store: StoreOperations, table: TablePlaces, definition: TableDefinition
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition, *, are_known: bool
 ) -> ClaimInFlight | None:
     """The claim of an earlier run that has not put its commit; `CommitConflictError` if it has."""
     found: int | None = None
@@ -85,7 +87,8 @@ def _imported(
         elif isinstance(entry, TableAbort) and entry.claim == found:
             found = None  # a person has given it up
         elif isinstance(entry, TableCommit) and entry.claim == found:
-            complete_table(store, table, definition)
+            if are_known:
+                complete_table(store, table, definition)
             raise CommitConflictError(
                 f"{table.definition}: {table.destination} is a table with a log already",
                 "nothing was changed, and nothing is left to do",
@@ -128,13 +131,22 @@ def _files(store: StoreOperations, table: TablePlaces) -> Iterator[ListedFile]:
     return (as_listed(path, status) for path, status in list_table(store, table) if not is_hidden(path))
 
 
-def _refuse_jobs(store: StoreOperations, table: TablePlaces) -> None:
-    """Refuse jobs that were set up before the table was made, because they do not know the log."""
+def _refuse_jobs(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> bool:
+    """Refuse jobs that were set up before the table was made, because they do not know the log.
+
+    False if there are jobs of a table that was here before: its log was deleted, so they cannot be
+    committed, but they can still move files.
+    """
+    are_known = True
     for found in list_job_directories(store, table.destination):
         for job in found.opened().attempts:
             seen = read_state(store, job)
-            if seen is None or (seen.phase not in _ENDED and seen.state.table is None):
+            if seen is not None and seen.phase in _ENDED:
+                continue
+            if seen is None or seen.state.table is None:
                 raise _at_work(store, job)
+            are_known &= seen.state.table.table_id == definition.table_id
+    return are_known
 
 
 def _in_flight(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> CommitConflictError:

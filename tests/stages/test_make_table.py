@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import CommitConflictError, PreflightError, TableClaimError
@@ -174,6 +175,23 @@ def test_a_table_is_complete_only_if_no_job_is_left_that_does_not_know_it(kind):
     run_abort(store, JOB)
     made(store)
     assert is_complete(store, TABLE, DEFINITION.table_id)
+
+
+def test_a_table_is_not_complete_beside_a_job_of_a_table_that_was_there_before(kind):
+    """Its commit fails when it gets to the log, but it moves its files before."""
+    store = kind()
+    made(store)
+    write_job(store, JOB, {0: FILES})
+    for path in [one for one in store.files() if one.startswith(TABLE.directory)]:
+        store.delete_file(path)
+    store.delete_directory(TABLE.directory)
+    again = structs.replace(DEFINITION, table_id="again")
+    make_table(store, TABLE, again, NOW)
+    assert not is_complete(store, TABLE, "again")
+    run_abort(store, JOB)
+    with pytest.raises(CommitConflictError, match="is a table with a log already"):
+        make_table(store, TABLE, again, NOW)
+    assert is_complete(store, TABLE, "again")
 
 
 def test_a_table_in_a_table_is_refused(kind):
