@@ -9,10 +9,11 @@ from ray_committer.errors import (
     CommitConflictError,
     IncompleteJobError,
     StagingChangedError,
+    TableColumnsError,
 )
 from ray_committer.records import ledger
 from ray_committer.records.columns import check_columns
-from ray_committer.records.dialect import Column
+from ray_committer.records.dialect import Column, TableColumn
 from ray_committer.records.job import command, has_rows, require_job, where
 from ray_committer.records.ledger import LedgerJob, RecordedAttempt, State, WriteMode
 from ray_committer.records.report import RecordOutcome
@@ -33,10 +34,10 @@ def admit(session: Session, table: Table, write_id: int) -> tuple[RecordOutcome,
         if job.state is not State.RECORDED:
             raise _not_recorded(session, table, job)
         columns = job.columns or []
+        _check_staging(session, table, job)
         if not _prepare_table(session, table, job, columns):
             ledger.end(session, table, write_id, State.ABORTED)
             return RecordOutcome.IGNORED, job
-        _check_staging(session, table, job)
         for attempt in job.attempts or ():
             _insert(session, table, attempt, columns)
         ledger.end(session, table, write_id, State.COMMITTED)
@@ -56,7 +57,24 @@ def _prepare_table(session: Session, table: Table, job: LedgerJob, columns: Sequ
         return True
     if columns:  # what was checked before the tasks ran
         check_columns(columns, existing, dialect, named)
+        _check_values(session, table, job, existing)
     return job.mode is WriteMode.APPEND or _may_write(session, table, job)
+
+
+def _check_values(
+    session: Session, table: Table, job: LedgerJob, existing: Sequence[TableColumn]
+) -> None:
+    """Refuse values that the type of a column would change without an error."""
+    types = {column.name: column.type for column in existing}
+    for attempt in job.attempts or ():
+        for name in attempt.columns or [column.name for column in job.columns or ()]:
+            condition = session.dialect.changed_values(quote(name), types.get(name, ""))
+            at = table.beside(attempt.table)
+            if condition and session.query(f"SELECT 1 FROM {at} WHERE {condition} LIMIT 1"):  # noqa: S608
+                raise TableColumnsError(
+                    f"{where(session.database, table)}: column {name!r} is {types[name]}, for which a "
+                    f"value is too long"
+                )
 
 
 def _may_write(session: Session, table: Table, job: LedgerJob) -> bool:
@@ -64,6 +82,11 @@ def _may_write(session: Session, table: Table, job: LedgerJob) -> bool:
     session.dialect.lock_table(session, table.quoted)
     if job.mode is WriteMode.OVERWRITE:
         session.execute(f"DELETE FROM {table.quoted}")  # noqa: S608 - a quoted name
+        if has_rows(session, table):
+            raise CommitConflictError(
+                f"{where(session.database, table)}: rows are left after they were deleted",
+                "no row of the job is visible: find out what keeps them, such as a trigger",
+            )
     elif has_rows(session, table):
         if job.mode is WriteMode.IGNORE:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ray_committer.errors import TableColumnsError
-from ray_committer.records.arrow import pa
+from ray_committer.records.arrow import pa, pc
 from ray_committer.records.dialect import Column, Dialect, TableColumn
 
 
@@ -95,13 +95,22 @@ def _cast(column: pa.ChunkedArray, each: pa.Field, kind: pa.DataType, where: str
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if pa.types.is_timestamp(column.type) and pa.types.is_string(kind):
-            column = column.cast(pa.timestamp("us", "UTC" if column.type.tz else None))
-        if pa.types.is_date64(column.type) and pa.types.is_string(kind):
-            column = column.cast(pa.date32())
+        if pa.types.is_temporal(column.type) and pa.types.is_string(kind):
+            return _times_as_text(column, each, where)
         return column if column.type == kind else column.cast(kind)
     except pa.ArrowException as e:
         raise TableColumnsError(f"{where}: column {each.name!r} cannot be {kind} ({e})") from e
+
+
+def _times_as_text(column: pa.ChunkedArray, each: pa.Field, where: str) -> pa.ChunkedArray:
+    """PyArrow writes a time that its calendar does not have as ``<value out of range: N>``, and with a
+    zone as another time."""
+    kind = column.type
+    is_time = pa.types.is_timestamp(kind)
+    found = column.cast(pa.timestamp("us") if is_time else pa.date32()).cast(pa.string())
+    if pc.any(pc.starts_with(found, "<")).as_py():
+        raise TableColumnsError(f"{where}: column {each.name!r} has a time that is out of range")
+    return pc.binary_join_element_wise(found, "Z", "") if is_time and kind.tz else found
 
 
 def _check_name(name: str, is_double: bool, dialect: Dialect, where: str) -> None:

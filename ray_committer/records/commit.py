@@ -48,6 +48,7 @@ def commit_job(
             f"their result, so nothing was committed",
             "run the write again",
         )
+    _check_names(job, [one.table for one in attempts if one.table])
     columns = _columns(job, attempts)
     recorded = [_recorded(one, columns) for one in attempts if one.table]
     finish = command("commit", job.database, job.table, job.write_id)
@@ -105,6 +106,14 @@ def drop_all_staging(sessions: Sessions, table: Table, write_id: int) -> tuple[i
     repeat = command("vacuum", sessions.database, table)
     notices = [f"a staging table is left: {text}; drop it with `{repeat}`" for text in failures]
     return max(len(names) - len(failures), 0), notices
+
+
+def _check_names(job: RecordJob, names: Sequence[str]) -> None:
+    """Refuse an attempt that would count twice, or is of another job."""
+    others = [name for name in names if not name.startswith(job.table.staging_prefix(job.write_id))]
+    if others or len(set(names)) < len(names):
+        what = f"{others[0]} is of another job" if others else "a task attempt is named twice"
+        raise IncompleteJobError(f"{job.where}: {what}, so nothing was committed", "run the write again")
 
 
 def _columns(job: RecordJob, attempts: Sequence[RecordAttempt]) -> list[Column]:

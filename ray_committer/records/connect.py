@@ -20,7 +20,8 @@ from ray_committer.records.database import Database, sqlite_path
 _FOR_NOW = ("08", "40", "53300", "55P03", "57P")
 """The SQLSTATEs, or their beginnings, after which the same statement can succeed: a lost connection, a
 deadlock, too many connections, a lock that was not had in time, a server that stops."""
-_LOCKED = re.compile(r"\b(locked|busy)\b")
+_LOCKED = re.compile(r"database( \w+)? is locked$", re.MULTILINE)
+"""SQLite's texts; a name in another text can be any word."""
 _SERVERS = re.compile(r"(?:ERROR|FATAL): +(.*)")
 
 

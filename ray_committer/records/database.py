@@ -74,7 +74,7 @@ def _postgresql(url: str) -> Database:
     authority, slash, tail = url.partition("://")[2].partition("/")
     path, _, query = tail.partition("?")
     if (
-        _FORBIDDEN.search(url) or "?" in authority or "@" in path
+        _FORBIDDEN.search(url) or "?" in authority or "@" in path or authority.count("@") > 1
     ):  # nothing is shown: it may be a password
         raise PathError("postgresql://...: a character of the URL must be quoted", "write it as %XX")
     given = dict(parse_qsl(query))

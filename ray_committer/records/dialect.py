@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from ray_committer.errors import PathError
 from ray_committer.records.arrow import pa
 from ray_committer.records.database import Database
 
@@ -55,6 +56,9 @@ class Dialect(Protocol):
     def prepare(self, database: Database) -> None:
         """Before a job is set up: make what a database is in, if it is a file."""
 
+    def begin_session(self, session: Queries) -> None:
+        """On a new connection: undo settings of a role that would change values or end statements."""
+
     def settle(self, session: Queries, lock_seconds: float) -> None:
         """Let the statements of this connection wait for a lock for so long."""
 
@@ -65,7 +69,7 @@ class Dialect(Protocol):
         """The schema of a table, or the one that it would be made in."""
 
     def columns(self, session: Queries, schema: str, name: str) -> list[TableColumn] | None:
-        """The columns of a table; None if there is no such table."""
+        """The columns of a table; None if there is no such table, `PathError` if it is a view."""
 
     def tables(self, session: Queries, schema: str, prefix: str) -> list[str]:
         """The tables whose names begin with `prefix`."""
@@ -85,5 +89,14 @@ class Dialect(Protocol):
     def fits(self, staged: str, declared: str) -> bool:
         """Whether each value of a staged type can be put into a column of a declared type unchanged."""
 
+    def changed_values(self, name: str, declared: str) -> str | None:
+        """A condition for the values of a quoted column that its declared type would change without an
+        error; None if it changes none."""
+
     def refuse_values(self, batch: pa.Table) -> str | None:
         """The first column with a value that the database would change; None if there is none."""
+
+
+def not_a_table(name: str) -> PathError:
+    """The error for a name whose rows are elsewhere, maybe where this database commits nothing."""
+    return PathError(f"table {name!r}: is a view or a foreign table", "name the table with its rows")

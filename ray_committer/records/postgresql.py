@@ -9,17 +9,19 @@ from __future__ import annotations
 import hashlib
 import re
 
+from ray_committer.errors import PathError
 from ray_committer.records.arrow import pa
 from ray_committer.records.database import Database
-from ray_committer.records.dialect import Queries, TableColumn
+from ray_committer.records.dialect import Queries, TableColumn, not_a_table
 
 _COLUMNS = """\
 SELECT a.attname::text, format_type(a.atttypid, a.atttypmod),
-  a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a'
+  a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a',
+  c.relkind IN ('r', 'p')
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'f')
+WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'f', 'v', 'm')
   AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum"""
 _TABLES = """\
@@ -32,8 +34,16 @@ SELECT coalesce(
   (SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
    WHERE c.oid = to_regclass(quote_ident($1))),
   current_schema())::text"""
+_SETTINGS = """\
+SELECT set_config(name, CASE name WHEN 'client_encoding' THEN 'UTF8' ELSE '0' END, false)
+FROM pg_catalog.pg_settings
+WHERE name IN ('client_encoding', 'statement_timeout', 'transaction_timeout',
+               'idle_in_transaction_session_timeout', 'idle_session_timeout')"""
+"""ADBC sends UTF-8 whatever the encoding of a client is. A time limit of a role would end a long job; a
+version that does not know a setting does not list it."""
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _TEXT = re.compile(r"text|citext|character varying(\(\d+\))?")
+_VARCHAR = re.compile(r"character varying\((\d+)\)")
 _DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
 _WIDER = {
     "smallint": ("smallint", "integer", "bigint"),
@@ -46,7 +56,7 @@ _WIDER = {
 class Postgresql:
     """The dialect of PostgreSQL 12 and later."""
 
-    begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
     for_update = " FOR UPDATE"
     for_share = " FOR SHARE"
     now = "clock_timestamp()"
@@ -57,6 +67,9 @@ class Postgresql:
     def prepare(self, database: Database) -> None:
         """There is nothing to make: a server has its databases."""
 
+    def begin_session(self, session: Queries) -> None:
+        session.query(_SETTINGS)
+
     def settle(self, session: Queries, lock_seconds: float) -> None:
         session.query(f"SELECT set_config('lock_timeout', '{lock_seconds * 1000:.0f}', false)")
 
@@ -64,11 +77,16 @@ class Postgresql:
         return f"extract(epoch FROM clock_timestamp() - {column})::float8"
 
     def schema_of(self, session: Queries, schema: str, name: str) -> str:
-        return schema or str(session.query(_SCHEMA, name)[0][0])
+        found = schema or session.query(_SCHEMA, name)[0][0]
+        if found is None:
+            raise PathError(f"table {name!r}: its search_path has no schema", "write SCHEMA.NAME")
+        return str(found)
 
     def columns(self, session: Queries, schema: str, name: str) -> list[TableColumn] | None:
         found = session.query(_COLUMNS, schema, name)
-        return [TableColumn(str(a), str(b), bool(c), bool(d)) for a, b, c, d in found] or None
+        if not all(is_table for *_, is_table in found):
+            raise not_a_table(name)
+        return [TableColumn(str(a), str(b), bool(c), bool(d)) for a, b, c, d, _ in found] or None
 
     def tables(self, session: Queries, schema: str, prefix: str) -> list[str]:
         return [str(name) for (name,) in session.query(_TABLES, schema, prefix)]
@@ -78,6 +96,7 @@ class Postgresql:
         session.query(f"SELECT pg_advisory_xact_lock({key})")
 
     def lock_table(self, session: Queries, table: str) -> None:
+        session.execute("SET LOCAL row_security = off")  # a policy that hides rows is an error then
         session.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
 
     def insert(self, session: Queries, statement: str) -> int:
@@ -108,6 +127,11 @@ class Postgresql:
         if found := _NUMERIC.fullmatch(staged):
             return _fits_numeric(int(found[1]), int(found[2]), declared)
         return False
+
+    def changed_values(self, name: str, declared: str) -> str | None:
+        """An assignment to varchar(n) cuts spaces off."""
+        found = _VARCHAR.fullmatch(declared)
+        return f"char_length({name}) > {found[1]}" if found else None
 
     def refuse_values(self, batch: pa.Table) -> str | None:  # noqa: ARG002 - the server refuses them
         return None

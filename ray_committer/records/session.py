@@ -91,6 +91,7 @@ def open_session(database: Database, connect: Connect) -> Iterator[Session]:
         raise as_ours(e, database) from _without_secrets(e, database)
     try:
         session = Session(database, connection, dialect_of(database))
+        session.dialect.begin_session(session)
         session.dialect.settle(session, LOCK_SECONDS)
         yield session
     finally:

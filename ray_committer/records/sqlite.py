@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ray_committer.records.arrow import pa, pc
 from ray_committer.records.database import Database, sqlite_path
-from ray_committer.records.dialect import Queries, TableColumn
+from ray_committer.records.dialect import Queries, TableColumn, not_a_table
 
 _TIME = re.compile(r"DATE|TIME")
 _GENERATED = (2, 3)
@@ -33,6 +33,9 @@ class Sqlite:
         """Make an empty file, which is an empty database."""
         Path(sqlite_path(database)).touch()
 
+    def begin_session(self, session: Queries) -> None:
+        """There are no roles."""
+
     def settle(self, session: Queries, lock_seconds: float) -> None:
         session.query(f"PRAGMA busy_timeout = {lock_seconds * 1000:.0f}")
 
@@ -44,6 +47,9 @@ class Sqlite:
 
     def columns(self, session: Queries, schema: str, name: str) -> list[TableColumn] | None:  # noqa: ARG002
         statement = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo($1)'
+        view = "SELECT 1 FROM sqlite_master WHERE type = 'view' AND lower(name) = lower($1)"
+        if session.query(view, name):
+            raise not_a_table(name)
         found = [
             TableColumn(
                 str(column),
@@ -77,10 +83,10 @@ class Sqlite:
             return "integer", pa.int64()
         if types.is_floating(kind):
             return "real", pa.float64()
-        if types.is_string(kind) or types.is_large_string(kind) or types.is_date(kind):
+        if types.is_string(kind) or types.is_large_string(kind):
             return "text", pa.string()
-        if types.is_timestamp(kind):
-            return "text", pa.string()
+        if types.is_date(kind) or types.is_timestamp(kind):
+            return "datetime text", pa.string()
         if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
             return "blob", pa.binary()
         return None
@@ -91,9 +97,12 @@ class Sqlite:
             return True
         if staged == "integer":
             return found in ("INTEGER", "NUMERIC")
-        if staged == "text" and found == "NUMERIC":
-            return _TIME.search(declared.upper()) is not None  # such a text is no number
+        if staged == "datetime text":  # it is no number, as another text can be
+            return found == "TEXT" or (found == "NUMERIC" and _TIME.search(declared.upper()) is not None)
         return found == staged.upper()
+
+    def changed_values(self, name: str, declared: str) -> str | None:  # noqa: ARG002
+        return None  # an affinity that fits changes nothing
 
     def refuse_values(self, batch: pa.Table) -> str | None:
         """NaN would be stored as null."""
@@ -109,6 +118,6 @@ def _affinity(declared: str) -> str:
         return "INTEGER"
     if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
         return "TEXT"
-    if "BLOB" in declared or declared in ("", "ANY"):
+    if "BLOB" in declared or declared == "":
         return "BLOB"
     return "REAL" if any(word in declared for word in ("REAL", "FLOA", "DOUB")) else "NUMERIC"

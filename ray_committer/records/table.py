@@ -53,8 +53,9 @@ def find_table(session: Session, text: str) -> Table:
     """
     first, dot, second = text.partition(".")
     name = second if dot else first
-    longest = session.dialect.longest_name
-    if not name or not first or "." in second or "\0" in text or len(name.encode()) > longest:
+    bytes_of_longest = max(len(first.encode()), len(second.encode()))
+    is_too_long = bytes_of_longest > session.dialect.longest_name
+    if not name or not first or "." in second or "\0" in text or is_too_long:
         raise PathError(f"table {text!r}: is not the name of a table", "write NAME or SCHEMA.NAME")
     if dot and session.database.kind == "sqlite":
         raise PathError(f"table {text!r}: SQLite has no schemas", "write NAME")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ray_committer.errors import TableColumnsError
+from ray_committer.records.columns import convert
 from ray_committer.records.commit import commit_job
 from ray_committer.records.job import start_job
 from ray_committer.records.postgresql import Postgresql
@@ -152,6 +153,13 @@ def test_a_value_that_would_lose_something_fails_its_task(place: Place, value: p
     assert place.staging() == []
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32()])
+def test_a_time_that_has_no_text_is_refused(kind: pa.DataType):
+    far = pa.array([2**31 - 1 if kind == pa.date32() else 2**63 - 1], kind)
+    with pytest.raises(TableColumnsError, match="column 'at' has a time that is out of range"):
+        convert(pa.table({"at": far}), Sqlite(), "t")
+
+
 def test_sqlite_refuses_what_it_would_change():
     dialect = Sqlite()
     assert dialect.staged(pa.uint64()) is dialect.staged(pa.decimal128(5, 2)) is None
@@ -199,7 +207,11 @@ def test_postgresql_takes_a_wider_type_only(staged: str, declared: str, fits: bo
         ("real", "INTEGER", False),
         ("real", "NUMERIC", False),
         ("text", "varchar(10)", True),
-        ("text", "timestamp", True),
+        ("text", "timestamp", False),
+        ("text", "any", False),
+        ("datetime text", "timestamp", True),
+        ("datetime text", "datetime text", True),
+        ("datetime text", "decimal(5,2)", False),
         ("text", "decimal(5,2)", False),
         ("text", "blob", True),
         ("blob", "text", False),

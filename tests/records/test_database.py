@@ -14,7 +14,7 @@ from ray_committer.errors import (
     SettingsError,
 )
 from ray_committer.records import session as session_module
-from ray_committer.records.connect import connect
+from ray_committer.records.connect import as_ours, connect
 from ray_committer.records.database import is_database, parse_database, sqlite_path
 from ray_committer.records.job import start_job
 from ray_committer.records.session import open_session
@@ -59,6 +59,7 @@ def test_libpq_notices_a_server_that_does_not_answer_unless_the_url_says_otherwi
     "url",
     [
         "postgresql://u:geheim/x@host/db",
+        "postgresql://u:a@geheim@host/db",
         "postgresql://u:geheim?x@host/db",
         "postgresql://u:geheim x@host/db",
         "postgresql://u:geheim#x@host/db",
@@ -115,7 +116,9 @@ def test_an_unknown_mode_and_a_missing_directory_are_named(tmp_path: Path):
 
 
 @pytest.mark.alternate
-@pytest.mark.parametrize("name", ["", ".t", "a.", "a.b.c", "_ray_committer_jobs", "t" * 2000])
+@pytest.mark.parametrize(
+    "name", ["", ".t", "a.", "a.b.c", "s" * 2000 + ".t", "_ray_committer_jobs", "t" * 2000]
+)
 def test_a_name_that_is_no_table_is_refused(place: Place, name: str):
     with pytest.raises(PathError):
         place.look.run(lambda session: find_table(session, name))
@@ -140,3 +143,22 @@ def test_the_name_of_a_staging_table_has_the_write_id_and_fits():
     assert name != table.new_staging(12)
     assert not name.startswith(table.staging_prefix(1))
     assert table.quoted == '"s"."' + 't""x' * 10 + '"'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_for_now"),
+    [
+        ("IO: [SQLite] Failed to step query: database is locked", True),
+        ("INTERNAL: [SQLite] Failed to execute query: database table is locked", True),
+        ("INTERNAL: [SQLite] Failed to step query: UNIQUE constraint failed: locked.busy", False),
+    ],
+)
+def test_a_name_in_a_message_of_sqlite_does_not_mean_that_it_is_locked(text: str, is_for_now: bool):
+    error = as_ours(RuntimeError(text), parse_database("sqlite:///a.db"))
+    assert isinstance(error, DatabaseUnavailableError) is is_for_now
+
+
+@pytest.mark.server
+def test_a_search_path_without_a_schema_is_named(postgresql: Postgresql):
+    with pytest.raises(PathError, match="search_path"):
+        start_job(postgresql.url() + "?options=-csearch_path%3Dnowhere", "t")
