@@ -55,6 +55,8 @@ def _prepare_table(session: Session, table: Table, job: LedgerJob, columns: Sequ
             session.execute(f"CREATE TABLE {table.quoted} ({definitions(columns)})")
     if existing is None:
         return True
+    dialect.lock_table(session, table.quoted, is_shared=job.mode is WriteMode.APPEND)
+    existing = dialect.columns(session, table.schema, table.name) or []  # nobody changes them now
     if columns:  # what was checked before the tasks ran
         check_columns(columns, existing, dialect, named)
         _check_values(session, table, job, existing)
@@ -78,8 +80,7 @@ def _check_values(
 
 
 def _may_write(session: Session, table: Table, job: LedgerJob) -> bool:
-    """Keep other writers out, so that no row can come later, then look at the rows that are there."""
-    session.dialect.lock_table(session, table.quoted)
+    """Look at the rows that are there; other writers are kept out, so no row can come later."""
     if job.mode is WriteMode.OVERWRITE:
         session.execute(f"DELETE FROM {table.quoted}")  # noqa: S608 - a quoted name
         if has_rows(session, table):

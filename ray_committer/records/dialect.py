@@ -77,8 +77,9 @@ class Dialect(Protocol):
     def lock_name(self, session: Queries, name: str) -> None:
         """Wait until no other transaction has locked this name, and lock it for this transaction."""
 
-    def lock_table(self, session: Queries, table: str) -> None:
-        """Keep all other writers out of a table until this transaction ends, but no readers."""
+    def lock_table(self, session: Queries, table: str, *, is_shared: bool) -> None:
+        """Keep the columns of a table as they are until this transaction ends, and unless it is shared,
+        all other writers out; no readers."""
 
     def insert(self, session: Queries, statement: str) -> int:
         """Run an INSERT, and return how many rows it has added."""

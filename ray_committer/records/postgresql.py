@@ -95,7 +95,10 @@ class Postgresql:
         key = int.from_bytes(hashlib.sha256(f"ray_committer {name}".encode()).digest()[:8], signed=True)
         session.query(f"SELECT pg_advisory_xact_lock({key})")
 
-    def lock_table(self, session: Queries, table: str) -> None:
+    def lock_table(self, session: Queries, table: str, *, is_shared: bool) -> None:
+        if is_shared:  # the lock of an INSERT
+            session.execute(f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE")
+            return
         session.execute("SET LOCAL row_security = off")  # a policy that hides rows is an error then
         session.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
 

@@ -70,7 +70,7 @@ class Sqlite:
     def lock_name(self, session: Queries, name: str) -> None:
         """This transaction has the only lock already."""
 
-    def lock_table(self, session: Queries, table: str) -> None:
+    def lock_table(self, session: Queries, table: str, *, is_shared: bool) -> None:
         """This transaction has the only lock already."""
 
     def insert(self, session: Queries, statement: str) -> int:

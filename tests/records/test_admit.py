@@ -8,14 +8,16 @@ import pytest
 from ray_committer.errors import (
     CommitConflictError,
     DatabaseRefusedError,
+    DatabaseUnavailableError,
     IncompleteJobError,
     PathError,
     TableColumnsError,
 )
 from ray_committer.records.commit import commit_job
 from ray_committer.records.job import start_job
+from ray_committer.records.session import LOCK_SECONDS, Session
 from ray_committer.records.task import write_attempt
-from tests.records.places import SCHEMA, Place, open_job, rows, write
+from tests.records.places import SCHEMA, Followed, Place, open_job, rows, write
 from tests.servers.postgresql import PASSWORD, Postgresql
 
 pytestmark = [pytest.mark.xdist_group("postgresql"), pytest.mark.alternate]
@@ -114,3 +116,27 @@ def test_a_view_is_refused_before_any_task_runs(place: Place):
     place.query(f"CREATE VIEW {{t}} AS SELECT * FROM {base}")
     with pytest.raises(PathError, match="is a view"):
         start_job(place.url, place.table, schema=SCHEMA)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_column_is_not_altered_between_its_check_and_the_rows(postgres_place: Place, mode: str):
+    write(postgres_place, [rows(0)])
+    table = postgres_place.at.quoted
+    refused: list[str] = []
+
+    def alter(session: Session) -> None:
+        session.dialect.settle(session, 0.05)
+        with pytest.raises(DatabaseUnavailableError, match="lock timeout") as caught:
+            session.execute(f"ALTER TABLE {table} ALTER COLUMN text TYPE varchar(5)")
+        refused.append(caught.value.what)
+        session.dialect.settle(session, LOCK_SECONDS)
+
+    def before(_number: int) -> None:
+        if followed.texts[-1].startswith((f"INSERT INTO {table}", "DELETE")):
+            postgres_place.look.run(alter)
+
+    followed = Followed(before)
+    write(postgres_place, [rows(1)], mode=mode, connect=followed)
+    assert refused
+    assert 1 in postgres_place.ids()
