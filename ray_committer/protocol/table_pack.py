@@ -17,7 +17,7 @@ from ray_committer.protocol.table_entry import BLIND, Isolation, LogEntry, Table
 from ray_committer.protocol.table_paths import BLOCK
 from ray_committer.protocol.table_state import ClaimInFlight
 
-MOST_ENTRIES = 20
+MOST_ENTRIES = 16
 """The most entries of one file."""
 OLDEST = 256
 """A draft whose owner has seen only entries before the last so many is left out: it may be dead."""
