@@ -47,6 +47,7 @@ class SparkTable(Catalog):
             self.columns = tuple(columns.apply(number) for number in range(columns.size()))
             self.location = _text_of(self._jvm, found.location())
             self._found = found
+            self._is_forgotten = False
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
         by_values = all(one.is_found_by_values for one in partitions)
@@ -75,8 +76,10 @@ class SparkTable(Catalog):
         return [_text_of(self._jvm, known.location()) for known in self._listed((None,))]
 
     def refresh(self) -> None:
-        """Forget which files the table had."""
+        """Forget which files the table had, and read anew what the session has cached of it."""
         with self._failures():
+            if self._is_forgotten and self._session.sharedState().cacheManager().isEmpty():
+                return
             self._spark.catalog.refreshTable(quoted_table(self.table))
 
     def _metadata(self) -> Any:
@@ -92,9 +95,11 @@ class SparkTable(Catalog):
         return self._spark._jsparkSession  # type: ignore[attr-defined,unused-ignore]
 
     def _forget_size(self) -> None:
-        """Forget the statistics of the table, or count anew, as the session's settings say."""
+        """Forget which files the table had, and its statistics; or count these anew, as the session's
+        settings say."""
         commands = self._jvm.org.apache.spark.sql.execution.command
         commands.CommandUtils.updateTableStats(self._session, self._found)
+        self._is_forgotten = True
 
     def _new(self, partitions: Sequence[Partition], places: Places) -> Iterator[Any]:
         """Partitions of the catalog, which have the format of the table."""
