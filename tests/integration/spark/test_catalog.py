@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,21 @@ def test_a_table_without_partitions_is_read_anew(spark, name: str, tmp_path: Pat
         spark.range(5).write.mode("append").parquet(str(dest))
     assert installation.last_report is not None
     assert installation.last_report.notices == []
+
+
+def test_a_table_that_the_session_has_cached_is_read_anew(spark, name: str, tmp_path: Path):
+    """Also if another application has written the files, of which Spark's own write knows nothing."""
+    dest = tmp_path / "t"
+    table_at(spark, dest, name)
+    write(rows_of(spark, "1"), dest, "append")
+    spark.sql(f"CACHE TABLE {name}")
+    before = spark.table(name).count()
+    shutil.copytree(dest / "p=1", dest / "p=2")
+    table = SparkTable(spark, name)
+    with open_partitions(str(dest)) as found:
+        tell_catalog(found, table, ["p=2/q=x"])
+    table.refresh()
+    assert spark.table(name).count() == 2 * before > 0
 
 
 def test_a_failure_is_a_notice_and_its_command_repeats_it(spark, name: str, tmp_path: Path):
