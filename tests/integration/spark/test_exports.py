@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,16 @@ def delta_rows(table: Path) -> list[str]:
     return as_text({**_plain(row), "m": dict(row["m"])} for row in rows)
 
 
+def iceberg_rows(table: Path) -> list[str]:
+    from pyiceberg.table import StaticTable
+
+    metadata = table / "_iceberg" / "metadata"
+    version = int((metadata / "version-hint.text").read_text())
+    found = StaticTable.from_metadata(str(metadata / f"v{version}.metadata.json"))
+    rows = found.scan().to_arrow().to_pylist()
+    return as_text({**_plain(row), "m": dict(row["m"])} for row in rows)
+
+
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {name: float(f"{value:.5g}") if name == "f" else value for name, value in row.items()}
 
@@ -69,6 +81,30 @@ def manifest_files(table: Path) -> set[str]:
     urls = [url for path in root.rglob("manifest") for url in path.read_text().splitlines()]
     assert len(urls) == len(set(urls))
     return {url.removeprefix(f"file://{table}/") for url in urls}
+
+
+@contextmanager
+def set_to(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def written(rows: DataFrame, installation: Installation, table: Path, kind: str) -> Iterator[DataFrame]:
+    """What Spark reads after two appends and an overwrite of some partitions."""
+    table.mkdir()
+    init_table(str(table))
+    frame = rows.where("id < 60").selectExpr(*COLUMNS, f"{PARTITIONS[kind]} AS p", "int(id % 2) AS q")
+    for mode, part in (("append", "id < 30"), ("append", "id >= 30"), ("overwrite", "q = 1")):
+        writer = frame.where(part).write.partitionBy("p", "q").mode(mode)
+        writer.option("partitionOverwriteMode", "dynamic").parquet(str(table))
+        assert installation.last_report is not None
+        assert installation.last_report.notices == []
+        yield rows.sparkSession.read.parquet(str(table))
 
 
 @pytest.mark.parametrize("kind", PARTITIONS)
@@ -82,23 +118,13 @@ def test_an_export_has_the_rows_and_types_of_sparks_reading(
     timestamps: str,
 ):
     table = tmp_path / "a table é"
-    table.mkdir()
-    init_table(str(table))
-    frame = rows.where("id < 60").selectExpr(*COLUMNS, f"{PARTITIONS[kind]} AS p", "int(id % 2) AS q")
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": timestamps,
         "spark.ray_committer.exports": "delta,symlink",
     }
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        for mode, part in (("append", "id < 30"), ("append", "id >= 30"), ("overwrite", "q = 1")):
-            writer = frame.where(part).write.partitionBy("p", "q").mode(mode)
-            writer.option("partitionOverwriteMode", "dynamic").parquet(str(table))
-            assert installation.last_report is not None
-            assert installation.last_report.notices == []
-            read = spark.read.parquet(str(table))
+    with set_to(spark, settings):
+        for read in written(rows, installation, table, kind):
             assert delta_rows(table) == spark_rows(read)
             assert manifest_files(table) == {
                 one for one in data_files(table) if not one.startswith(("_delta", "_ray", "_symlink"))
@@ -108,9 +134,21 @@ def test_an_export_has_the_rows_and_types_of_sparks_reading(
         if kind == "null alone":  # Spark has a type for it that no table can have
             types["p"] = types["p"].replace("void", "string")
         assert _types(schema) == types
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
+
+
+@pytest.mark.skipif(find_spec("pyiceberg") is None, reason="the environment of Spark 4 has no pyiceberg")
+@pytest.mark.parametrize("kind", PARTITIONS)
+def test_an_iceberg_export_has_the_rows_of_sparks_reading(
+    spark: SparkSession, installation: Installation, rows: DataFrame, tmp_path: Path, kind: str
+):
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.ray_committer.exports": "iceberg",
+    }
+    with set_to(spark, settings):
+        for read in written(rows, installation, tmp_path / "table", kind):
+            assert iceberg_rows(tmp_path / "table") == spark_rows(read)
 
 
 def _types(schema: dict[str, Any]) -> dict[str, Any]:
