@@ -44,8 +44,9 @@ class Database:
 
 
 def is_database(url: str) -> bool:
-    """Return whether a destination is a database, and not a directory."""
-    return url.partition("://")[0] in _KINDS and "://" in url
+    """Return whether a destination is a database, and not a directory; also if its URL is misspelled, so
+    that it is not shown as that of a store."""
+    return url.partition(":")[0] in _KINDS and ":" in url
 
 
 def parse_database(url: str) -> Database:
@@ -53,7 +54,10 @@ def parse_database(url: str) -> Database:
 
     `PathError` if it is no such URL; the text never has the password.
     """
-    kind = _KINDS[url.partition("://")[0]]
+    scheme, _, rest = url.partition(":")
+    if not rest.startswith("//"):
+        raise PathError(f"{scheme}:...: lacks slashes", f"write {scheme}:// and what follows it")
+    kind = _KINDS[scheme]
     return _sqlite(url) if kind == "sqlite" else _postgresql(url)
 
 
