@@ -72,6 +72,7 @@ def wrong(case: Case, found: dict[str, Any]) -> list[str]:
 def main() -> None:
     master, root = sys.argv[1], Path(sys.argv[2])
     os.umask(0o027)  # of the JVM, too, which is started from here
+    root.chmod(0o755)  # Hive's catalog gives what it makes the mode of the directory above
     cases = named(sys.argv[3:])
     catalog = "hive" if any(case.hive for case in cases) else "in-memory"
     with ExitStack() as stack:

@@ -121,12 +121,6 @@ STOPPING_TASKS = Difference(
     tuple(("empty directories", whose, ".*/_temporary.*") for whose in ("theirs", "ours")),
     sometimes=True,
 )
-MADE_BY_THE_CATALOG = Difference(
-    "Hive's catalog makes the directory of a partition elsewhere before any write, under load with 0700",
-    "",
-    tuple(("directories", whose, ".*-elsewhere/one 0(700|755)") for whose in ("theirs", "ours")),
-    sometimes=True,
-)
 DIFFERENCES = (
     OLD_DATA_STAYS,
     SAME_DIRECTORIES,

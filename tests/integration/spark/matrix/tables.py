@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.integration.spark.matrix.differences import MADE_BY_THE_CATALOG, NOTHING_DONE
+from tests.integration.spark.matrix.differences import NOTHING_DONE
 from tests.integration.spark.matrix.place import add
 from tests.integration.spark.matrix.statements import (
     DYNAMIC,
@@ -188,8 +188,6 @@ EVERYDAY = {
 }
 for _name, _texts in STATEMENTS.items():
     _differs = (NOTHING_DONE,) if _name == "two partitions in one directory" else ()
-    if _name.endswith("elsewhere"):
-        _differs = (MADE_BY_THE_CATALOG,)
     add(_name, statements(_texts), differs=_differs, wide=_name not in EVERYDAY)
 
 
