@@ -31,6 +31,7 @@ from ray_committer import CommitOptions
 from ray_committer.executors.base import CommitPool
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.integration.spark.metered import compiled
 from tests.integration.spark.metered_job import MeteredJob, run
 
 SIZES = {"two files": (1, 2), "2,000 files": (200, 10)}
@@ -79,7 +80,7 @@ def in_one_driver(jobs: list[MeteredJob]) -> Iterator[dict[str, float]]:
 def child(directory: Path, jobs: list[MeteredJob]) -> None:
     """Let our store cost what Hadoop's does, in this process and on Ray's workers, and run the jobs."""
     jars = Path(pyspark.__file__).parent / "jars"
-    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), str(BINDING)]
+    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(compiled()), str(BINDING)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     price(jobs[0].millis)
     with ExitStack() as stack:
