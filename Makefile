@@ -36,10 +36,11 @@ test: setup spark4 npm classes
 	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/spark4.xml \
 		-m "not wide and not one_spark" $(ON_SPARK4)
 
-# All tests that `make test` leaves out, or part PART of PARTS of them.
+# All tests that `make test` leaves out, or part PART of PARTS of them; properties with more examples.
+rest: export RAY_COMMITTER_TEST_EXAMPLES ?= 250
 rest: setup spark4 npm classes
 	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark3-$(PART).xml $(SPLIT) \
-		-m "wide and not hadoop" --ignore tests/integration/hadoop
+		-m "(wide or hypothesis) and not hadoop" --ignore tests/integration/hadoop
 	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark4-$(PART).xml $(SPLIT) \
 		-m "wide or one_spark" $(ON_SPARK4) tests/mutants
 

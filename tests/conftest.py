@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import ray_committer
@@ -18,7 +19,7 @@ from ray_committer.stores.local import LocalStore
 from tests.own_stores import install_fsspec_store
 from tests.raylets import Raylets
 from tests.servers.class_archive import java_tool_options
-from tests.tiers import mark_every_other
+from tests.tiers import EXAMPLES, mark_every_other
 
 WriteJob = Callable[..., JobAttempt]
 
@@ -43,6 +44,9 @@ os.environ["RAY_idle_worker_killing_time_threshold_ms"] = "30000"  # noqa: SIM11
 os.environ["REPORTER_UPDATE_INTERVAL_MS"] = "60000"
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", java_tool_options())
+
+hypothesis.settings.register_profile("of this tier", max_examples=EXAMPLES)
+hypothesis.settings.load_profile("of this tier")
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
-"""How many of many schedules and combinations `make test` and `make test-all` try.
+"""How many of many schedules, combinations and examples `make test` and `make test-all` try.
 
-``RAY_COMMITTER_TEST_RANGE`` chooses others: CI counts it up.
+``RAY_COMMITTER_TEST_RANGE`` chooses others: CI counts it up. ``RAY_COMMITTER_TEST_EXAMPLES`` is how many
+examples Hypothesis draws for each property.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 RANGE = int(os.environ.get("RAY_COMMITTER_TEST_RANGE", "0"))
+EXAMPLES = int(os.environ.get("RAY_COMMITTER_TEST_EXAMPLES", "25"))
 
 
 class FewerCrashes:

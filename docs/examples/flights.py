@@ -37,13 +37,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("destination", nargs="?", help="a new directory; default: a temporary one")
     parser.add_argument("--days", type=int, default=365, help="how many days of the year")
+    parser.add_argument("--executors", type=int, default=2, help="how many executors Spark has")
     arguments = parser.parse_args()
     destination = Path(arguments.destination or tempfile.mkdtemp(prefix="flights-")) / "table"
 
     source = extract_source(destination.parent, days=arguments.days)
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
-        spark = start_spark()
+        spark = start_spark(arguments.executors)
         report = write_table(spark, source, destination)
         problems = check_table(spark, source, destination, report)
     finally:
@@ -83,11 +84,11 @@ def day_of_year(row: dict[str, str]) -> int:
     return day.timetuple().tm_yday
 
 
-def start_spark() -> SparkSession:
+def start_spark(executors: int = 2) -> SparkSession:
     """Start a Spark session whose executors are Ray actors, with the jar of ray_committer."""
     spark: SparkSession = raydp.init_spark(
         "flights",
-        num_executors=2,
+        num_executors=executors,
         executor_cores=1,
         executor_memory="1g",
         configs={**spark_conf(), "spark.ui.enabled": "false"},

@@ -68,6 +68,7 @@ def copied(name: str, directory: Path, *, address: str = "") -> Path:
     return path
 
 
+@pytest.mark.wide
 def test_a_session_takes_the_file_refuses_to_write_without_install_and_then_commits(tmp_path: Path):
     copied("raydp-file.conf", tmp_path)
     files = [str(path) for path in sorted(DIRECTORY.glob("*.conf"))]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +50,7 @@ from tests.doubles import (
     doubles,
     phase_of,
 )
+from tests.stages.support import crash_points
 
 pytestmark = [pytest.mark.alternate, pytest.mark.slow]
 
@@ -74,12 +74,6 @@ def count_calls(double: Double, scenario: Scenario) -> int:
     return len(calls)
 
 
-def crashes(total: int) -> Iterator[tuple[str, int]]:
-    for when in ("before", "after"):
-        for number in range(1, total + 1):
-            yield when, number
-
-
 def finish(double: Double, store: StoreOperations, scenario: Scenario) -> None:
     """Run the same command; once the job is decided nobody has to vouch for its tasks again."""
     decided = store.get_status(double.job.success) is not None or is_decided(store, double.job)
@@ -97,7 +91,7 @@ def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
 ):
     total = count_calls(double, scenario)
     assert total > 15
-    for when, number in crashes(total):
+    for when, number in crash_points(total):
         store = double.fresh()
         with pytest.raises(SimulatedCrash):
             run_commit(WrappedStore(store, **{when: crash_at(number)}), double.job, scenario.options)
@@ -144,7 +138,7 @@ def test_a_commit_crashed_at_any_store_call_can_be_given_up_until_old_files_may_
     double: Double, scenario: Scenario
 ):
     seen: set[Phase | None] = set()
-    for when, number in crashes(count_calls(double, scenario)):
+    for when, number in crash_points(count_calls(double, scenario)):
         store = double.fresh()
         with pytest.raises(SimulatedCrash):
             run_commit(WrappedStore(store, **{when: crash_at(number)}), double.job, scenario.options)
@@ -178,7 +172,7 @@ def test_an_undo_crashed_at_any_store_call_is_finished_by_running_it_again(
 
     calls: list[StoreCall] = []
     run_undo(WrappedStore(begun(), before=calls.append), double.job)
-    for when, number in crashes(len(calls)):
+    for when, number in crash_points(len(calls)):
         store = begun()
         with pytest.raises(SimulatedCrash):
             run_undo(WrappedStore(store, **{when: crash_at(number)}), double.job)
@@ -191,7 +185,7 @@ def test_an_abort_crashed_at_any_store_call_is_finished_by_running_it_again(
 ):
     calls: list[StoreCall] = []
     run_abort(WrappedStore(double.fresh(), before=calls.append), double.job)
-    for when, number in crashes(len(calls)):
+    for when, number in crash_points(len(calls)):
         store = double.fresh()
         with pytest.raises(SimulatedCrash):
             run_abort(WrappedStore(store, **{when: crash_at(number)}), double.job)
@@ -274,7 +268,7 @@ def test_a_job_without_state_as_hadoops_own_committer_sets_up_is_finished_or_abo
     assert phase_of(prepared, job) is None
     calls: list[StoreCall] = []
     run_commit(WrappedStore(prepared.copy(), before=calls.append), job)
-    for when, number in crashes(len(calls)):
+    for when, number in crash_points(len(calls)):
         store = prepared.copy()
         with pytest.raises(SimulatedCrash):
             run_commit(WrappedStore(store, **{when: crash_at(number)}), job)

@@ -32,7 +32,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import all_files, put_file, run_undo
 from tests.doubles import phase_of, recorded
-from tests.stages.support import JOB, KINDS, OTHER_JOB, WHEN
+from tests.stages.support import JOB, KINDS, OTHER_JOB, crash_points
 
 REPLACE = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS, conflict_wait_seconds=0.0)
 FAIL = replace(REPLACE, mode=ConflictMode.ERROR_PARTITIONS)
@@ -162,13 +162,12 @@ def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
 ):
     """Its own files are no data that refuses it. The mode need not be given again after the record."""
     start = prepared(new_store(), kind)
-    for when in WHEN:
-        for number in range(1, count_calls(kind, start) + 1):
-            store = crashed(kind, start, when, number)
-            is_open = phase_of(store, JOB) in (Phase.OPEN, Phase.DECLARED)
-            run_commit(store, JOB, kind.options if is_open else CommitOptions())
-            assert seen(store) == {**KEPT, **NEW}
-            assert all_files(store, JOB.temporary) == {}
+    for when, number in crash_points(count_calls(kind, start)):
+        store = crashed(kind, start, when, number)
+        is_open = phase_of(store, JOB) in (Phase.OPEN, Phase.DECLARED)
+        run_commit(store, JOB, kind.options if is_open else CommitOptions())
+        assert seen(store) == {**KEPT, **NEW}
+        assert all_files(store, JOB.temporary) == {}
 
 
 @stores

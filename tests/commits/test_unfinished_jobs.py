@@ -37,6 +37,7 @@ from ray_committer.testing.harness import (
     write_attempt,
 )
 from tests.doubles import phase_of
+from tests.stages.support import crash_points
 
 FIRST, SECOND, THIRD = (new_job_attempt("/table", f"run_{number}", 0) for number in (1, 2, 3))
 OLD = {"p=1/old": b"old", "p=2/same": b"old of the same name"}
@@ -88,16 +89,15 @@ def with_old(new_store: Callable[[], MemoryStore]) -> MemoryStore:
 
 
 def died(store: MemoryStore, mode: ConflictMode) -> Iterator[MemoryStore]:
-    """What a first run leaves whose commit dies before, or after, each of its requests."""
+    """What a first run leaves whose commit dies between any two of its requests."""
     write(store, FIRST, mode)
     calls: list[StoreCall] = []
     run_commit(WrappedStore(store.copy(), before=calls.append), FIRST, options(mode))
-    for call in calls:
-        for when in ("before", "after"):
-            dead = store.copy()
-            with pytest.raises(SimulatedCrash):
-                run_commit(WrappedStore(dead, **{when: crash_at(call.number)}), FIRST, options(mode))
-            yield dead
+    for when, number in crash_points(len(calls)):
+        dead = store.copy()
+        with pytest.raises(SimulatedCrash):
+            run_commit(WrappedStore(dead, **{when: crash_at(number)}), FIRST, options(mode))
+        yield dead
 
 
 def seen(store: StoreOperations) -> dict[str, bytes]:
@@ -215,15 +215,14 @@ def test_what_dies_while_it_ends_another_is_ended_itself_by_the_next_run(
     calls: list[StoreCall] = []
     run(WrappedStore(store.copy(), before=calls.append), SECOND, OVERWRITE)
     phases = set()
-    for call in calls:
-        for when in ("before", "after"):
-            dead = store.copy()
-            with pytest.raises(SimulatedCrash):
-                run(WrappedStore(dead, **{when: crash_at(call.number)}), SECOND, OVERWRITE)
-            phases.add(phase_of(dead, FIRST))
-            with suppress(CommitRecordExistsError):
-                run(dead, THIRD, OVERWRITE)
-            assert seen(dead) == rows(THIRD, OVERWRITE)
+    for when, number in crash_points(len(calls)):
+        dead = store.copy()
+        with pytest.raises(SimulatedCrash):
+            run(WrappedStore(dead, **{when: crash_at(number)}), SECOND, OVERWRITE)
+        phases.add(phase_of(dead, FIRST))
+        with suppress(CommitRecordExistsError):
+            run(dead, THIRD, OVERWRITE)
+        assert seen(dead) == rows(THIRD, OVERWRITE)
     assert phases >= {Phase.RECORDED, Phase.UNDOING}
 
 

@@ -505,6 +505,7 @@ def beside(new: Callable[[], MemoryStore], first, second) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alternate
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 @pytest.mark.parametrize("new", [stopped, stopped_after_commit])
 @pytest.mark.parametrize("first", [forward, back])
@@ -593,6 +594,7 @@ def test_a_place_that_another_run_makes_again_is_closed():
 
 
 @pytest.mark.slow
+@pytest.mark.alternate
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 @pytest.mark.parametrize("resolve", [forward, back])
 def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(

@@ -56,6 +56,7 @@ def test_the_tests_of_each_mutant_are_there():
         assert missing == [], mutant.name
 
 
+@pytest.mark.wide
 @pytest.mark.slow
 def test_no_test_of_a_mutant_is_left_out_of_make_test():
     named = {test for mutant in MUTANTS if mutant.environment == environment() for test in mutant.tests}

@@ -54,6 +54,7 @@ def build(checkout: Path, target: str, environment: dict[str, str] | None = None
     return next((checkout / "dist").glob(pattern))
 
 
+@pytest.mark.wide
 def test_the_wheel_carries_the_jar_and_not_its_sources(checkout: Path):
     with zipfile.ZipFile(build(checkout, "wheel")) as wheel:
         names = wheel.namelist()

@@ -68,6 +68,7 @@ server.stop(0)
 """
 
 
+@pytest.mark.wide
 @pytest.mark.ray
 @pytest.mark.timeout(180)
 def test_a_connection_through_ray_client_is_refused_by_name_with_what_to_do():

@@ -286,18 +286,26 @@ def do_at(operation: str, action: Callable[[], Any], end: str = "") -> Callable[
     return hook
 
 
+def crash_points(calls: int) -> Iterator[tuple[str, int]]:
+    """Where a process can die: before each of so many calls, and after the last.
+
+    After a call the store has what it has before the next one.
+    """
+    yield from (("before", number) for number in range(1, calls + 1))
+    yield "after", calls
+
+
 def each_crash(new: Callable[[], MemoryStore], run: Run) -> Iterator[MemoryStore]:
-    """What a crash of `run` before, and after, each of its calls leaves, each on a store of its own."""
+    """What a crash of `run` between any two of its calls leaves, each on a store of its own."""
     calls: list[StoreCall] = []
     start = new()
     run(WrappedStore(start.copy(), before=calls.append))
     assert calls
-    for call in calls:
-        for when in WHEN:
-            store = start.copy()
-            with pytest.raises(SimulatedCrash):
-                run(WrappedStore(store, **{when: crash_at(call.number)}))
-            yield store
+    for when, number in crash_points(len(calls)):
+        store = start.copy()
+        with pytest.raises(SimulatedCrash):
+            run(WrappedStore(store, **{when: crash_at(number)}))
+        yield store
 
 
 def before_the_write(run: Callable[[], Any]) -> WrappedStore:

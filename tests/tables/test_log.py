@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,7 @@ from tests.stages.support import (
     SyncedStore,
     at,
     context,
+    crash_points,
     do_at,
     requests,
 )
@@ -137,14 +138,13 @@ def test_a_table_that_was_made_again_is_another(store, table: TablePlaces):
 def test_a_crash_while_a_table_is_made_leaves_it_made_or_not(kind):
     calls: list[StoreCall] = []
     with_table(WrappedStore(kind(), before=calls.append))
-    for call in calls:
-        for when in ("before", "after"):
-            memory = kind()
-            with pytest.raises(SimulatedCrash):
-                with_table(WrappedStore(memory, **{when: crash_at(call.number)}))
-            assert read_definition(memory, TABLE) in (None, DEFINITION)
-            assert init_table(memory, TABLE, DEFINITION) == DEFINITION
-            assert append(memory, TABLE, claim(), 0) == 1
+    for when, number in crash_points(len(calls)):
+        memory = kind()
+        with pytest.raises(SimulatedCrash):
+            with_table(WrappedStore(memory, **{when: crash_at(number)}))
+        assert read_definition(memory, TABLE) in (None, DEFINITION)
+        assert init_table(memory, TABLE, DEFINITION) == DEFINITION
+        assert append(memory, TABLE, claim(), 0) == 1
 
 
 # Appending and reading
@@ -363,14 +363,13 @@ def test_who_is_beaten_goes_on_after_the_entry_that_is_there(kind):
 def test_a_crash_at_any_request_leaves_the_entry_once_or_not_at_all(kind):
     calls: list[StoreCall] = []
     append(WrappedStore(with_table(kind(), 2), before=calls.append), TABLE, claim(9), 2)
-    for call in calls:
-        for when in ("before", "after"):
-            memory = with_table(kind(), 2)
-            with pytest.raises(SimulatedCrash):
-                append(WrappedStore(memory, **{when: crash_at(call.number)}), TABLE, claim(9), 2)
-            assert len(read_entries(memory, TABLE)) in (2, 3)
-            assert append(memory, TABLE, claim(9), 2) == 3
-            assert [version for version, _ in read_entries(memory, TABLE)] == [1, 2, 3]
+    for when, number in crash_points(len(calls)):
+        memory = with_table(kind(), 2)
+        with pytest.raises(SimulatedCrash):
+            append(WrappedStore(memory, **{when: crash_at(number)}), TABLE, claim(9), 2)
+        assert len(read_entries(memory, TABLE)) in (2, 3)
+        assert append(memory, TABLE, claim(9), 2) == 3
+        assert [version for version, _ in read_entries(memory, TABLE)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("new", LOCAL.values(), ids=LOCAL)
@@ -379,11 +378,11 @@ def test_a_crash_on_local_files_leaves_the_entry_once_or_not_at_all(new, tmp_pat
     first = TablePlaces(str(tmp_path / "first"))
     append(WrappedStore(with_table(new(), 2, first), before=calls.append), first, claim(9), 2)
     assert len(calls) > 4
-    for call, when in product(calls, ("before", "after")):
-        store, table = new(), TablePlaces(str(tmp_path / f"{when}_{call.number}"))
+    for when, number in crash_points(len(calls)):
+        store, table = new(), TablePlaces(str(tmp_path / f"{when}_{number}"))
         with_table(store, 2, table)
         with pytest.raises(SimulatedCrash):
-            append(WrappedStore(store, **{when: crash_at(call.number)}), table, claim(9), 2)
+            append(WrappedStore(store, **{when: crash_at(number)}), table, claim(9), 2)
         assert append(store, table, claim(9), 2) == 3
         assert [version for version, _ in read_entries(store, table)] == [1, 2, 3]
 

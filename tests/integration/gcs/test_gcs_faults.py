@@ -64,7 +64,11 @@ def test_no_file_is_lost_or_doubled_when_one_request_in_eight_fails(
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("status", "retry_after"), [(429, None), (503, "1")], ids=["429", "503 with Retry-After"]
+    ("status", "retry_after"),
+    [
+        pytest.param(429, None, id="429", marks=pytest.mark.wide),
+        pytest.param(503, "1", id="503 with Retry-After"),
+    ],
 )
 def test_a_commit_loses_nothing_on_a_store_that_throttles(
     server: GcsServer,

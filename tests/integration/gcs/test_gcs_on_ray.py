@@ -24,6 +24,7 @@ from tests.servers.proxy import Fault, Harm, Throttle
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
 
 
+@pytest.mark.wide
 def test_a_python_job_is_committed_by_workers_on_several_nodes(
     server: GcsServer, bucket: str, store: GcsStore
 ):

@@ -17,7 +17,7 @@ from ray_committer.testing import run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_file
 from tests.servers.hdfs import HdfsServer, hdfs_server
 
-pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wide, pytest.mark.xdist_group("ray"), pytest.mark.timeout(120)]
 
 LIMIT = 8
 

@@ -251,6 +251,7 @@ def blocks_of(rows: int, blocks: int) -> ray.data.Dataset:
     return ray.data.range(rows, override_num_blocks=blocks).materialize()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("blocks", "options"),
     [

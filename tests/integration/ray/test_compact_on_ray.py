@@ -32,6 +32,7 @@ def table(dest: Path) -> Path:
     return dest
 
 
+@pytest.mark.wide
 def test_workers_rewrite_the_files(table: Path):
     report = ray_committer.compact(str(table), executor="ray")
     assert report is not None

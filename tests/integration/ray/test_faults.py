@@ -220,6 +220,7 @@ print(report.outcome.value, report.moved)
 """
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("executor", ["ray", pytest.param("threads", marks=pytest.mark.wide)])
 def test_a_second_driver_waits_for_the_first(cluster: Cluster, dest: Path, executor: str):
     written = write_files(dest, tasks=4, files=2_000)

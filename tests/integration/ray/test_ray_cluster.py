@@ -85,6 +85,7 @@ def test_a_killed_worker_loses_nothing(dest: Path, tree):
     assert tree() == written
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(180)
 def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
     written = write_files(dest, tasks=4, files=200)
@@ -121,7 +122,7 @@ def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
         pool.close()
 
 
-@pytest.mark.parametrize("executor", ["ray", "threads"])
+@pytest.mark.parametrize("executor", [pytest.param("ray", marks=pytest.mark.wide), "threads"])
 def test_a_second_commit_of_the_same_job_that_may_not_wait_is_refused(dest: Path, tree, executor: str):
     text = f"process {os.getpid()} on .* is committing"
     written = write_files(dest, tasks=2, files=400)
@@ -183,6 +184,7 @@ def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
     assert ray.is_initialized()
 
 
+@pytest.mark.wide
 def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest: Path, tree):
     write_files(dest, tasks=1, files=10)
     options = CommitOptions(worker_cpus=2.0, workers=50, worker_start_seconds=6.0)

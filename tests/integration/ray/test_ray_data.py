@@ -181,6 +181,7 @@ STEPS = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "step",
     [pytest.param(one, marks=() if one == "nothing" else (pytest.mark.wide,)) for one in STEPS],

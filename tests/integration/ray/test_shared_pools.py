@@ -107,6 +107,7 @@ def kill(actor: object) -> None:
     os.kill(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)  # type: ignore[attr-defined]
 
 
+@pytest.mark.wide
 def test_two_drivers_share_the_workers_that_the_first_has_started(name: str, tmp_path: Path):
     dests = [tmp_path / "here", tmp_path / "there"]
     written = [write_files(dest, tasks=4, files=400) for dest in dests]
@@ -198,6 +199,7 @@ def test_a_process_of_the_pool_that_is_lost_comes_back_for_all_drivers(
     assert [visible_files(dest) for dest in dests] == written
 
 
+@pytest.mark.wide
 def test_the_commits_of_a_pool_have_one_limit_and_each_its_own_count(name: str, tmp_path: Path):
     limited = CommitOptions(workers=3, worker_cpus=0.1, lease_seconds=5.0, max_requests_per_second=100)
     dests = [tmp_path / "here", tmp_path / "there"]
@@ -224,6 +226,7 @@ def test_a_pool_of_another_version_is_refused_by_name(name: str, monkeypatch: py
             pass
 
 
+@pytest.mark.wide
 def test_a_pool_with_fewer_workers_than_its_driver_would_start_says_so(name: str):
     """As one does that was started before the cluster has grown."""
     with joined(name), joined(name, CommitOptions(workers=4, worker_cpus=0.1)) as second:

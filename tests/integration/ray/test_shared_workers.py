@@ -41,6 +41,7 @@ def pool(ray_cluster: None) -> Iterator[RayPool]:
         yield opened
 
 
+@pytest.mark.wide
 def test_metrics_of_the_workers_are_at_every_node(pool: RayPool, dest: Path):
     """The first to use the pool, whose metrics count all that it has done."""
     write_files(dest, tasks=4, files=4_000)
@@ -122,6 +123,7 @@ def processes_of(pool: RayPool) -> list[int]:
     )
 
 
+@pytest.mark.wide
 def test_small_manifests_are_read_once(dest: Path, tmp_path: Path):
     """They travel with the work; read otherwise is the last state."""
     written = write_files(dest, tasks=60, files=300)
@@ -152,6 +154,7 @@ except rc.errors.RayNotAvailableError as e:
 """
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("site", "text"),
     [

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.timeout(400)
 def test_a_raydp_job_is_committed_on_ray_workers_beside_its_executors(tmp_path: Path):
-    command = [sys.executable, str(ROOT / "docs/examples/flights.py"), str(tmp_path), "--days", "7"]
+    script = str(ROOT / "docs/examples/flights.py")
+    command = [sys.executable, script, str(tmp_path), "--days", "7", "--executors", "1"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=380)
     assert result.returncode == 0, result.stdout + result.stderr[-3000:]
     assert "PROBLEM" not in result.stdout

@@ -27,7 +27,7 @@ from tests.integration.spark.catalog_writes import (
     write,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 @pytest.fixture

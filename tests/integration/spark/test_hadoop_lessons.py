@@ -19,10 +19,9 @@ from tests.integration.spark.conftest import data_files
 from tests.integration.spark.lessons import MANY, installed, overlap
 from tests.integration.spark.tasks import JOB_ID, set_up
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-@pytest.mark.one_spark
 def test_mapreduce_7378_a_job_that_ends_takes_nothing_of_another_away(
     spark: SparkSession, tmp_path: Path
 ):
@@ -35,7 +34,7 @@ def test_mapreduce_7378_a_job_that_ends_takes_nothing_of_another_away(
     assert (ours.end, ours.errors) == (everything, [])
 
 
-@pytest.mark.one_spark
+@pytest.mark.wide
 def test_hadoop_17318_a_job_that_fails_takes_nothing_of_another_away(
     spark: SparkSession, tmp_path: Path
 ):
@@ -72,7 +71,6 @@ def test_hadoop_15961_a_long_commit_tells_that_it_goes_on(
 
 
 @pytest.mark.wide
-@pytest.mark.one_spark
 def test_hadoop_16570_no_thread_outlives_the_commit_of_many_tasks(
     installation, spark: SparkSession, tmp_path: Path
 ):

@@ -71,6 +71,7 @@ def test_a_child_ends_its_commit_when_the_driver_is_killed(tmp_path: Path):
     assert len(data_files(dest)) == 40
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_a_failed_write_is_aborted_through_the_command(tmp_path: Path):
     sql = SparkSql(tmp_path, PATH=path_with_command(tmp_path / "bin"))

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-scripts")]
 SCRIPT = Path(__file__).with_name("writers.py")
 IS_SPARK_3 = pyspark.__version__.startswith("3.")
 WAITED = "(waited 600 s)"
-ROUNDS = int(os.environ.get("RAY_COMMITTER_TEST_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("RAY_COMMITTER_TEST_ROUNDS", "2"))
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ def test_hadoop_16798_workers_that_ended_fail_the_write_before_its_tasks(
         uninstall(spark)
 
 
+@pytest.mark.one_spark
 def test_workers_start_while_tasks_still_run(spark: SparkSession, tmp_path: Path):
     """The last task goes on only once workers are there, so nothing else can have started them."""
     go = tmp_path / "go"
@@ -96,6 +97,7 @@ def test_workers_start_while_tasks_still_run(spark: SparkSession, tmp_path: Path
         uninstall(spark)
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_df_write_commits_on_ray_and_never_starts_another_one(
     spark: SparkSession, rows: DataFrame, tmp_path: Path

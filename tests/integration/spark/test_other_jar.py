@@ -52,6 +52,7 @@ def build_jar(tmp_path: Path, change: tuple[str, str]) -> Path:
     return hatch_build.ensure_jar(tmp_path)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("change", "said"),
     [

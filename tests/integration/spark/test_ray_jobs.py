@@ -297,6 +297,7 @@ def test_a_cluster_out_of_reach_in_the_middle_loses_nothing(
     assert spark.read.parquet(str(dest)).count() == 600
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_a_failed_write_is_aborted_on_the_cluster(
     proxy: Proxy, configure, rows: DataFrame, dest: Path, tmp_path: Path
@@ -309,6 +310,7 @@ def test_a_failed_write_is_aborted_on_the_cluster(
     assert submitted(proxy) == ["setup", "abort"]
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 def test_a_commit_that_stops_on_the_cluster_is_kept(
     spark, proxy: Proxy, configure, rows: DataFrame, dest: Path, tmp_path: Path
@@ -342,6 +344,7 @@ def test_a_commit_outlives_its_driver(dashboard: str, tmp_path: Path):
     assert "was already committed; nothing was left to do" in " ".join(result.output.split())
 
 
+@pytest.mark.wide
 @pytest.mark.one_spark
 @pytest.mark.parametrize("tasks", [6_000, pytest.param(20_000, marks=pytest.mark.wide)])
 def test_a_request_larger_than_a_mebibyte_reaches_the_cluster(

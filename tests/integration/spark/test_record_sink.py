@@ -49,6 +49,7 @@ def ids(spark: SparkSession) -> DataFrame:
     return spark.range(40).repartition(3, "id")
 
 
+@pytest.mark.wide
 def test_rows_of_all_types_are_there_once_and_each_mode_does_what_it_says(
     spark: SparkSession, ids: DataFrame, place: Place
 ):

@@ -22,7 +22,7 @@ from tests.integration.spark.conftest import data_files
 from tests.integration.spark.lessons import MANY, installed, overlap, waiting
 from tests.integration.spark.tasks import JOB_ID, SPARKS_OWN, Task, set_up
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def test_spark_33402_jobs_of_the_same_second_stay_apart(installation, rows: DataFrame, tmp_path: Path):
@@ -39,7 +39,7 @@ def test_spark_33402_jobs_of_the_same_second_stay_apart(installation, rows: Data
     assert not (tmp_path / "t" / "_temporary").exists()
 
 
-@pytest.mark.one_spark
+@pytest.mark.wide
 def test_spark_24238_a_job_that_ends_publishes_nothing_of_another_that_fails(
     spark: SparkSession, tmp_path: Path
 ):
@@ -54,7 +54,6 @@ def test_spark_24238_a_job_that_ends_publishes_nothing_of_another_that_fails(
     assert ours.between == ours.end == {2: 1}
 
 
-@pytest.mark.one_spark
 def test_spark_29037_the_next_job_publishes_nothing_of_one_that_was_killed(
     spark: SparkSession, tmp_path: Path
 ):
@@ -71,7 +70,6 @@ def test_spark_29037_the_next_job_publishes_nothing_of_one_that_was_killed(
         assert kill_one_and_append(tmp_path / "ours", PROTOCOL_CLASS) == 2
 
 
-@pytest.mark.one_spark
 def test_spark_31438_a_task_that_outlives_its_job_leaves_nothing(spark: SparkSession, tmp_path: Path):
     """It wrote on below `_temporary`, which nobody removed then, and the next job committed that."""
 

@@ -27,7 +27,12 @@ from ray_committer.spark.settings import MODE_KEY
 from ray_committer.stores.registry import open_store, resolve_destination
 from tests.integration.spark.conftest import data_files
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(180),
+]
 
 OURS = "spark.ray_committer."
 
@@ -114,7 +119,6 @@ def test_a_write_that_asks_for_parquets_summaries_is_told_once_that_there_are_no
     assert caplog.text.count("parquet.summary.metadata.level=ALL: is ignored: ") == 1
 
 
-@pytest.mark.one_spark
 def test_hadoops_checksums_are_not_beside_the_data_and_readers_do_without(
     spark, installation, rows: DataFrame, tmp_path: Path
 ):

@@ -323,6 +323,7 @@ def jobs_in_ui(spark: SparkSession, dest: Path) -> dict[int, str]:
     }
 
 
+@pytest.mark.wide
 def test_a_commit_that_takes_ten_seconds_is_shown_in_sparks_ui_with_its_query(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ):

@@ -96,6 +96,7 @@ def test_types_and_partitions_of_many_types_are_read_as_spark_reads_its_own(
         assert sorted(map(repr, ours_read.collect())) == sorted(map(repr, theirs_read.collect()))
 
 
+@pytest.mark.wide
 def test_a_retried_task_is_counted_once(spark, rows: DataFrame, tmp_path: Path):
     fail = fail_task(str(tmp_path / "ran"), times=1)
     report = write_transactional(rows.select(fail("id").alias("id")), str(tmp_path / "t"))
@@ -106,6 +107,7 @@ def test_a_retried_task_is_counted_once(spark, rows: DataFrame, tmp_path: Path):
     assert spark.read.parquet(str(tmp_path / "t")).count() == 600
 
 
+@pytest.mark.wide
 def test_a_task_that_fails_for_good_leaves_nothing_and_keeps_the_old_data(
     spark, rows: DataFrame, tmp_path: Path
 ):

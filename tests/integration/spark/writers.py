@@ -49,7 +49,7 @@ def run_thread(
     spark: SparkSession, table: str, application: int, thread: int, rounds: int
 ) -> list[dict[str, Any]]:
     """The writes of one thread, one after the other."""
-    random = Random(f"{application}-{thread}")
+    random = Random(f"application {application}, thread {thread}")
     done = []
     for number in range(rounds):
         kind, partition = random.choice(KINDS), random.randrange(PARTITIONS)
