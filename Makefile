@@ -1,11 +1,11 @@
 # The two main commands are `make demo` and `make test`. Run `make quick` at each save. Each target sets up all
 # that it needs in this directory:
 # .venv (Spark 3.5 and RayDP), .venv-spark4 (Spark 4) and .cache (the servers that the tests start).
-# CONSTRAINTS pins the tested versions. WORKERS is for two cores: the tests wait for a sixth of their time.
+# CONSTRAINTS pins the tested versions. WORKERS is for two cores: the tests wait for a third of their time.
 
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
-WORKERS ?= 3
+WORKERS ?= 4
 PART ?= 1
 PARTS ?= 1
 N ?= 20

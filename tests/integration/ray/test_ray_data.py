@@ -66,7 +66,9 @@ def nothing_is_left(dest: Path) -> bool:
     return not (dest / "_temporary").exists() and not list(dest.rglob("part-*"))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+@pytest.mark.parametrize(
+    "kind", ["parquet", *(pytest.param(one, marks=pytest.mark.wide) for one in ("csv", "json"))]
+)
 def test_odd_partitions_are_read_back_equal(dest: Path, kind: str):
     sink = ManifestDatasink(str(dest), kind, partition_by=["p"])
     dataset().write_datasink(sink)

@@ -151,6 +151,7 @@ def test_a_pool_that_has_just_ended_is_started_again_by_the_next_driver(name: st
         time.sleep(1.2 + 0.4 * number)  # about when it ends
 
 
+@pytest.mark.wide
 def test_a_driver_that_is_killed_leaves_nothing_and_hinders_nobody(name: str, tmp_path: Path):
     dests = [tmp_path / "here", tmp_path / "there"]
     written = [write_files(dest, tasks=20, files=4_000) for dest in dests]

@@ -45,7 +45,7 @@ def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted(zip(*table.to_pydict().values(), strict=True), key=str)
 
 
-@pytest.mark.parametrize("version", [4, None])
+@pytest.mark.parametrize("version", [pytest.param(4, marks=pytest.mark.wide), None])
 def test_the_rows_are_those_of_pyarrow(table: str, version: int | None):
     found = ray_committer.snapshot(table, version)
     arrow = found.dataset().to_table()
