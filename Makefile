@@ -1,11 +1,11 @@
 # The two main commands are `make demo` and `make test`. Run `make quick` at each save. Each target sets up all
 # that it needs in this directory:
 # .venv (Spark 3.5 and RayDP), .venv-spark4 (Spark 4) and .cache (the servers that the tests start).
-# CONSTRAINTS pins the tested versions. WORKERS is for two cores: the tests wait for a third of their time.
+# CONSTRAINTS pins the tested versions. WORKERS is for two cores: the tests wait for a sixth of their time.
 
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
-WORKERS ?= 4
+WORKERS ?= 3
 PART ?= 1
 PARTS ?= 1
 N ?= 20
@@ -36,11 +36,13 @@ test: setup spark4 npm classes
 	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/spark4.xml \
 		-m "not wide and not one_spark" $(ON_SPARK4)
 
-# All tests that `make test` leaves out, or part PART of PARTS of them; properties with more examples.
+# All tests that `make test` leaves out, or part PART of PARTS of them; properties with more examples, and
+# other processes that act at each request.
 rest: export RAY_COMMITTER_TEST_EXAMPLES ?= 250
+rest: export RAY_COMMITTER_TEST_STRIDE ?= 1
 rest: setup spark4 npm classes
 	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark3-$(PART).xml $(SPLIT) \
-		-m "(wide or hypothesis) and not hadoop" --ignore tests/integration/hadoop
+		-m "(wide or hypothesis or moments) and not hadoop" --ignore tests/integration/hadoop
 	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark4-$(PART).xml $(SPLIT) \
 		-m "wide or one_spark" $(ON_SPARK4) tests/mutants
 

@@ -1,20 +1,25 @@
 """How many of many schedules, combinations and examples `make test` and `make test-all` try.
 
 ``RAY_COMMITTER_TEST_RANGE`` chooses others: CI counts it up. ``RAY_COMMITTER_TEST_EXAMPLES`` is how many
-examples Hypothesis draws for each property.
+examples Hypothesis draws for each property, ``RAY_COMMITTER_TEST_STRIDE`` the distance between the
+requests at which other processes act.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 
 RANGE = int(os.environ.get("RAY_COMMITTER_TEST_RANGE", "0"))
+STRIDE = int(os.environ.get("RAY_COMMITTER_TEST_STRIDE", "2"))
 EXAMPLES = int(os.environ.get("RAY_COMMITTER_TEST_EXAMPLES", "25"))
+
+Moment = TypeVar("Moment")
 
 
 class FewerCrashes:
@@ -23,6 +28,12 @@ class FewerCrashes:
     @pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.wide)])
     def crash_stride(self, request: pytest.FixtureRequest) -> int:
         return int(request.param)
+
+
+def moments(requests: Sequence[Moment]) -> Sequence[Moment]:
+    """Those of some requests at which a test marked `moments` lets another process act: every other one
+    in `make test`, each in `make test-all`."""
+    return requests[RANGE % STRIDE :: STRIDE]
 
 
 def seeds(*, narrow: int, wide: int) -> list[ParameterSet]:

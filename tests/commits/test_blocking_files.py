@@ -34,6 +34,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import put_file, run_abort, run_undo
 from tests.stages.support import ALIVE, at, bring_to, context, each_crash, loaded, record_of
+from tests.tiers import moments
 
 JOB = new_job_attempt("/table", "job_1", 0)
 LATER = new_job_attempt("/table", "job_2", 0)
@@ -130,6 +131,7 @@ def test_what_has_come_since_the_record_is_kept_and_named(kind: str):
     assert visible_files(store, "/table") == {**FILES, **KEPT}
 
 
+@pytest.mark.moments
 @kinds
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_who_sleeps_anywhere_while_another_goes_on_with_the_job_takes_nothing_away(
@@ -140,7 +142,7 @@ def test_who_sleeps_anywhere_while_another_goes_on_with_the_job_takes_nothing_aw
     calls: list[StoreCall] = []
     run_commit(WrappedStore(blocked(kind), before=calls.append), JOB, ALLOWED)
     slept = 0
-    for call in calls:
+    for call in moments(calls):
         store, ended = blocked(kind), list[dict[str, bytes]]()
 
         def finish(
@@ -167,6 +169,7 @@ def test_who_sleeps_anywhere_while_another_goes_on_with_the_job_takes_nothing_aw
     assert slept > 5
 
 
+@pytest.mark.moments
 @kinds
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_who_sleeps_anywhere_while_the_job_is_undone_takes_nothing_of_a_later_one(
@@ -178,7 +181,7 @@ def test_who_sleeps_anywhere_while_the_job_is_undone_takes_nothing_of_a_later_on
     calls: list[StoreCall] = []
     run_commit(WrappedStore(blocked(kind), before=calls.append), JOB, ALLOWED)
     slept = 0
-    for call in calls:
+    for call in moments(calls):
         store, ended = blocked(kind), list[bool]()
 
         def give_up(
@@ -207,6 +210,7 @@ def test_who_sleeps_anywhere_while_the_job_is_undone_takes_nothing_of_a_later_on
     assert slept > 5
 
 
+@pytest.mark.moments
 @kinds
 def test_an_undoing_leaves_what_was_in_the_way_where_it_is_whoever_sleeps(kind: str, monkeypatch):
     """Or puts it back; where directories are by then it is named."""
@@ -214,7 +218,7 @@ def test_an_undoing_leaves_what_was_in_the_way_where_it_is_whoever_sleeps(kind: 
     calls: list[StoreCall] = []
     run_commit(WrappedStore(blocked(kind), before=calls.append), JOB, ALLOWED)
     kept = 0
-    for call in calls:
+    for call in moments(calls):
         store, undone = blocked(kind), list[dict[str, bytes]]()
         told: list[str] = []
 

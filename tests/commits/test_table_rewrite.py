@@ -80,6 +80,7 @@ from tests.stages.support import (
     state_of,
 )
 from tests.tables.support import TABLE, append_commit, table_on
+from tests.tiers import moments
 
 AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS, conflict_wait_seconds=0.0)
@@ -302,7 +303,7 @@ def each_call(kind: Callable[[], MemoryStore], other: Run, run: Run = compact) -
     """Stores on which something else happened before one request of `run`, one store per request."""
     calls, advice = list[StoreCall](), list[str]()
     run(WrappedStore(small_files(kind), before=calls.append))
-    for call in calls:
+    for call in moments(calls):
         store = small_files(kind)
 
         def hook(now: StoreCall, store: MemoryStore = store, number: int = call.number) -> None:
@@ -317,6 +318,7 @@ def each_call(kind: Callable[[], MemoryStore], other: Run, run: Run = compact) -
         yield store
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_an_append_at_any_request_is_neither_lost_nor_doubled(kind):
@@ -328,6 +330,7 @@ def test_an_append_at_any_request_is_neither_lost_nor_doubled(kind):
         assert "abort" not in kinds_of(store)
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_beside_an_overwrite_at_any_request_one_of_the_two_waits_or_is_refused(kind):

@@ -31,6 +31,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import all_files, put_file
 from tests.doubles import phase_of
+from tests.tiers import moments
 
 OLD = {"p=1/old": b"old", "p=2/kept": b"kept"}
 FIRST_FILES = {"p=1/a": b"1", "p=1/b": b"22"}
@@ -153,6 +154,7 @@ def count_calls(case: Case, prepared: MemoryStore) -> int:
     return len(calls)
 
 
+@pytest.mark.moments
 @stores
 @cases
 def test_a_job_that_is_committed_between_two_requests_of_another(
@@ -160,7 +162,7 @@ def test_a_job_that_is_committed_between_two_requests_of_another(
 ):
     prepared = prepare(case, new_store())
     refused = 0
-    for number in range(1, count_calls(case, prepared) + 1):
+    for number in moments(range(1, count_calls(case, prepared) + 1)):
         both, done = pair(case, prepared), []
 
         def overtake(call: StoreCall, number=number, both=both, done=done) -> None:
@@ -177,6 +179,7 @@ def test_a_job_that_is_committed_between_two_requests_of_another(
     assert (refused > 3) is is_in_the_way
 
 
+@pytest.mark.moments
 @stores
 @cases
 def test_a_job_whose_committer_dies_between_two_requests_of_another(
@@ -184,7 +187,7 @@ def test_a_job_whose_committer_dies_between_two_requests_of_another(
 ):
     prepared = prepare(case, new_store())
     calls = count_calls(case, prepared)
-    for number in range(1, calls + 1, 2):
+    for number in moments(range(1, calls + 1, 2)):
         for last in range(5 + number % 3 * 3, calls, 9):
             both = pair(case, prepared)
 

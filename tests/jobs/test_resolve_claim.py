@@ -61,6 +61,7 @@ from tests.jobs.tables_in_use import (
 )
 from tests.stages.support import JOB, KINDS, NOW, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash
 from tests.tables.support import DEFINITION, TABLE, append_commit, claim_of, done_of
+from tests.tiers import moments
 
 Kind = Callable[[], MemoryStore]
 MODES = {"append": AT_ONCE, "overwrite": OVERWRITE, "partitions": OVERWRITE_PARTITIONS}
@@ -481,7 +482,7 @@ def beside(new: Callable[[], MemoryStore], first, second) -> None:
     """Run `second` as a whole at each request of `first`; nothing may depend on which is faster."""
     calls: list[StoreCall] = []
     first(WrappedStore(new(), before=calls.append))
-    for call in calls:
+    for call in moments(calls):
         store = new()
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
@@ -504,6 +505,7 @@ def beside(new: Callable[[], MemoryStore], first, second) -> None:
         assert in_flight(store) == []
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.alternate
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
@@ -521,6 +523,7 @@ def test_two_people_at_once_make_one_decision(kind: Kind, new, first, second):
     beside(lambda: new(kind(), OVERWRITE), first, tried)
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.alternate
 @pytest.mark.parametrize(("run_first", "name"), [(forward, "day=1/old"), (back, "day=1/new")])
@@ -529,7 +532,7 @@ def test_a_run_that_wakes_up_late_removes_no_file_of_a_later_job(kind: Kind, run
         return
     calls: list[StoreCall] = []
     run_first(WrappedStore(stopped(kind(), OVERWRITE), before=calls.append))
-    for call in calls:
+    for call in moments(calls):
         store = stopped(kind(), OVERWRITE)
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
@@ -593,6 +596,7 @@ def test_a_place_that_another_run_makes_again_is_closed():
     assert not status.is_directory
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.alternate
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
@@ -608,7 +612,7 @@ def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(
         return store
 
     run_commit(WrappedStore(new(), before=calls.append), JOB, options)
-    for call in calls:
+    for call in moments(calls):
         store = new()
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:

@@ -62,6 +62,7 @@ from tests.jobs.tables_in_use import (
 from tests.jobs.test_resolve_claim import broken_table
 from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash, state_of
 from tests.tables.support import TABLE, claim_of, table_on
+from tests.tiers import moments
 
 Kind = Callable[[], MemoryStore]
 imports = partial(scanned, import_foreign=True)
@@ -227,6 +228,7 @@ def test_a_job_that_stopped_anywhere_is_no_difference(kind: Kind, options):
         assert differences == ((), (), (), ())
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 @pytest.mark.parametrize("end", [run_commit, run_abort, run_undo])
@@ -244,7 +246,7 @@ def test_a_job_that_ends_at_any_moment_of_the_scan_is_no_difference(kind: Kind, 
 
     calls: list[StoreCall] = []
     scanned(WrappedStore(new(), before=calls.append))
-    for call in calls:
+    for call in moments(calls):
         store = new()
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
@@ -256,11 +258,12 @@ def test_a_job_that_ends_at_any_moment_of_the_scan_is_no_difference(kind: Kind, 
         assert found.agrees
 
 
+@pytest.mark.moments
 def test_a_file_that_comes_and_goes_during_the_scan_is_no_difference(kind: Kind):
     calls: list[StoreCall] = []
     scanned(WrappedStore(table_with_old_files(kind()), before=calls.append))
     one_by_one = Lock()
-    for call in calls:
+    for call in moments(calls):
         store = table_with_old_files(kind())
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
@@ -304,6 +307,7 @@ def test_after_a_crash_at_any_request_the_same_command_imports_them(kind: Kind):
         assert scanned(store).agrees
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_an_import_at_any_moment_of_another_job_and_the_reverse(kind: Kind):
@@ -318,7 +322,7 @@ def test_an_import_at_any_moment_of_another_job_and_the_reverse(kind: Kind):
     for first, second in ((imports, other), (other, again), (imports, again)):
         calls: list[StoreCall] = []
         first(WrappedStore(with_foreign(kind()), before=calls.append))
-        for call in calls:
+        for call in moments(calls):
             store = with_foreign(kind())
 
             def hook(
@@ -386,6 +390,7 @@ def test_after_a_crash_at_any_request_the_same_command_removes_them(kind: Kind):
         assert scanned(store).agrees
 
 
+@pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
 def test_a_job_at_any_moment_of_a_removal_loses_nothing(kind: Kind):
@@ -393,7 +398,7 @@ def test_a_job_at_any_moment_of_a_removal_loses_nothing(kind: Kind):
         return
     calls: list[StoreCall] = []
     removes(WrappedStore(with_orphans(kind()), before=calls.append))
-    for call in calls:
+    for call in moments(calls):
         store = with_orphans(kind())
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:

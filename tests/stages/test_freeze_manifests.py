@@ -31,6 +31,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
 from tests.stages.support import JOB, KINDS, context, do_at, each_crash, manifest_path, requests
+from tests.tiers import moments
 
 FLAT = ("flat", "generations")
 SECOND = f"attempt_{JOB.job_id}_m_000000_1"
@@ -216,6 +217,7 @@ def at_call(number: int, action: Callable[[], object]) -> Callable[[StoreCall], 
     return hook
 
 
+@pytest.mark.moments
 @pytest.mark.parametrize("attempt", [SECOND, NEW_TASK])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,7 +227,7 @@ def test_a_task_that_saves_during_a_commit_is_counted_or_told_that_it_failed(
     base = written(kind)
     own = stamp(base)
     counted = set[bool]()
-    for number in range(1, calls_of(base, lambda one: run_commit(one, JOB, EXPECTED)) + 1):
+    for number in moments(range(1, calls_of(base, lambda one: run_commit(one, JOB, EXPECTED)) + 1)):
         store, told = base.copy(), list[bool]()
         late = at_call(number, lambda store=store, told=told: told.append(save(store, attempt, own)))
         with suppress(
@@ -240,6 +242,7 @@ def test_a_task_that_saves_during_a_commit_is_counted_or_told_that_it_failed(
     assert counted == {True, False}
 
 
+@pytest.mark.moments
 @pytest.mark.parametrize("attempt", [SECOND, NEW_TASK])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -248,7 +251,7 @@ def test_a_task_that_slept_during_a_whole_commit_is_counted_or_told_that_it_fail
 ):
     base = written(kind)
     own = stamp(base)
-    for number in range(1, calls_of(base, lambda one: save(one, attempt, own)) + 1):
+    for number in moments(range(1, calls_of(base, lambda one: save(one, attempt, own)) + 1)):
         store = base.copy()
         commit = at_call(number, lambda store=store: run_commit(store, JOB, EXPECTED))
         told = save(WrappedStore(store, **{when: commit}), attempt, own)

@@ -59,6 +59,7 @@ from tests.stages.support import (
     each_crash,
     source_path,
 )
+from tests.tiers import moments
 
 MINE = {"a": b"1", "p=1/b": b"2", "p=2/c": b"3"}
 OLD = {"old": b"0", "p=1/old": b"00"}
@@ -167,12 +168,13 @@ def test_after_a_crash_anywhere_the_same_undo_ends_with_nothing_of_the_job_visib
         assert others(left) == before
 
 
+@pytest.mark.moments
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_after_a_failure_anywhere_the_same_undo_ends_it(when: str, error: type[OSError]):
     base = recorded("directories", 1)
     before = without_the_jobs(base)
-    for call in calls_of(base, lambda one: run_undo(one, JOB)):
+    for call in moments(calls_of(base, lambda one: run_undo(one, JOB))):
         store = base.copy()
 
         def fail(now: StoreCall, number: int = call.number) -> None:
@@ -213,6 +215,7 @@ def test_a_change_of_the_state_that_cannot_be_read_back_is_unknown():
 # A committer that is thought dead and is not
 
 
+@pytest.mark.moments
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", WHEN)
 def test_a_committer_that_goes_on_after_an_undo_moves_nothing(kind: str, when: str):
@@ -220,7 +223,7 @@ def test_a_committer_that_goes_on_after_an_undo_moves_nothing(kind: str, when: s
     base = written(kind)
     before = others(base)
     undone = 0
-    for call in calls_of(base, commit):
+    for call in moments(calls_of(base, commit)):
         store, was_refused = base.copy(), list[bool]()
 
         def undo(
@@ -281,6 +284,7 @@ class Paused:
         self._thread.join()
 
 
+@pytest.mark.moments
 @pytest.mark.parametrize("kind", ["directories", "generations"])
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("name", list(MINE))
@@ -293,7 +297,7 @@ def test_a_committer_that_goes_on_in_the_middle_of_an_undo_moves_nothing_that_st
         return call.operation == "rename" and call.paths[-1] == f"/table/{name}"
 
     longest = len(calls_of(recorded(kind, TOTAL), lambda one: run_undo(one, JOB))) + 5
-    for number in range(1, longest + 1):
+    for number in moments(range(1, longest + 1)):
         store = written(kind)
         before = others(store)
         zombie = Paused(store, is_move, when)
@@ -320,11 +324,12 @@ def do_once_at(number: int, action: Callable[[], None]) -> Callable[[StoreCall],
     return hook
 
 
+@pytest.mark.moments
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_that_undo_at_once_end_as_one(kind: str):
     base = recorded(kind, 1)
     before = without_the_jobs(base)
-    for call in calls_of(base, lambda one: run_undo(one, JOB)):
+    for call in moments(calls_of(base, lambda one: run_undo(one, JOB))):
         store = base.copy()
         again = do_once_at(call.number, lambda store=store: run_undo(store, JOB))
         unknown = ""

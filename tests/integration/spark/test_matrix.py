@@ -54,6 +54,7 @@ def run(master: str, directory: Path, names: list[str]) -> str:
     return result.stdout.splitlines()[-1]
 
 
+@pytest.mark.one_spark
 @pytest.mark.timeout(60 * MINUTES)
 @pytest.mark.parametrize(
     ("master", "names"),

@@ -36,6 +36,7 @@ def connected() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.mark.one_spark
 def test_the_commit_runs_on_the_ray_of_the_driver(spark: SparkSession, rows: DataFrame, tmp_path: Path):
     options = CommitOptions(workers=2)
     report = write_transactional(

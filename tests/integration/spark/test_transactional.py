@@ -143,6 +143,7 @@ def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path
     assert texts(spark.read.parquet(str(dest))) == texts(rows)
 
 
+@pytest.mark.wide
 def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(
     spark, rows: DataFrame, tmp_path: Path
 ):
@@ -165,6 +166,7 @@ def test_mode_ignore_runs_no_task_if_there_is_data(spark, rows: DataFrame, tmp_p
     assert spark.read.parquet(dest).count() == 600
 
 
+@pytest.mark.wide
 def test_an_overwrite_of_partitions_leaves_what_sparks_dynamic_one_leaves(
     spark, odd: DataFrame, tmp_path: Path
 ):
