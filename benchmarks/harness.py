@@ -99,7 +99,7 @@ def write_job(
                 file.write(b"0123456789abcdef")
             modified = os.stat(f"{attempt}/{name}").st_mtime_ns // 1_000_000
             entries.append(
-                FileEntry(f"file://{attempt}/{name}", f"file://{root}/{name}", 16, m=modified)
+                FileEntry(s=f"file://{attempt}/{name}", d=f"file://{root}/{name}", z=16, m=modified)
             )
         write_manifest(job, task, entries, directories=directories, stamp=stamp)
     return job

@@ -83,7 +83,7 @@ def entries_of(job: JobAttempt, task: int, files: int) -> Iterator[FileEntry]:
     attempt = job.task_attempt(f"attempt_1_m_{task:06d}_0")
     for number in range(files):
         name = f"year=2026/day={task // TASKS_A_DIRECTORY}/part-{task:06d}-{number:04d}.parquet"
-        yield FileEntry(f"file://{attempt}/{name}", f"file://{job.destination}/{name}", 16, m=1)
+        yield FileEntry(s=f"file://{attempt}/{name}", d=f"file://{job.destination}/{name}", z=16, m=1)
 
 
 class RenamesWatch:

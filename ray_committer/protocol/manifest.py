@@ -1,4 +1,4 @@
-"""The task manifest: the files that one task attempt wants moved, as JSON in the format of Hadoop 3.5.
+"""The task manifest: the files of one task attempt, as JSON in the format of Hadoop 3.5.
 
 Like Hadoop's reader, this one accepts unknown fields, missing statistics, numbers as text, a byte-order
 mark, and anything after the object. It refuses input with which Hadoop loses data silently: a manifest
@@ -25,18 +25,28 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A Java long: the sizes that Hadoop's reader accepts."""
 
 
-class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One file to rename: `s` source and `d` destination URI, `z` size in bytes, `e` etag.
+MAX_PARTS = 10_000
+"""The most parts that S3 accepts for one upload."""
+
+
+class FileEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """One file to put in place: `d` destination URI, `z` size in bytes, `e` etag of the file there.
+
+    A file to rename has a source URI `s`. On S3, where nothing is renamed, a file is an upload that
+    waits for its completion: `u` is its id, and `p` has the etags of its parts in order. Etags have no
+    quotes.
 
     `m` is the modification time in milliseconds since 1970. On file systems a rename keeps it, so after
     a crash it proves that the file at the destination is the one that the task wrote. Hadoop ignores it.
     """
 
-    s: str
+    s: str = ""
     d: str
     z: Long
     e: str | None = None
     m: Long | None = None
+    u: str | None = None
+    p: tuple[str, ...] | None = None
 
 
 class DirEntry(msgspec.Struct, frozen=True, gc=False):
@@ -124,7 +134,26 @@ def _check(manifest: TaskManifest, path: str) -> None:
 
 def _check_entries(files: Sequence[FileEntry], path: str) -> None:
     for entry in files:
-        if not entry.s or not entry.d:
-            raise ManifestError(f"{path}: has a file entry without a source or destination")
+        if not entry.d or not (entry.s or entry.u):
+            raise ManifestError(
+                f"{path}: has a file entry without a source or destination: `d`, and `s` or `u`"
+            )
         if entry.z < 0:
             raise ManifestError(f"{path}: {entry.d} has the negative size {entry.z}")
+        if entry.u is not None or entry.p is not None:
+            _check_upload(entry, path)
+
+
+def _check_upload(entry: FileEntry, path: str) -> None:
+    if entry.s:
+        raise ManifestError(f"{path}: {entry.d} is both a file to rename and an upload to complete")
+    if not entry.u or not entry.p or not all(entry.p):
+        raise ManifestError(
+            f"{path}: {entry.d} has an upload without an id, or without the etag of a part",
+            "run the task again",
+        )
+    if len(entry.p) > MAX_PARTS:
+        raise ManifestError(
+            f"{path}: {entry.d} has {len(entry.p)} parts, but an upload has at most {MAX_PARTS}",
+            "write it in larger parts",
+        )

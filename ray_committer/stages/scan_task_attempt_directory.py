@@ -36,7 +36,7 @@ def scan_task_attempt_directory(
             directories.append(DirEntry(dest, l=level))
         else:
             source = _uri(store, status.path)
-            files.append(FileEntry(source, dest, status.size, status.etag, status.modified_milliseconds))
+            files.append(_entry(source, dest, status))
     return files, directories
 
 
@@ -54,6 +54,10 @@ def _walk(store: StoreOperations, root: str) -> Iterator[tuple[int, FileStatus]]
             found = [status for listing in listings for status in listing]
             yield from ((level, status) for status in sorted(found, key=_path))
             directories = [status.path for status in found if status.is_directory and not status.is_link]
+
+
+def _entry(source: str, dest: str, status: FileStatus) -> FileEntry:
+    return FileEntry(s=source, d=dest, z=status.size, e=status.etag, m=status.modified_milliseconds)
 
 
 def _path(status: FileStatus) -> str:

@@ -32,7 +32,9 @@ def job(write_job) -> JobAttempt:
 def save(store: StoreOperations, job: JobAttempt, *, files: int = 0, attempts: int = 5) -> list[float]:
     """Save a manifest; returns the seconds slept between the tries."""
     root = job.task_attempt(ATTEMPT)
-    entries = [FileEntry(f"file:{root}/{n}", f"file:{job.destination}/{n}", n) for n in range(files)]
+    entries = [
+        FileEntry(s=f"file:{root}/{n}", d=f"file:{job.destination}/{n}", z=n) for n in range(files)
+    ]
     slept: list[float] = []
     save_task_manifest(
         store,

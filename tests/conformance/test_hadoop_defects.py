@@ -87,7 +87,7 @@ def imagine(job: JobAttempt, *, tasks: int, files: int) -> None:
     for task in range(tasks):
         root = job.task_attempt(f"attempt_1_m_{task:06d}_0")
         pairs = (f"p={n % 5}/part-{task:05d}-{n:05d}" for n in range(files))
-        entries = [FileEntry(f"file:{root}/{p}", f"file:{job.destination}/{p}", 1) for p in pairs]
+        entries = [FileEntry(s=f"file:{root}/{p}", d=f"file:{job.destination}/{p}", z=1) for p in pairs]
         manifest = TaskManifest(job_id="job_1", files=entries, extra_data={STAMP: stamp})
         Path(job.manifest(f"task_1_m_{task:06d}")).write_bytes(encode_manifest(manifest))
 

@@ -38,7 +38,9 @@ def large_job(store, write_job) -> JobAttempt:
             task_attempt_id=attempt,
             task_attempt_dir=f"file:{root}",
             files=[
-                FileEntry(f"file:{root}/p={n}/f{task}", f"file:{job.destination}/p={n}/f{task}", 100 * n)
+                FileEntry(
+                    s=f"file:{root}/p={n}/f{task}", d=f"file:{job.destination}/p={n}/f{task}", z=100 * n
+                )
                 for n in range(FILES)
             ],
             directories=[DirEntry(f"file:{job.destination}/p={n}", l=1) for n in range(FILES)],

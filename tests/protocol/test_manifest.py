@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,7 +144,7 @@ def test_odd_names_of_a_real_manifest_decode_to_the_names_on_disk() -> None:
 )
 def test_what_hadoop_reads_is_read(data: bytes) -> None:
     manifest = decode_manifest(data, "p")
-    assert manifest.files == [FileEntry(ENTRY["s"], ENTRY["d"], 1)]
+    assert manifest.files == [FileEntry(s=ENTRY["s"], d=ENTRY["d"], z=1)]
     assert manifest.version == 1
 
 
@@ -184,6 +185,45 @@ def test_what_hadoop_refuses_is_refused(data: bytes, reason: str) -> None:
         decode_manifest(data, "/d/task-manifest.json")
     assert str(caught.value).startswith("/d/task-manifest.json: ")
     assert caught.value.exit_code == 1
+
+
+UPLOAD = {"d": "s3://b/d/a", "z": 1, "u": "2~id/+=", "p": ["0" * 32, "1" * 32], "e": "2" * 32 + "-2"}
+
+
+def upload(**fields: Any) -> bytes:
+    kept = {key: value for key, value in {**UPLOAD, **fields}.items() if value is not None}
+    return document(files=[kept])
+
+
+def test_an_upload_is_read_as_it_was_written_and_takes_less_than_200_bytes() -> None:
+    entries = [FileEntry(d="s3://b/d/a", z=1, u="2~id/+=", p=("0" * 32, "1" * 32), e="2" * 32 + "-2")]
+    data = encode_manifest(TaskManifest(files=entries))
+    assert json.loads(data)["files"] == [UPLOAD]
+    assert decode_manifest(data, "p").files == entries
+    assert len(msgspec.json.encode(entries[0])) < 200
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        pytest.param(upload(s="s3://b/s"), "both a file to rename and an upload", id="with a source"),
+        pytest.param(upload(u=""), "without a source or destination", id="empty id"),
+        pytest.param(upload(u=None), "without a source or destination", id="no id"),
+        pytest.param(entry(p=["0"]), "both a file to rename and an upload", id="parts of a rename"),
+        pytest.param(upload(p=None), "without the etag of a part", id="no parts"),
+        pytest.param(upload(p=[]), "without the etag of a part", id="zero parts"),
+        pytest.param(upload(p=["0", ""]), "without the etag of a part", id="an empty etag"),
+        pytest.param(upload(p=["0", None]), "got `null`", id="a null etag"),
+        pytest.param(upload(p="00"), "got `str`", id="parts as text"),
+        pytest.param(upload(p=["0"] * 10_001), "at most 10000", id="too many parts"),
+        pytest.param(upload(z=-1), "negative size", id="negative size"),
+        pytest.param(upload(z=None), "`z`", id="no size"),
+    ],
+)
+def test_an_upload_that_cannot_be_completed_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(ManifestError, match=reason) as caught:
+        decode_manifest(data, "/d/task-manifest.json")
+    assert str(caught.value).startswith("/d/task-manifest.json: ")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +282,7 @@ def test_fields_are_named_as_hadoop_names_them() -> None:
     ours = json.loads(
         encode_manifest(
             TaskManifest(
-                files=[FileEntry("file:/s", "file:/d", 0)], directories=[DirEntry("file:/e", 1, 2)]
+                files=[FileEntry(s="file:/s", d="file:/d", z=0)], directories=[DirEntry("file:/e", 1, 2)]
             )
         )
     )
@@ -253,7 +293,7 @@ def test_fields_are_named_as_hadoop_names_them() -> None:
 
 
 def test_optional_entry_fields_are_left_out_or_written_under_their_names() -> None:
-    full = FileEntry("file:/s", "file:/d", 0, "etag", 1_700_000_000_123)
+    full = FileEntry(s="file:/s", d="file:/d", z=0, e="etag", m=1_700_000_000_123)
     written = json.loads(encode_manifest(TaskManifest(files=[full])))["files"][0]
     assert written == {"s": "file:/s", "d": "file:/d", "z": 0, "e": "etag", "m": 1_700_000_000_123}
 

@@ -132,7 +132,7 @@ def files_of(store: MemoryStore) -> dict[str, bytes]:
 
 
 def manifest_of(files: int, attempt: str = ATTEMPT) -> TaskManifest:
-    entries = [FileEntry(f"/s/{number}", f"/d/{number}", number) for number in range(files)]
+    entries = [FileEntry(s=f"/s/{number}", d=f"/d/{number}", z=number) for number in range(files)]
     return TaskManifest(job_id=JOB.job_id, task_attempt_id=attempt, files=entries)
 
 

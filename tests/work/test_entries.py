@@ -58,7 +58,9 @@ ROOTS = ("/table", "/allowed")
 
 def manifest(files: int) -> TaskManifest:
     listed = [
-        FileEntry(f"memory://test{ATTEMPT}/p=1/{n}", f"memory://test/table/p=1/{n}", n, f"e{n}", n)
+        FileEntry(
+            s=f"memory://test{ATTEMPT}/p=1/{n}", d=f"memory://test/table/p=1/{n}", z=n, e=f"e{n}", m=n
+        )
         for n in range(files)
     ]
     return TaskManifest(files=listed)

@@ -50,7 +50,7 @@ def write_as_hadoop(
             assert status is not None
             source, dest = quote_path(path), quote_path(join(job.destination, name))
             etag = status.etag if etags else None
-            entries.append(FileEntry(root + source, root + dest, len(data), etag))
+            entries.append(FileEntry(s=root + source, d=root + dest, z=len(data), e=etag))
         directories = {parent(join(job.destination, name)) for name in files}
         manifest = TaskManifest(
             job_id=job.job_id,
