@@ -1,17 +1,129 @@
-"""What puts a file in place: a rename or, on S3, the completion of an upload.
+"""What puts a file in place: a rename or, on S3, the completion of an upload; and what its answer means.
 
 S3 renames nothing. A task uploads the parts of a file, and nobody sees the file until the upload is
 completed: one atomic request, like a rename. The etag of the completed file follows from those of its
 parts, so it is known before.
+
+An upload's id is used once. While it is pending, a file with the etag that we expect is another one:
+equal bytes have equal etags. When it is not pending, and such a file is there, it is ours.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from hashlib import md5
 
+import msgspec
+
+from ray_committer.protocol.recovery import Judgement, Observation, Proof, Verdict
+
 _MD5 = re.compile(r"[0-9a-f]{32}")
+
+
+LEAST_PART_BYTES = 5 << 20
+"""The least size of all parts of an upload except the last."""
+
+
+class Rename(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """Move a file to a place where none is; if the store has versions, only this `version` of it."""
+
+    source: str
+    dest: str
+    version: str | None = None
+
+
+class CompleteUpload(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """Complete an upload, by its `id` and the etags of its `parts` in order, where no file is.
+
+    `etag` is that of the completed file, and `stamp` that of the job that its metadata names; each is
+    None if it is not known. `task` is the task attempt that uploaded it, for errors.
+    """
+
+    dest: str
+    id: str
+    parts: tuple[str, ...]
+    etag: str | None = None
+    stamp: str | None = None
+    task: str | None = None
+
+
+Action = Rename | CompleteUpload
+
+
+class Answer(StrEnum):
+    """The answer to a request that completes an upload."""
+
+    DONE = "done"
+    """The store confirms it."""
+    UNCLEAR = "unclear"
+    """No answer, an error of the server, or a conflict with a request for the same object."""
+    NO_UPLOAD = "no upload"
+    """There is no such upload: it was completed or aborted."""
+    TAKEN = "taken"
+    """The condition does not hold: a file is there, or not the one that is to be replaced."""
+
+
+class Place(StrEnum):
+    """What is at an upload's destination, compared with the file that it makes."""
+
+    EMPTY = "empty"
+    SAME_ETAG = "same etag"
+    SAME_STAMP = "same stamp"
+    """Its etag proves nothing, but its metadata has the job's stamp."""
+    OTHER = "other"
+
+
+def judge_complete(answer: Answer, place: Place | None, is_pending: bool | None) -> Judgement:
+    """Decide whether an upload was completed, from the answer and what was seen after it.
+
+    `is_pending` is whether the store still has the upload, and `place` was looked at after that; both
+    are None if nobody has looked. NOT_DONE means: ask again. An answer that says that there is no upload
+    needs no further look at the upload. If the upload is pending and a file is there, the file may have
+    come from this upload since the look at it: look twice before you report a conflict.
+    """
+    if answer is Answer.DONE:
+        return Judgement(Verdict.DONE)
+    if answer is Answer.NO_UPLOAD:
+        is_pending = False
+    if place is None or is_pending is None:
+        return Judgement(Verdict.NOT_DONE)
+    if is_pending:
+        is_taken = answer is Answer.TAKEN and place is not Place.EMPTY
+        return Judgement(Verdict.CONFLICT if is_taken else Verdict.NOT_DONE)
+    return _of_ended_upload(place)
+
+
+def _of_ended_upload(place: Place) -> Judgement:
+    match place:
+        case Place.EMPTY:
+            return Judgement(Verdict.LOST)
+        case Place.SAME_ETAG:
+            return Judgement(Verdict.DONE, Proof.ETAG)
+        case Place.SAME_STAMP:
+            return Judgement(Verdict.DONE, Proof.STAMP)
+        case Place.OTHER:
+            return Judgement(Verdict.CONFLICT)
+
+
+def compare_place(
+    action: CompleteUpload, size: int, found: Observation | None, stamp: str | None
+) -> Place:
+    """Compare what was `found` at an upload's destination with the file of `size` bytes that the upload
+    makes; `stamp` is the one in the metadata of the file that was found.
+
+    An etag that is known decides alone. A stamp is that of the whole job, so it proves a file of this
+    job and this size, at a place that only one task of the job writes to.
+    """
+    if found is None:
+        return Place.EMPTY
+    if found.size != size:
+        return Place.OTHER
+    if action.etag is not None:
+        return Place.SAME_ETAG if found.etag == action.etag else Place.OTHER
+    is_ours = action.stamp is not None and stamp == action.stamp
+    return Place.SAME_STAMP if is_ours else Place.OTHER
 
 
 def predict_etag(parts: Sequence[str]) -> str | None:

@@ -28,6 +28,8 @@ class Proof(StrEnum):
     SAME_FILE = "same file"
     ETAG = "etag"
     MODIFICATION_TIME = "modification time and size"
+    STAMP = "stamp of the job"
+    """On S3: the metadata of the file, which only its upload can set."""
     SIZE_ONLY = "size only"
 
 
