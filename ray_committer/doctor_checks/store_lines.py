@@ -14,7 +14,7 @@ from ray_committer.doctor_checks.scratch import Scratch
 from ray_committer.errors import RayCommitterError
 from ray_committer.limits.backoff import until_answered
 from ray_committer.stores.base import StoreOperations, WarnsOfCosts
-from ray_committer.stores.promises.all import PROMISES
+from ray_committer.stores.promises.all import promises_of
 from ray_committer.stores.promises.promise import BrokenPromiseError, Promise, WeakPromiseError
 
 ROUNDS = 20
@@ -33,10 +33,11 @@ def examine_store(
     promise.
     """
     scratch = Scratch(store, destination)
+    promises = promises_of(store.capabilities)
     lines = [_safely("write", scratch.make)]
     try:
         if lines[0].verdict is Verdict.OK:
-            lines += [_safely(one.name, partial(_keeps, one, once, scratch)) for one in PROMISES]
+            lines += [_safely(one.name, partial(_keeps, one, once, scratch)) for one in promises]
             lines.append(_safely("latency", partial(_latency, scratch)))
             lines += in_scratch(scratch)
     finally:
@@ -49,6 +50,9 @@ def what_it_is(store: StoreOperations, shown: str) -> Line:
     if store.capabilities.risk is not None:
         advice = "use a store that is known to rename safely"
         return Line("store", Verdict.WARNING, store.capabilities.risk, advice)
+    if store.capabilities.completes_uploads:
+        how = "uploads are completed on conditions, and nothing is copied or renamed"
+        return Line("store", Verdict.OK, f"{shown}: {how}")
     return Line("store", Verdict.OK, f"{shown}: renames are atomic, conditional and never copy")
 
 
@@ -106,15 +110,19 @@ def _latency(scratch: Scratch) -> Line:
     """Measure the milliseconds of a rename and of a listing, one at a time."""
     own = scratch.directory("latency")
     ends = (own.put("a", b"1"), own.at("b"))
-    renames = [_seconds(own.store.rename, ends[n % 2], ends[1 - n % 2]) for n in range(ROUNDS)]
+    if own.store.capabilities.completes_uploads:
+        what, changes = "write", [_seconds(own.store.write, ends[0], b"1") for _ in range(ROUNDS)]
+    else:
+        what = "rename"
+        changes = [_seconds(own.store.rename, ends[n % 2], ends[1 - n % 2]) for n in range(ROUNDS)]
     lists = [_seconds(own.store.list_status, scratch.path) for _ in range(ROUNDS)]
-    measured = f"rename {_spread(renames)}, list {_spread(lists)}"
-    if median(renames) > SLOW_SECONDS or median(lists) > SLOW_SECONDS:
+    measured = f"{what} {_spread(changes)}, list {_spread(lists)}"
+    if median(changes) > SLOW_SECONDS or median(lists) > SLOW_SECONDS:
         return Line("latency", Verdict.WARNING, measured, "run the commit closer to the store")
     return Line("latency", Verdict.OK, measured)
 
 
-def _seconds(request: Callable[..., object], *paths: str) -> float:
+def _seconds(request: Callable[..., object], *paths: str | bytes) -> float:
     started = time.monotonic()
     request(*paths)
     return time.monotonic() - started

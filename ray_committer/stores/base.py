@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
 
+from ray_committer.protocol.actions import Action, Answer
 from ray_committer.protocol.recovery import Observation
 
 STATE_SUFFIX = ".state"
@@ -34,7 +35,8 @@ class FileStatus:
 
     A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. A
     rename keeps `etag` and `file_id`. `version` identifies this content at this place: a rename, a
-    replacement and a deletion can be bound to it.
+    replacement and a deletion can be bound to it. `stamp` is that of the job whose upload made the file,
+    if its metadata has one; no listing shows it.
     """
 
     path: str
@@ -45,6 +47,7 @@ class FileStatus:
     etag: str | None = None
     file_id: str | None = None
     version: str | None = None
+    stamp: str | None = None
 
     @property
     def name(self) -> str:
@@ -104,6 +107,9 @@ class StoreCapabilities:
     rename_makes_parents: bool = False
     """A rename makes missing parents of its destination. If False, it is refused, as it should be."""
     versions: Versions = Versions.NONE
+    completes_uploads: bool = False
+    """Nothing can be renamed: a task's files are uploads, which a commit completes, and a write is
+    atomic. The store `CompletesUploads`; `rename` and `replace` are refused."""
     may_link_files: bool = False
     """If no rename can keep an existing file, a file is linked and unlinked instead, for which not every
     user has permission: the store `LinksFiles`."""
@@ -264,6 +270,54 @@ class DeletesListed(Protocol):
 def delete_listed(store: StoreOperations, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
     """Delete directories and their content if `holds` is true after a listing, on a store that can."""
     return cast("DeletesListed", store).delete_listed(directories, holds)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpload:
+    """An upload that is neither completed nor aborted: where its file will be, and when it began."""
+
+    path: str
+    id: str
+    began_milliseconds: int | None = None
+
+
+class CompletesUploads(Protocol):
+    """A store on which a file is an upload until it is completed; its capabilities say
+    `completes_uploads`."""
+
+    def check_conditions(self, path: str) -> None:
+        """Check, on objects beside `path`, that the server does what a commit relies on; once a store.
+
+        `StoreRefusedError` if it ignores conditions. It is called before a job gets its first state."""
+
+    def begin_upload(self, path: str, stamp: str | None) -> str:
+        """Begin an upload of the file at `path`, with the job's `stamp` in its metadata; return its id.
+
+        Nobody sees the file before the upload is completed."""
+
+    def put_part(self, path: str, upload: str, number: int, data: bytes) -> str:
+        """Upload a part, from number 1 on, and return its etag; idempotent."""
+
+    def publish(self, action: Action, old: str | None = None) -> Answer:
+        """Put a file in place where none is or, with `old`, in the place of that version.
+
+        An upload that was completed by a request without an answer gives NO_UPLOAD or DONE. ``OSError``
+        for a request that the store will never carry out.
+        """
+
+    def is_pending(self, path: str, upload: str) -> bool:
+        """Return whether an upload is neither completed nor aborted."""
+
+    def abort_upload(self, path: str, upload: str) -> bool:
+        """Abort an upload; False if it was not pending: then it may have been completed."""
+
+    def list_uploads(self, path: str) -> list[PendingUpload]:
+        """List the pending uploads of all files below a directory, in no order."""
+
+
+def completing(store: StoreOperations) -> CompletesUploads:
+    """Return the store as one that completes uploads; its capabilities must say so."""
+    return cast("CompletesUploads", store)
 
 
 class SeesLinks(Protocol):

@@ -19,12 +19,15 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import Clock
+from ray_committer.protocol.actions import Action, Answer
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
 from ray_committer.stores.base import (
     FileStatus,
+    PendingUpload,
     StoredState,
     StoreOperations,
+    completing,
     delete_listed,
     delete_version,
     denied_links,
@@ -134,6 +137,34 @@ class GuardedStore:
     def set_aside(self, path: str, place: str) -> None:
         """Rename a file out of the way, on a store that can."""
         self._call_once("op_rename", set_aside, self._store, path, place)
+
+    def publish(self, action: Action, old: str | None = None) -> Answer:
+        """Put a file in place, on a store that completes uploads."""
+        return self._call_once("op_rename", completing(self._store).publish, action, old)
+
+    def check_conditions(self, path: str) -> None:
+        """Check that the server has conditions, on a store that completes uploads."""
+        self._call("op_create", completing(self._store).check_conditions, path)
+
+    def begin_upload(self, path: str, stamp: str | None) -> str:
+        """Begin an upload, on a store that completes them."""
+        return self._call("op_create", completing(self._store).begin_upload, path, stamp)
+
+    def put_part(self, path: str, upload: str, number: int, data: bytes) -> str:
+        """Upload a part, on a store that completes uploads."""
+        return self._call("op_create", completing(self._store).put_part, path, upload, number, data)
+
+    def is_pending(self, path: str, upload: str) -> bool:
+        """Return whether an upload is pending, on a store that completes uploads."""
+        return self._call("op_get_file_status", completing(self._store).is_pending, path, upload)
+
+    def abort_upload(self, path: str, upload: str) -> bool:
+        """Abort an upload, on a store that completes uploads."""
+        return self._call("op_delete", completing(self._store).abort_upload, path, upload)
+
+    def list_uploads(self, path: str) -> list[PendingUpload]:
+        """List pending uploads, on a store that completes them."""
+        return self._call("op_list_files", completing(self._store).list_uploads, path)
 
     def delete_file(self, path: str) -> bool:
         return self._call("op_delete", self._store.delete_file, path)

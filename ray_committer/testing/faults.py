@@ -16,10 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ray_committer.errors import ThrottledError
+from ray_committer.protocol.actions import Action, Answer
 from ray_committer.stores.base import (
     FileStatus,
+    PendingUpload,
     StoredState,
     StoreOperations,
+    completing,
     delete_listed,
     delete_version,
     denied_links,
@@ -143,6 +146,41 @@ class WrappedStore:
         """Rename a file out of the way."""
         with self._call("set_aside", path, place):
             set_aside(self._store, path, place)
+
+    def publish(self, action: Action, old: str | None = None) -> Answer:
+        """Put a file in place."""
+        with self._call("publish", action.dest):
+            return completing(self._store).publish(action, old)
+
+    def check_conditions(self, path: str) -> None:
+        """Check that the server has conditions."""
+        with self._call("check_conditions", path):
+            completing(self._store).check_conditions(path)
+
+    def begin_upload(self, path: str, stamp: str | None) -> str:
+        """Begin an upload."""
+        with self._call("begin_upload", path):
+            return completing(self._store).begin_upload(path, stamp)
+
+    def put_part(self, path: str, upload: str, number: int, data: bytes) -> str:
+        """Upload a part."""
+        with self._call("put_part", path):
+            return completing(self._store).put_part(path, upload, number, data)
+
+    def is_pending(self, path: str, upload: str) -> bool:
+        """Whether an upload is pending."""
+        with self._call("is_pending", path):
+            return completing(self._store).is_pending(path, upload)
+
+    def abort_upload(self, path: str, upload: str) -> bool:
+        """Abort an upload."""
+        with self._call("abort_upload", path):
+            return completing(self._store).abort_upload(path, upload)
+
+    def list_uploads(self, path: str) -> list[PendingUpload]:
+        """The pending uploads below a directory."""
+        with self._call("list_uploads", path):
+            return completing(self._store).list_uploads(path)
 
     def delete_file(self, path: str) -> bool:
         with self._call("delete_file", path):

@@ -370,7 +370,7 @@ def test_a_destination_that_is_a_file_is_one_red_line(tmp_path: Path):
     assert (tmp_path / "f").read_text() == "x"
 
 
-@pytest.mark.parametrize("url", ["s3a://bucket/table", "zip:///a.zip", "never-heard-of://x/y"])
+@pytest.mark.parametrize("url", ["oss://bucket/table", "zip:///a.zip", "never-heard-of://x/y"])
 def test_a_refused_store_is_one_red_line(url: str):
     diagnosis = ray_committer.doctor(url)
     assert [(one.name, one.verdict) for one in diagnosis.lines] == [("store", Verdict.FAILED)]

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from ray_committer.stores.promises import directories, files, renames, states
+from ray_committer.stores.base import StoreCapabilities
+from ray_committer.stores.promises import directories, files, renames, states, uploads
+from ray_committer.stores.promises.promise import COMPLETES_UPLOADS, RENAMES, Promise
 
-PROMISES = (*renames.PROMISES, *states.PROMISES, *files.PROMISES, *directories.PROMISES)
+PROMISES = (
+    *renames.PROMISES,
+    *uploads.PROMISES,
+    *states.PROMISES,
+    *files.PROMISES,
+    *directories.PROMISES,
+)
+
+
+def promises_of(capabilities: StoreCapabilities) -> list[Promise]:
+    """Return the promises that concern a store: about renames or about uploads, and all others."""
+    return [one for one in PROMISES if one.unmet(capabilities) not in (RENAMES, COMPLETES_UPLOADS)]

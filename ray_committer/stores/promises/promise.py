@@ -91,6 +91,8 @@ PUTS_STATES = Condition(
 DELETES_LISTED = Condition(
     lambda store: not store.moves_directories, "a directory is moved away before it is deleted"
 )
+RENAMES = Condition(lambda store: not store.completes_uploads, "the store completes uploads instead")
+COMPLETES_UPLOADS = Condition(lambda store: store.completes_uploads, "the store renames files instead")
 SETS_ASIDE = Condition(lambda store: store.sets_aside, "the store deletes files where they are")
 
 

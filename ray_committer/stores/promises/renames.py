@@ -7,6 +7,7 @@ from ray_committer.stores.promises.promise import (
     HAS_ONE_NAMESPACE,
     HAS_VERSIONS,
     MAKES_NO_PARENTS,
+    RENAMES,
     RIVALS,
     BrokenPromiseError,
     OwnDirectory,
@@ -154,16 +155,16 @@ def _replacement_is_bound(own: OwnDirectory) -> str:
     return "replaced the requested version, and no other"
 
 
-ONE_WINS = Promise("one of many renames wins", _one_wins)
+ONE_WINS = Promise("one of many renames wins", _one_wins, (RENAMES,))
 
 PROMISES = (
-    Promise("rename", _rename),
-    Promise("rename never replaces", _never_replaces),
-    Promise("rename makes no parents", _makes_no_parents, (HAS_DIRECTORIES, MAKES_NO_PARENTS)),
-    Promise("rename keeps identity", _keeps_identity),
-    Promise("rename is bound to a version", _is_bound, (HAS_VERSIONS,)),
-    Promise("rename enters no directory", _enters_no_directory, (HAS_ONE_NAMESPACE,)),
+    Promise("rename", _rename, (RENAMES,)),
+    Promise("rename never replaces", _never_replaces, (RENAMES,)),
+    Promise("rename makes no parents", _makes_no_parents, (RENAMES, HAS_DIRECTORIES, MAKES_NO_PARENTS)),
+    Promise("rename keeps identity", _keeps_identity, (RENAMES,)),
+    Promise("rename is bound to a version", _is_bound, (RENAMES, HAS_VERSIONS)),
+    Promise("rename enters no directory", _enters_no_directory, (RENAMES, HAS_ONE_NAMESPACE)),
     ONE_WINS,
-    Promise("replace", _replace),
-    Promise("replace is bound to a version", _replacement_is_bound, (HAS_VERSIONS,)),
+    Promise("replace", _replace, (RENAMES,)),
+    Promise("replace is bound to a version", _replacement_is_bound, (RENAMES, HAS_VERSIONS)),
 )

@@ -1,0 +1,138 @@
+"""What a store promises about uploads, which are the files of every commit where nothing is renamed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.stores.base import CompletesUploads, completing
+from ray_committer.stores.promises.promise import (
+    COMPLETES_UPLOADS,
+    MISSES_FILES,
+    RIVALS,
+    OwnDirectory,
+    Promise,
+    check,
+    race,
+    refused,
+)
+
+_STAMP = "0123456789abcdef"
+
+
+def _complete(own: OwnDirectory) -> str:
+    """Nobody sees an upload before it is completed; then the file is as its task wrote it."""
+    store, path = completing(own.store), own.at("d/a")
+    action = _begin(store, path, b"content")
+    hidden = own.status("d/a") is None and own.store.list_files(own.at("d")) == []
+    check(hidden, "a file was visible before its upload was completed")
+    check(store.is_pending(path, action.id), "an upload was not pending before it was completed")
+    done = store.publish(action) is Answer.DONE and own.content("d/a") == b"content"
+    check(done, "an upload was not completed with its content")
+    check(not store.is_pending(path, action.id), "a completed upload is still pending")
+    status = own.status("d/a")
+    stamped = status is not None and status.stamp == _STAMP
+    check(stamped, "a file has not the stamp in its metadata that its upload was given")
+    listed = [one.etag for one in own.store.list_files(own.at("d"))]
+    check(status is not None and listed == [status.etag], "a listing shows another etag than the file")
+    empty = _begin(store, own.at("empty"), b"")
+    check(store.publish(empty) is Answer.DONE and own.content("empty") == b"", "no empty file was made")
+    return "invisible until it is completed, then as it was written"
+
+
+def _never_replaces(own: OwnDirectory) -> str:
+    """An upload is not completed where a file is, whatever its content, and stays pending."""
+    store, path = completing(own.store), own.put("a", b"old")
+    action = _begin(store, path, b"new")
+    check(store.publish(action) is Answer.TAKEN, "the completion of an upload replaced a file")
+    kept = own.content("a") == b"old" and store.is_pending(path, action.id)
+    check(kept, "a refused completion changed a file, or ended its upload")
+    own.store.delete_file(path)
+    check(store.publish(action) is Answer.DONE, "an upload was not completed after a refusal")
+    return "refused, the file is unchanged, and the upload is still there"
+
+
+def _again(own: OwnDirectory) -> str:
+    """An upload that was completed is confirmed or unknown, and makes no file a second time."""
+    store, path = completing(own.store), own.at("a")
+    action = _begin(store, path, b"content")
+    store.publish(action)
+    answer = store.publish(action)
+    known = answer in (Answer.DONE, Answer.NO_UPLOAD, Answer.TAKEN)
+    check(known and own.content("a") == b"content", "a second completion changed a file")
+    check(not store.abort_upload(path, action.id), "a completed upload was aborted")
+    check(own.content("a") == b"content", "the abort of a completed upload removed its file")
+    return f"a second completion is answered with: {answer}"
+
+
+def _abort(own: OwnDirectory) -> str:
+    """An aborted upload cannot be completed, and is aborted once."""
+    store, path = completing(own.store), own.at("a")
+    action = _begin(store, path, b"content")
+    check(store.abort_upload(path, action.id), "an upload was not aborted")
+    again = store.abort_upload(path, action.id) or store.is_pending(path, action.id)
+    check(not again, "an aborted upload is still there")
+    with suppress(OSError):
+        check(store.publish(action) is not Answer.DONE, "an aborted upload was completed")
+    check(own.status("a") is None, "an aborted upload made a file")
+    return "aborted, and never completed after that"
+
+
+def _is_listed(own: OwnDirectory) -> str:
+    """Pending uploads below a directory are listed with their ids, and no others."""
+    store = completing(own.store)
+    wanted = {
+        (one.dest, one.id) for one in (_begin(store, own.at(name), b"1") for name in ("d/a", "d/e/b"))
+    }
+    other = _begin(store, own.at("dd"), b"1")
+    done = _begin(store, own.at("d/c"), b"1")
+    store.publish(done)
+    found = {(one.path, one.id) for one in store.list_uploads(own.at("d"))}
+    shown = {(path, upload) for path, upload in wanted if store.is_pending(path, upload)}
+    check(found == wanted == shown, "a listing does not show exactly the pending uploads", MISSES_FILES)
+    for path, upload in {*wanted, (other.dest, other.id)}:
+        store.abort_upload(path, upload)
+    check(store.list_uploads(own.path) == [], "a listing shows aborted uploads", MISSES_FILES)
+    return "exactly those below a directory"
+
+
+def _one_wins(own: OwnDirectory) -> str:
+    """Of several simultaneous completions at one name, exactly one succeeds."""
+    store, path = completing(own.store), own.at("dest")
+    actions = [_begin(store, path, b"%d" % number) for number in range(RIVALS)]
+    answers = race(lambda number: store.publish(actions[number]), OSError)
+    won = [number for number, answer in enumerate(answers) if answer is Answer.DONE]
+    check(len(won) == 1, f"of {RIVALS} simultaneous completions at one name {len(won)} succeeded")
+    left = [action for action in actions if store.abort_upload(path, action.id)]
+    kept = len(left) == RIVALS - 1 and own.content("dest") in {b"%d" % n for n in range(RIVALS)}
+    check(kept, "simultaneous completions at one name lost a file")
+    return f"of {RIVALS} simultaneous completions at one name one succeeded"
+
+
+def _has_no_rename(own: OwnDirectory) -> str:
+    """A rename is refused, because it would be a copy."""
+    source = own.put("a", b"1")
+    for rename in (own.store.rename, own.store.replace):
+        with refused(OSError, otherwise="a file was renamed by a copy"):
+            rename(source, own.at("b"))
+    check(own.content("a") == b"1" and own.status("b") is None, "a refused rename changed a file")
+    return "refused, nothing is copied"
+
+
+def _begin(store: CompletesUploads, path: str, data: bytes) -> CompleteUpload:
+    """Upload a file in one part; return how to complete it."""
+    upload = store.begin_upload(path, _STAMP)
+    return CompleteUpload(path, upload, (store.put_part(path, upload, 1, data),), stamp=_STAMP)
+
+
+ONE_COMPLETES = Promise("one of many completions wins", _one_wins, (COMPLETES_UPLOADS,))
+
+PROMISES = (
+    Promise("complete an upload", _complete, (COMPLETES_UPLOADS,)),
+    Promise("completion never replaces", _never_replaces, (COMPLETES_UPLOADS,)),
+    Promise("completion again", _again, (COMPLETES_UPLOADS,)),
+    Promise("abort an upload", _abort, (COMPLETES_UPLOADS,)),
+    Promise("pending uploads are listed", _is_listed, (COMPLETES_UPLOADS,)),
+    ONE_COMPLETES,
+    Promise("no rename", _has_no_rename, (COMPLETES_UPLOADS,)),
+)

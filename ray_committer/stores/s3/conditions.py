@@ -1,0 +1,71 @@
+"""Check, before the first state of a job is written, that a server does what a commit relies on.
+
+Some servers of S3's API ignore conditions: they answer as if they had been met, so that two processes
+decide one job, or a file of another program is replaced. Each request here also needs a right that the
+commit needs, so a missing one is named before any task has run.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ray_committer.errors import StoreRefusedError
+from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.protocol.state import new_nonce
+from ray_committer.stores.s3.bucket import S3Bucket
+
+_OTHER = "0" * 32
+"""An etag that no object has."""
+_ADVICE = "use a server that has conditional writes, such as Amazon S3, or write to another store"
+
+
+def check_conditions(bucket: S3Bucket, name: str, *, binds_deletes: bool) -> None:
+    """Try each conditional request on an object beside `name`, which is deleted at the end.
+
+    `StoreRefusedError` if the server ignores a condition. With `binds_deletes` that includes deletions.
+    """
+    probe = f"{name}.probe-{new_nonce()}.json"  # a clean-up of the job deletes it, too
+    try:
+        _check_writes(bucket, probe)
+        _check_uploads(bucket, probe)
+        if binds_deletes:
+            _check_deletes(bucket, probe)
+    finally:
+        with suppress(FileNotFoundError):
+            bucket.delete(probe)
+
+
+def _check_writes(bucket: S3Bucket, probe: str) -> None:
+    etag = bucket.put(probe, b"probe", new=True)
+    for condition in ({"new": True}, {"old": _OTHER}):
+        try:
+            bucket.put(probe, b"other", **condition)
+        except (FileExistsError, FileNotFoundError):
+            continue
+        raise _ignored(bucket, "writes an object although a condition of the request does not hold")
+    bucket.put(probe, b"probe", old=etag)
+
+
+def _check_uploads(bucket: S3Bucket, probe: str) -> None:
+    upload = bucket.begin(probe, None)
+    try:
+        part = bucket.put_part(probe, upload, 1, b"")
+        if bucket.complete(CompleteUpload(f"/{probe}", upload, (part,))) is Answer.DONE:
+            raise _ignored(bucket, "completes an upload over an object although it must not replace one")
+    finally:
+        bucket.abort(probe, upload)
+
+
+def _check_deletes(bucket: S3Bucket, probe: str) -> None:
+    with suppress(FileExistsError):
+        bucket.delete(probe, _OTHER)
+        raise StoreRefusedError(
+            f"s3://{bucket.name}: the server deletes an object although a condition of the request does "
+            f"not hold",
+            "give the storage option conditional_deletes=false: then each old file is looked at before "
+            "it is deleted, and no other program must write to the data that a job replaces",
+        )
+
+
+def _ignored(bucket: S3Bucket, what: str) -> StoreRefusedError:
+    return StoreRefusedError(f"s3://{bucket.name}: the server {what}", _ADVICE)

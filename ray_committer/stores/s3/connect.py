@@ -1,0 +1,148 @@
+"""Where a bucket is, and with which credentials: from the storage options, then as botocore finds them.
+
+botocore's resolver knows the environment, profiles, SSO, web identities of pods, containers and
+instances, and refreshes what expires. Its client makes no request: one costs 25 times as much.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from ray_committer.errors import SettingsError, StoreRefusedError, StoreUnavailableError
+from ray_committer.stores.answers import CredentialsRefusedError
+from ray_committer.stores.s3.sign import Keys
+
+DEFAULT_REGION = "us-east-1"
+_REFRESH_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The address of a bucket: `base` is its URL without a slash at its end, `host` is signed, and
+    `prefix` is the quoted part of each path before an object's name."""
+
+    base: str
+    host: str
+    prefix: str
+    region: str
+
+
+class Credentials:
+    """The keys that sign requests, refreshed as botocore does it; used by many threads."""
+
+    def __init__(self, bucket: str, options: Mapping[str, Any]) -> None:
+        self._lock = threading.Lock()
+        self._bucket = bucket
+        self._found: Any = None
+        self.is_anonymous = bool(options.get("anon"))
+        key, secret = options.get("key"), options.get("secret")
+        self._fixed = Keys(str(key), str(secret), options.get("token")) if key and secret else None
+        if bool(key) is not bool(secret):
+            raise SettingsError(f"s3://{bucket}: key and secret belong together", "give both or neither")
+        self._profile = options.get("profile")
+        self._session = new_session(bucket, self._profile)
+
+    def keys(self) -> Keys | None:
+        """Return the present keys; None for anonymous requests."""
+        if self._fixed is not None or self.is_anonymous:
+            return self._fixed
+        with self._lock:
+            if self._found is None:
+                self._found = self._find()
+            try:
+                frozen = self._found.get_frozen_credentials()
+            except Exception as e:  # each provider of botocore has errors of its own
+                raise StoreUnavailableError(
+                    f"/{self._bucket}",
+                    f"the credentials could not be refreshed: {type(e).__name__}: {e}",
+                ) from e
+        return Keys(frozen.access_key, frozen.secret_key, frozen.token)
+
+    def renewed(self, refused: Keys | None) -> Keys | None:
+        """Return other keys than those that were `refused`; None if there are none."""
+        if self._fixed is not None or self.is_anonymous:
+            return None
+        with self._lock:
+            self._session = new_session(self._bucket, self._profile)
+            self._found = None
+        found = self.keys()
+        return found if found != refused else None
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting of the user's profile or environment."""
+        found = self._session.get_config_variable(name) or self._session.get_scoped_config().get(name)
+        return str(found) if found else None
+
+    def domain(self, region: str) -> str:
+        """Return the domain of the servers of a region, such as ``amazonaws.com``."""
+        return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+
+    def _find(self) -> Any:
+        found = self._session.get_credentials()
+        if found is None:
+            raise CredentialsRefusedError(
+                errno.EACCES,
+                "no credentials are found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
+                "profile, on all nodes",
+                f"/{self._bucket}",
+            )
+        return found
+
+
+def new_session(bucket: str, profile: str | None) -> Any:
+    """Return botocore's session; `StoreRefusedError` for a profile that does not exist."""
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    try:
+        session = Session(profile=profile)
+        session.get_scoped_config()
+    except BotoCoreError as e:
+        raise StoreRefusedError(f"s3://{bucket}: {e}", "name a profile that is on all nodes") from e
+    return session
+
+
+def find_place(bucket: str, options: Mapping[str, Any], credentials: Credentials) -> Place:
+    """Return the address of a bucket; `SettingsError` for an endpoint that is not an address."""
+    region = options.get("region") or credentials.setting("region") or DEFAULT_REGION
+    endpoint = (
+        options.get("endpoint_url")
+        or os.environ.get("AWS_ENDPOINT_URL_S3")
+        or os.environ.get("AWS_ENDPOINT_URL")
+        or credentials.setting("endpoint_url")
+    )
+    by_path = options.get("path_style")
+    is_by_path = bool(endpoint) or "." in bucket if by_path is None else is_true("path_style", by_path)
+    url = urlsplit(endpoint or f"https://s3.{region}.{credentials.domain(region)}")
+    if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
+        raise SettingsError(
+            f"s3://{bucket}: the endpoint {endpoint} is not an address of a server",
+            "give one like https://host:port",
+        )
+    default = 443 if url.scheme == "https" else 80
+    host = url.hostname if url.port in (None, default) else f"{url.hostname}:{url.port}"
+    if is_by_path:
+        return Place(f"{url.scheme}://{host}/{bucket}", host, f"/{bucket}", region)
+    return Place(f"{url.scheme}://{bucket}.{host}", f"{bucket}.{host}", "", region)
+
+
+def s3fs_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with which s3fs reads the same bucket."""
+    named = ("anon", "endpoint_url", "key", "profile", "requester_pays", "secret", "token")
+    found = {name: options[name] for name in named if name in options}
+    region = options.get("region")
+    return found | ({"client_kwargs": {"region_name": region}} if region else {})
+
+
+def is_true(name: str, value: object) -> bool:
+    """Return a storage option that is true or false; `SettingsError` for another value."""
+    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if str(value).lower() not in known:
+        raise SettingsError(f"{name} {value!r}: is neither true nor false")
+    return known[str(value).lower()]

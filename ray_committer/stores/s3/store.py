@@ -1,0 +1,296 @@
+"""Amazon S3: a file is an upload that is completed in one atomic request, and nothing is renamed.
+
+A directory exists while an object is below it, or while its mark exists, an empty object ``dir/``. The
+version of an object is its etag. A change of a state, and every write that must not replace another one,
+is a conditional request; a server that ignores conditions is refused when a job is set up.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+from ray_committer.errors import SettingsError, StoreRefusedError
+from ray_committer.limits.backoff import RETRY_SECONDS, until_answered
+from ray_committer.protocol.actions import Action, Answer, CompleteUpload
+from ray_committer.protocol.paths import parent
+from ray_committer.stores.base import (
+    FileStatus,
+    PendingUpload,
+    StoreCapabilities,
+    StoredState,
+    StoreSpec,
+    Versions,
+)
+from ray_committer.stores.deadline import first_deadline
+from ray_committer.stores.http import HttpClient
+from ray_committer.stores.s3 import xml
+from ray_committer.stores.s3.bucket import PAGE_ITEMS, STAMP_HEADER, S3Bucket
+from ray_committer.stores.s3.conditions import check_conditions
+from ray_committer.stores.s3.connect import Credentials, find_place, is_true
+
+DELETES_AT_ONCE = 4
+
+UPLOADS = StoreCapabilities(
+    listing_is_cheap=False,
+    max_path_length=1 + 1024,  # the object's name, and the slash before it
+    max_name_length=1024,
+    has_directories=False,
+    moves_directories=False,
+    versions=Versions.ETAG,
+    completes_uploads=True,
+)
+
+
+class S3Store:
+    """`StoreOperations` on ``s3://`` that `CompletesUploads`.
+
+    Opening it looks at the bucket once: one that is missing, or in another region, is refused.
+    """
+
+    capabilities = UPLOADS
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        client: HttpClient | None = None,
+    ) -> None:
+        if not spec.authority:
+            raise StoreRefusedError("s3://: the URL names no bucket", "write s3://bucket/path")
+        self.spec = spec
+        options = spec.storage_options
+        credentials = Credentials(spec.authority, options)
+        place = find_place(spec.authority, options, credentials)
+        used = client or HttpClient(first_seconds=first_deadline(retry_seconds))
+        pays = is_true("requester_pays", options.get("requester_pays", False))
+        self._bucket = S3Bucket(spec.authority, place, credentials, used, pays=pays)
+        self._binds_deletes = is_true("conditional_deletes", options.get("conditional_deletes", True))
+        self._is_checked = False
+        until_answered(self._look, retry_seconds)
+
+    def get_status(self, path: str) -> FileStatus | None:
+        headers = self._bucket.head(path[1:]) if path != "/" else None
+        if headers is not None:
+            return _status_of_head(path, headers)
+        return FileStatus(path, is_directory=True) if self._is_directory(path) else None
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        own = _prefix(path)
+        found: list[FileStatus] = []
+        is_there = path == "/"
+        for page in self._bucket.pages(own, delimiter="/"):
+            is_there = is_there or bool(page.objects or page.prefixes)
+            found += [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
+            found += [_status(item) for item in page.objects if item.name != own]
+        if not is_there:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return found
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        return [_status(item) for item in self._objects(path) if not item.name.endswith("/")]
+
+    def read(self, path: str) -> bytes:
+        content, _ = self._bucket.get(path[1:])
+        return content
+
+    def write(self, path: str, data: bytes) -> None:
+        self._bucket.put(path[1:], data)
+
+    def mkdirs(self, path: str) -> None:
+        if path != "/":
+            self._bucket.put(_prefix(path), b"")
+
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+        raise _not_renamed(source, dest)
+
+    def replace(
+        self,
+        source: str,
+        dest: str,
+        version: str | None = None,  # noqa: ARG002
+        *,
+        old: str | None = None,  # noqa: ARG002
+    ) -> None:
+        raise _not_renamed(source, dest)
+
+    def read_state(self, path: str) -> StoredState | None:
+        try:
+            text, etag = self._bucket.get(path[1:])
+        except FileNotFoundError:
+            return None
+        return StoredState(text.decode(), etag)
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        if seen is not None:
+            return StoredState(text, self._bucket.put(path[1:], text.encode(), old=seen.version))
+        return StoredState(text, self._bucket.put(path[1:], text.encode(), new=True))
+
+    def delete_file(self, path: str) -> bool:
+        if self._bucket.head(path[1:]) is None:
+            return False
+        self._bucket.delete(path[1:])
+        return True
+
+    def delete_version(self, path: str, version: str | None) -> bool:
+        """Delete an object if it has this etag; where deletes have no conditions, look at it first."""
+        if version is None:
+            return self.delete_file(path)
+        if not self._binds_deletes:
+            found = self._bucket.head(path[1:])
+            if found is None:
+                return False
+            if found.get("etag", "").strip('"') != version:
+                raise FileExistsError(errno.EEXIST, "has changed", path)
+        try:
+            self._bucket.delete(path[1:], version if self._binds_deletes else None)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
+        """Delete exactly the objects that were listed below some directories before `holds` was called,
+        if they are still the same.
+
+        Servers that delete many objects at once may ignore the etags, so the objects are listed again.
+        """
+        listed = self._objects_in(directories)
+        if not holds():
+            return False
+        if listed:
+            now = self._objects_in(directories)
+            bound = self._binds_deletes
+            self._delete([(item.name, item.etag if bound else None) for item in listed & now])
+        return True
+
+    def delete_directory(self, path: str) -> bool:
+        items = [(item.name, None) for item in self._objects(path)]
+        self._delete(items)
+        return bool(items)
+
+    def remove_empty_directory(self, path: str) -> bool:
+        own = _prefix(path)
+        pages = self._bucket.pages(own, limit=2)
+        found = list(itertools.islice((item for page in pages for item in page.objects), 2))
+        if not found or any(item.name != own for item in found):
+            return False
+        with suppress(FileExistsError, FileNotFoundError):
+            self._bucket.delete(own)
+        return True
+
+    def check_conditions(self, path: str) -> None:
+        if not self._is_checked:
+            check_conditions(self._bucket, path[1:], binds_deletes=self._binds_deletes)
+            self._is_checked = True
+
+    def begin_upload(self, path: str, stamp: str | None) -> str:
+        return self._bucket.begin(path[1:], stamp)
+
+    def put_part(self, path: str, upload: str, number: int, data: bytes) -> str:
+        return self._bucket.put_part(path[1:], upload, number, data)
+
+    def publish(self, action: Action, old: str | None = None) -> Answer:
+        if not isinstance(action, CompleteUpload):
+            raise _not_renamed(action.source, action.dest)
+        return self._bucket.complete(action, old)
+
+    def is_pending(self, path: str, upload: str) -> bool:
+        return self._bucket.has_upload(path[1:], upload)
+
+    def abort_upload(self, path: str, upload: str) -> bool:
+        return self._bucket.abort(path[1:], upload)
+
+    def list_uploads(self, path: str) -> list[PendingUpload]:
+        pages = self._bucket.upload_pages(_prefix(path))
+        return [
+            PendingUpload(f"/{one.name}", one.id, _milliseconds(one.began))
+            for page in pages
+            for one in page.uploads
+        ]
+
+    def _look(self) -> None:
+        """Refuse a bucket that is missing or elsewhere; a denied look leaves that to later requests."""
+        answer = self._bucket.look()
+        region = answer.headers.get("x-amz-bucket-region")
+        if answer.status == 404:
+            raise StoreRefusedError(f"s3://{self.spec.authority}: there is no such bucket", "create it")
+        if answer.status >= 400 and region and not self._bucket.is_in(region):
+            raise self._bucket.wrong_region(answer, xml.Failure())
+        if answer.status == 400:
+            raise SettingsError(
+                f"s3://{self.spec.authority}: the server does not accept requests for this bucket (HTTP "
+                f"400)",
+                "check the region, the endpoint and the credentials",
+            )
+
+    def _objects(self, path: str) -> Iterator[xml.Listed]:
+        return (item for page in self._bucket.pages(_prefix(path)) for item in page.objects)
+
+    def _objects_in(self, directories: Sequence[str]) -> set[xml.Listed]:
+        """The objects below some directories; one listing, if they have one parent."""
+        above = {parent(path) for path in directories}
+        listed = above if len(above) == 1 and above != {"/"} else directories
+        wanted = tuple(map(_prefix, directories))
+        return {item for path in listed for item in self._objects(path) if item.name.startswith(wanted)}
+
+    def _delete(self, named: Sequence[tuple[str, str | None]]) -> None:
+        """Delete objects, 1,000 in one request, several requests at once."""
+        groups = [named[low : low + PAGE_ITEMS] for low in range(0, len(named), PAGE_ITEMS)]
+        if len(groups) < 2:
+            for group in groups:
+                self._bucket.delete_all(group)
+            return
+        with ThreadPoolExecutor(DELETES_AT_ONCE) as pool:
+            list(pool.map(self._bucket.delete_all, groups))
+
+    def _is_directory(self, path: str) -> bool:
+        if path == "/":
+            return True
+        return any(page.objects for page in self._bucket.pages(_prefix(path), limit=1))
+
+
+def _not_renamed(source: str, dest: str) -> OSError:
+    return OSError(errno.ENOTSUP, "S3 has no rename", source, None, dest)
+
+
+def _status(found: xml.Listed) -> FileStatus:
+    return FileStatus(
+        path=f"/{found.name}",
+        is_directory=False,
+        size=found.size,
+        modified_milliseconds=_milliseconds(found.modified),
+        etag=found.etag,
+        version=found.etag,
+    )
+
+
+def _status_of_head(path: str, headers: Mapping[str, str]) -> FileStatus:
+    etag, modified = headers.get("etag", "").strip('"'), headers.get("last-modified")
+    return FileStatus(
+        path=path,
+        is_directory=False,
+        size=int(headers.get("content-length", "0")),
+        modified_milliseconds=(
+            int(parsedate_to_datetime(modified).timestamp() * 1000) if modified else None
+        ),
+        etag=etag,
+        version=etag,
+        stamp=headers.get(STAMP_HEADER),
+    )
+
+
+def _milliseconds(moment: str) -> int | None:
+    """The second of a moment, as milliseconds: a status has no fractions, so listings must have none."""
+    return int(datetime.fromisoformat(moment).timestamp()) * 1000 if moment else None
+
+
+def _prefix(path: str) -> str:
+    """Return the prefix of the names of all objects below a directory."""
+    return "" if path == "/" else f"{path[1:]}/"

@@ -1,0 +1,385 @@
+"""A strict S3 in memory: conditions, uploads, and either answer to a second Complete, as servers differ.
+
+`FakeS3.respond` is the server without a network. `FakeS3Server` answers HTTP on a thread. `Direct` takes
+the place of the store's HTTP client, so that thousands of schedules cost no sockets. Faults are injected
+by `Faults`, before or after a request is carried out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+from ray_committer.stores.answers import HttpAnswer, raise_if_unanswered
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.s3.store import S3Store
+
+LEAST_PART = 5 << 20
+_ALWAYS = {"x-amz-request-id": "fake"}
+
+
+@dataclass(slots=True)
+class Object:
+    data: bytes
+    etag: str
+    headers: dict[str, str] = field(default_factory=dict)
+    modified: float = field(default_factory=time.time)
+
+
+@dataclass(slots=True)
+class Upload:
+    name: str
+    headers: dict[str, str]
+    began: float
+    parts: dict[int, tuple[bytes, str]] = field(default_factory=dict)
+
+
+Hook = Callable[[str, str, str], None]
+"""Called with a request's method, object and query, before or after it is carried out."""
+
+
+@dataclass
+class FakeS3:
+    """Buckets in one process. `forgets`: a second Complete says NoSuchUpload, as MinIO does; else it is
+    confirmed, as by AWS. `hides_md5`: the etags of parts are no MD5, as with keys of KMS. `ignores` are
+    the conditions that it ignores: "put", "complete", "delete". `denied` are methods, each with a query
+    argument or "", that are answered with AccessDenied."""
+
+    forgets: bool = False
+    hides_md5: bool = False
+    ignores: frozenset[str] = frozenset()
+    denied: set[tuple[str, str]] = field(default_factory=set)
+    region: str = "us-east-1"
+    page: int = 1000
+    lists_prefixes: bool = True
+    """False: uploads are listed for an exact name alone, as MinIO does."""
+    buckets: dict[str, dict[str, Object]] = field(default_factory=dict)
+    uploads: dict[str, Upload] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    """The etags of completed uploads."""
+    requests: list[tuple[str, str, str]] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.RLock)
+    numbers: int = 0
+
+    def clear(self) -> None:
+        """Forget all objects and uploads."""
+        for kept in (self.buckets, self.uploads, self.ended, self.requests):
+            kept.clear()
+
+    def copy(self) -> FakeS3:
+        """A server with the same objects and uploads, and no requests yet."""
+        return replace(
+            self,
+            buckets={name: dict(objects) for name, objects in self.buckets.items()},
+            uploads=dict(self.uploads),
+            ended=dict(self.ended),
+            requests=[],
+            lock=threading.RLock(),
+        )
+
+    def respond(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> HttpAnswer:
+        bucket, _, name = unquote(path[1:]).partition("/")
+        asked = dict(parse_qsl(query, keep_blank_values=True))
+        with self.lock:
+            self.requests.append((method, name, query))
+            if bucket not in self.buckets:
+                return _error(404, "NoSuchBucket", head=method == "HEAD")
+            kind = next(
+                (one for one in ("uploads", "uploadId", "delete", "list-type") if one in asked), ""
+            )
+            if (method, kind) in self.denied:
+                return _error(403, "AccessDenied", head=method == "HEAD")
+            if f"/{self.region}/" not in headers.get("authorization", f"/{self.region}/"):
+                region = f"<Region>{self.region}</Region>"
+                told = _error(400, "AuthorizationHeaderMalformed", more=region, head=method == "HEAD")
+                return told._replace(headers={**told.headers, "x-amz-bucket-region": self.region})
+            handle = getattr(self, f"_{method.lower()}_{kind.replace('-', '_').lower()}".rstrip("_"))
+            answer: HttpAnswer = handle(self.buckets[bucket], name, asked, headers, body)
+            return answer
+
+    def _head(self, objects: dict[str, Object], name: str, *_: Any) -> HttpAnswer:
+        if not name:
+            return HttpAnswer(200, {**_ALWAYS, "x-amz-bucket-region": self.region}, b"")
+        found = objects.get(name)
+        return _shown(found, b"") if found else _error(404, "NoSuchKey", head=True)
+
+    def _get(self, objects: dict[str, Object], name: str, *_: Any) -> HttpAnswer:
+        found = objects.get(name)
+        return _shown(found, found.data) if found else _error(404, "NoSuchKey")
+
+    def _put(self, objects: dict[str, Object], name: str, asked, headers, body: bytes) -> HttpAnswer:
+        refused = self._refused("put", objects, name, headers)
+        if refused:
+            return refused
+        objects[name] = Object(body, hashlib.md5(body).hexdigest(), _kept(headers))
+        return _shown(objects[name], b"")
+
+    def _delete(self, objects: dict[str, Object], name: str, asked, headers, body: bytes) -> HttpAnswer:
+        refused = self._refused("delete", objects, name, headers)
+        if refused:
+            return refused
+        objects.pop(name, None)
+        return HttpAnswer(204, _ALWAYS, b"")
+
+    def _post_uploads(self, objects, name: str, asked, headers, body) -> HttpAnswer:
+        self.numbers += 1
+        upload = f"id/{self.numbers}+"
+        self.uploads[upload] = Upload(name, _kept(headers), time.time())
+        return _xml(f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId>"
+                    f"</InitiateMultipartUploadResult>")  # fmt: skip
+
+    def _put_uploadid(self, objects, name: str, asked, headers, body: bytes) -> HttpAnswer:
+        if self._upload(name, asked) is None:
+            return _error(404, "NoSuchUpload")
+        etag = hashlib.md5(body).hexdigest()
+        etag = etag[:8] + "-kms" if self.hides_md5 else etag
+        self.uploads[asked["uploadId"]].parts[int(asked["partNumber"])] = (body, etag)
+        return HttpAnswer(200, {**_ALWAYS, "etag": f'"{etag}"'}, b"")
+
+    def _get_uploadid(self, objects, name: str, asked, headers, body) -> HttpAnswer:
+        if self._upload(name, asked) is None:
+            return _error(404, "NoSuchUpload")
+        return _xml("<ListPartsResult></ListPartsResult>")
+
+    def _delete_uploadid(self, objects, name: str, asked, headers, body) -> HttpAnswer:
+        if self._upload(name, asked) is None:
+            return _error(404, "NoSuchUpload")
+        del self.uploads[asked["uploadId"]]
+        return HttpAnswer(204, _ALWAYS, b"")
+
+    def _post_uploadid(self, objects, name: str, asked, headers, body: bytes) -> HttpAnswer:
+        upload = self._upload(name, asked)
+        if upload is None:
+            if asked["uploadId"] in self.ended and not self.forgets:
+                return _completed(name, self.ended[asked["uploadId"]])
+            return _error(404, "NoSuchUpload")
+        refused = self._refused("complete", objects, name, headers)
+        if refused:
+            return refused
+        wanted = [
+            (int(one.findtext("PartNumber") or 0), (one.findtext("ETag") or "").strip('"'))
+            for one in ElementTree.fromstring(body).findall("Part")
+        ]
+        if any(upload.parts.get(number, (b"", ""))[1] != etag for number, etag in wanted):
+            return _error(400, "InvalidPart")
+        parts = [upload.parts[number][0] for number, _ in wanted]
+        if any(len(part) < LEAST_PART for part in parts[:-1]):
+            return _error(400, "EntityTooSmall")
+        sums = b"".join(hashlib.md5(part).digest() for part in parts)
+        etag = f"{hashlib.md5(sums).hexdigest()}-{len(parts)}"
+        etag = f"kms{self.numbers}-{len(parts)}" if self.hides_md5 else etag
+        objects[name] = Object(b"".join(parts), etag, upload.headers)
+        del self.uploads[asked["uploadId"]]
+        self.ended[asked["uploadId"]] = etag
+        return _completed(name, etag)
+
+    def _post_delete(self, objects: dict[str, Object], name, asked, headers, body: bytes) -> HttpAnswer:
+        errors = ""
+        for one in ElementTree.fromstring(body).findall("Object"):
+            key, etag = one.findtext("Key") or "", (one.findtext("ETag") or "").strip('"')
+            found = objects.get(key)
+            if found and etag and "delete" not in self.ignores and found.etag != etag:
+                errors += f"<Error><Key>{escape(key)}</Key><Code>PreconditionFailed</Code></Error>"
+            else:
+                objects.pop(key, None)
+        return _xml(f"<DeleteResult>{errors}</DeleteResult>")
+
+    def _get_list_type(self, objects: dict[str, Object], name, asked, headers, body) -> HttpAnswer:
+        prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
+        after, limit = asked.get("continuation-token", ""), min(self.page, int(asked["max-keys"]))
+        entries: dict[str, Object | None] = {}
+        for key in sorted(one for one in objects if one.startswith(prefix)):
+            rest = key[len(prefix) :]
+            is_below = delimiter and delimiter in rest
+            entries[prefix + rest.partition(delimiter)[0] + delimiter if is_below else key] = (
+                None if is_below else objects[key]
+            )
+        found = [one for one in sorted(entries.items()) if one[0] > after]
+        text = "".join(_listed(key, item) for key, item in found[:limit])
+        if len(found) > limit:
+            text += (
+                f"<IsTruncated>true</IsTruncated><NextContinuationToken>{escape(found[limit - 1][0])}"
+            )
+            text += "</NextContinuationToken>"
+        return _xml(f"<ListBucketResult><EncodingType>url</EncodingType>{text}</ListBucketResult>")
+
+    def _get_uploads(self, objects, name, asked, headers, body) -> HttpAnswer:
+        prefix, after = (
+            asked.get("prefix", ""),
+            (asked.get("key-marker", ""), asked.get("upload-id-marker")),
+        )
+        found = sorted(
+            (one.name, upload, one.began)
+            for upload, one in self.uploads.items()
+            if one.name.startswith(prefix) and (self.lists_prefixes or one.name == prefix)
+        )
+        left = [one for one in found if (one[0], one[1]) > (after[0], after[1] or "")]
+        text = "".join(
+            f"<Upload><Key>{quote_plus(key)}</Key><UploadId>{upload}</UploadId>"
+            f"<Initiated>{_moment(began)}</Initiated></Upload>"
+            for key, upload, began in left[: self.page]
+        )
+        if len(left) > self.page:
+            key, upload, _ = left[self.page - 1]
+            text += f"<IsTruncated>true</IsTruncated><NextKeyMarker>{quote_plus(key)}</NextKeyMarker>"
+            text += f"<NextUploadIdMarker>{upload}</NextUploadIdMarker>"
+        return _xml(
+            f"<ListMultipartUploadsResult><EncodingType>url</EncodingType>{text}</ListMultipartUploadsResult>"
+        )
+
+    def _upload(self, name: str, asked: Mapping[str, str]) -> Upload | None:
+        found = self.uploads.get(asked["uploadId"])
+        return found if found is not None and found.name == name else None
+
+    def _refused(self, what: str, objects: dict[str, Object], name: str, headers) -> HttpAnswer | None:
+        """The answer if a condition of the request does not hold."""
+        if what in self.ignores:
+            return None
+        found, wanted = objects.get(name), headers.get("if-match", "").strip('"')
+        if wanted and found is None:
+            return _error(404, "NoSuchKey")
+        if (wanted and found.etag != wanted) or (headers.get("if-none-match") and found is not None):
+            return _error(412, "PreconditionFailed")
+        return None
+
+
+class Direct:
+    """In the place of `HttpClient`: passes each request to a `FakeS3` without a network, between two
+    hooks. An exception of `after` loses the answer."""
+
+    def __init__(self, server: FakeS3, *, before: Hook | None = None, after: Hook | None = None) -> None:
+        self.server, self.before, self.after = server, before, after
+
+    def request(
+        self, method: str, url: str, *, path: str, headers, data: bytes | None = None
+    ) -> HttpAnswer:
+        split = urlsplit(url)
+        told = method, unquote(split.path), split.query
+        if self.before:
+            self.before(*told)
+        answer = self.server.respond(method, split.path, split.query, headers, data or b"")
+        if self.after:
+            self.after(*told)
+        raise_if_unanswered(path, method, answer.status, answer.headers)
+        return answer
+
+    def close(self) -> None:
+        pass
+
+
+OPTIONS = {"endpoint_url": "http://fake", "key": "key", "secret": "secret", "region": "us-east-1"}
+
+
+def direct_store(
+    server: FakeS3, *, before: Hook | None = None, after: Hook | None = None, **options: Any
+) -> S3Store:
+    """A store on a bucket of the fake, without a network."""
+    server.buckets.setdefault("bucket", {})
+    client: Any = Direct(server, before=before, after=after)
+    return S3Store(StoreSpec("s3", "bucket", {**OPTIONS, **options}), client=client, retry_seconds=1.0)
+
+
+class FakeS3Server:
+    """A `FakeS3` behind HTTP, for other processes; on a thread between `start` and `stop`. `hold` is
+    called before each request, and can wait."""
+
+    def __init__(self, fake: FakeS3) -> None:
+        self.fake = fake
+        self.hold: Hook = lambda *_: None
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def answer(handler) -> None:  # noqa: N805
+                body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+                path, _, query = handler.path.partition("?")
+                headers = {name.lower(): value for name, value in handler.headers.items()}
+                self.hold(handler.command, unquote(path), query)
+                found = fake.respond(handler.command, path, query, headers, body)
+                handler.send_response(found.status)
+                for name, value in found.headers.items():
+                    if name != "content-length":
+                        handler.send_header(name, value)
+                length = found.headers.get("content-length", str(len(found.body)))
+                handler.send_header("Content-Length", length)
+                handler.end_headers()
+                if handler.command != "HEAD":
+                    handler.wfile.write(found.body)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        return {**OPTIONS, "endpoint_url": self.url}
+
+    def start(self) -> FakeS3Server:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.startswith("x-amz-meta-")}
+
+
+def _shown(found: Object, body: bytes) -> HttpAnswer:
+    modified = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(found.modified))
+    headers = {
+        **_ALWAYS,
+        **found.headers,
+        "etag": f'"{found.etag}"',
+        "last-modified": modified,
+        "content-length": str(len(found.data) if body == b"" else len(body)),
+    }
+    return HttpAnswer(200, headers, body)
+
+
+def _completed(name: str, etag: str) -> HttpAnswer:
+    return _xml(f"<CompleteMultipartUploadResult><Key>{escape(name)}</Key><ETag>{etag}</ETag>"
+                f"</CompleteMultipartUploadResult>")  # fmt: skip
+
+
+def _listed(key: str, item: Object | None) -> str:
+    if item is None:
+        return f"<CommonPrefixes><Prefix>{quote_plus(key)}</Prefix></CommonPrefixes>"
+    return (
+        f"<Contents><Key>{quote_plus(key)}</Key><Size>{len(item.data)}</Size><ETag>{item.etag}</ETag>"
+        f"<LastModified>{_moment(item.modified)}</LastModified></Contents>"
+    )
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + ".000Z"
+
+
+def _xml(text: str, status: int = 200) -> HttpAnswer:
+    named = re.sub(r"^<(\w+)>", r'<\1 xmlns="http://s3.amazonaws.com/doc/2006-03-01/">', text)
+    return HttpAnswer(status, {**_ALWAYS, "content-type": "application/xml"}, named.encode())
+
+
+def _error(status: int, code: str, *, head: bool = False, more: str = "") -> HttpAnswer:
+    if head:
+        return HttpAnswer(status, _ALWAYS, b"")
+    text = f"<Error><Code>{code}</Code><Message>{code} as a sentence</Message>{more}</Error>"
+    return HttpAnswer(status, {**_ALWAYS, "content-type": "application/xml"}, text.encode())
