@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ray_committer.job_files.job_state import read_state
@@ -12,10 +13,11 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import CommitRecord, ConflictMode, decode_record
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec, completing
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 from ray_committer.testing import Identity, MemoryStore, visible_files, write_job
 from ray_committer.testing.harness import all_files, put_file
+from tests.servers.fake_s3 import FakeS3, direct_store
 
 TASKS = {
     0: {"p=1/a.txt": b"a", "p=2/b.txt": b"bb"},
@@ -51,6 +53,8 @@ class Double:
     name: str
     new_store: Callable[[], StoreOperations]
     root: str = "/bucket"
+    fake: FakeS3 | None = None
+    """The S3 on which `new_store` opens a bucket, if it does."""
     _memory: MemoryStore | None = None
     _saved: Path | None = None
     job: JobAttempt = field(init=False)
@@ -59,11 +63,13 @@ class Double:
     @property
     def is_local(self) -> bool:
         """A URL leads to it, so a commit can be run as a person does."""
-        return self._memory is None
+        return self._memory is None and self.fake is None
 
     def prepare(self, scenario: Scenario, *, beside_another_job: bool) -> None:
         """Write old files, an uncommitted job, and perhaps another job that is nobody's business."""
         self.job = new_job_attempt(join(self.root, "table"), "job_1", 0)
+        if self.fake is not None:
+            self.fake.clear()
         store = self.new_store()
         for name, data in scenario.old.items():
             put_file(store, join(self.job.destination, name), data)
@@ -73,7 +79,7 @@ class Double:
             write_job(store, self.other, {0: OTHER_JOB})
         if isinstance(store, MemoryStore):
             self._memory = store
-        else:
+        elif self.fake is None:
             self._saved = Path(self.root, "saved")
             shutil.copytree(self.job.destination, self._saved)
 
@@ -81,6 +87,8 @@ class Double:
         """Open a store with what was prepared, at the same path, since manifests hold absolute paths."""
         if self._memory is not None:
             return self._memory.copy()
+        if self.fake is not None:
+            return direct_store(self.fake.copy())
         assert self._saved is not None
         shutil.rmtree(self.job.destination, ignore_errors=True)
         shutil.copytree(self._saved, self.job.destination)
@@ -93,6 +101,9 @@ class Double:
         assert store.get_status(self.job.job_directory) is None
         if self.other is None:
             assert store.get_status(self.job.temporary) is None
+            assert pending_uploads(store) == []
+        elif store.capabilities.completes_uploads:
+            assert pending_uploads(store) == [join(self.job.destination, name) for name in OTHER_JOB]
         else:
             assert list(all_files(store, self.other.tasks).values()) == list(OTHER_JOB.values())
             assert len(all_files(store, self.other.manifests)) == 1
@@ -115,7 +126,18 @@ def doubles(directory: Path) -> dict[str, Double]:
         for real in (True, False):
             kind = "directories" if real else "flat"
             found.append(Double(f"memory {identity.value} {kind}", memory(identity, real=real)))
+    for forgets in (False, True):
+        fake = FakeS3(forgets=forgets)
+        name = f"s3 {'forgets' if forgets else 'confirms'} completions"
+        found.append(Double(name, partial(direct_store, fake), fake=fake))
     return {double.name: double for double in found}
+
+
+def pending_uploads(store: StoreOperations) -> list[str]:
+    """The files whose uploads are pending; none on a store with renames."""
+    if not store.capabilities.completes_uploads:
+        return []
+    return [one.path for one in completing(store).list_uploads("/")]
 
 
 NAMES = tuple(doubles(Path("/")))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from ray_committer.errors import LinkedPathError
+from ray_committer.job_files.abort_uploads import abort_uploads
 from ray_committer.job_files.find_job import list_temporary, refuse_links
 from ray_committer.job_files.job_state import Seen, delete_state, read_state
 from ray_committer.job_files.settle import settle
@@ -78,6 +79,8 @@ def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
         now = read_state(store, gone)
         return now is not None and now.state.nonce == seen.state.nonce
 
+    if store.capabilities.completes_uploads:
+        abort_uploads(store, gone, is_meant, is_committed=seen.phase is Phase.COMMITTED)
     undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
     contents = [one for one in _listed_in(store, gone.state) if one.path.endswith(CONTENT_SUFFIX)]
     if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):

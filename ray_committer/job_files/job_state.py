@@ -25,6 +25,7 @@ from ray_committer.protocol.state import (
 from ray_committer.stores.base import (
     StoredState,
     StoreOperations,
+    completing,
     delete_version,
     move_directory,
     sync,
@@ -95,6 +96,8 @@ def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> See
     gone.
     """
     path = _place(store, job)
+    if store.capabilities.completes_uploads:
+        completing(store).check_conditions(path)
     if not store.capabilities.moves_directories:
         return _settled(store, job, state, lambda: store.advance(path, None, state.token))
     for _ in range(_BEGINNINGS):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ray_committer.errors import StoreUnavailableError
 from ray_committer.limits.backoff import backoff_seconds
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoredState, StoreOperations
 
 ATTEMPTS = 8
 
@@ -50,8 +50,12 @@ def put(
 ) -> None:
     """Put one of a job's own files in place, atomically, whether or not there is one; idempotent.
 
-    Nothing else uses the name `temporary`. With `is_written`, that file already holds the data.
+    Nothing else uses the name `temporary`. With `is_written`, that file already holds the data. A store
+    without renames needs no such file: its writes are atomic, and this one names what it replaces.
     """
+    if store.capabilities.completes_uploads:
+        _put_at_once(store, path, data, attempts)
+        return
     if not is_written:
         store.write(temporary, data)
     try:
@@ -63,6 +67,25 @@ def put(
     except FileNotFoundError:  # an earlier request did this, although it seemed to fail
         if _read(store, path) != data:
             raise
+
+
+def _put_at_once(store: StoreOperations, path: str, data: bytes, attempts: int) -> None:
+    """Write a file in one request, which does nothing if another process has written it meanwhile."""
+    now = store.get_status(path)
+    seen = None if now is None or now.is_directory else StoredState("", now.version)
+    try:
+        settle(
+            lambda: _advance(store, path, seen, data.decode()),
+            lambda: _read(store, path) == data,
+            attempts=attempts,
+        )
+    except (FileExistsError, FileNotFoundError):  # done by a request without an answer, or not at all
+        if _read(store, path) != data:
+            raise
+
+
+def _advance(store: StoreOperations, path: str, seen: StoredState | None, text: str) -> None:
+    store.advance(path, seen, text)
 
 
 def _read(store: StoreOperations, path: str) -> bytes | None:

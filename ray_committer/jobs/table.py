@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ray_committer.errors import JobNotFoundError, SettingsError
+from ray_committer.errors import JobNotFoundError, SettingsError, StoreRefusedError
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import NO_FILES
@@ -75,6 +75,11 @@ def init_table(
     """
     level, columns = _level(isolation), columns_of(partition_types or {})
     with open_here(dest, options, storage_options) as (store, destination):
+        if store.capabilities.completes_uploads:
+            raise StoreRefusedError(
+                f"{destination}: cannot be a table with a log: S3 has no rename",
+                "commit jobs there without a log, or use another store",
+            )
         now = time.time_ns() // 1_000_000
         definition = TableDefinition(
             table_id=new_table_id(),

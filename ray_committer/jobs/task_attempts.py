@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from ray_committer.errors import PathError, TaskCommitError
+from ray_committer.errors import PathError, StoreRefusedError, TaskCommitError
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
+from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.protocol.uri import normal_path
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
@@ -19,6 +20,7 @@ from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url
+from ray_committer.work.upload_file import TaskUploads
 
 _DEFAULTS = CommitOptions()
 
@@ -35,6 +37,8 @@ class TaskAttempt:
     task_attempt_id: str
     directory: str
     committed: CommittedTask | None = None
+    uploads: TaskUploads | None = None
+    """On S3: the files of this attempt, which nobody sees before the commit."""
 
     def path(self, relative: str) -> str:
         """Return where to write the file whose place will be `relative` to the destination.
@@ -42,10 +46,20 @@ class TaskAttempt:
         The directory of the returned path exists. It is a local path or, on any other store, a URL as
         fsspec takes it.
         """
+        if self.uploads is not None:
+            raise StoreRefusedError(
+                f"{self.job.destination}: a file on S3 cannot be written elsewhere first and then moved",
+                "write it with attempt.open(), or write a local file and copy it there",
+            )
         return fsspec_url(self.store.spec, self._made(relative))
 
     def open(self, relative: str) -> BinaryIO:
         """Open a new file whose place will be `relative` to the destination. The caller closes it."""
+        if self.uploads is not None:
+            path = normal_path(join(self.job.destination, relative))
+            if not is_inside(path, self.job.destination):
+                raise PathError(f"{relative!r}: leads out of the destination")
+            return self.uploads.open(path)  # type: ignore[return-value]
         return open_output(self.store.spec, self._made(relative))
 
     def _made(self, relative: str) -> str:
@@ -91,9 +105,13 @@ def task_attempt(
         task_attempt_id = f"attempt_{stem}_{number}"
         directory, stamp = setup_task(store, job, task_attempt_id)
     running = TaskAttempt(store, job, task_attempt_id, directory)
+    if store.capabilities.completes_uploads:
+        running.uploads = TaskUploads(store, directory, None if stamp == UNSTAMPED else stamp)
     try:
         yield running
     except BaseException:
+        if running.uploads is not None:
+            running.uploads.abort()
         abort_task(store, job, task_attempt_id)
         raise
     with located_errors(store.spec):
@@ -104,5 +122,6 @@ def task_attempt(
             task_attempt_id=task_attempt_id,
             stamp=stamp,
             attempts=options.manifest_save_attempts,
+            uploads=running.uploads,
         )
     running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)

@@ -283,7 +283,7 @@ def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
     with context.stage(names.LOAD_MANIFESTS):
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
     with context.stage(names.PREFLIGHT):
-        with_coordinator(context, lambda: preflight(context, loaded), load)
+        with_coordinator(context, lambda: preflight(context, loaded, run.allowed_roots), load)
     context.journal.add(loaded.statistics)
     return loaded
 

@@ -5,7 +5,8 @@ Source: Hadoop CommitTaskStage.
 
 from __future__ import annotations
 
-from ray_committer.protocol.manifest import STAMP, TaskManifest
+from ray_committer.errors import TaskCommitError
+from ray_committer.protocol.manifest import STAMP, DirEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
@@ -13,6 +14,7 @@ from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations
+from ray_committer.work.upload_file import COMMITTED, SUFFIX, TaskUploads, closed_uploads
 
 
 def commit_task(
@@ -23,10 +25,20 @@ def commit_task(
     task_attempt_id: str,
     stamp: str,
     attempts: int,
+    uploads: TaskUploads | None = None,
 ) -> ManifestRef:
-    """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it."""
+    """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it.
+
+    On a store that completes uploads, the files are those of `uploads` or, without it, those that the
+    attempt has noted.
+    """
     directory = job.task_attempt(task_attempt_id)
-    files, directories = scan_task_attempt_directory(store, directory, job.destination)
+    directories: list[DirEntry] = []
+    if store.capabilities.completes_uploads:
+        _refuse_other_files(store, directory)
+        files = uploads.entries() if uploads is not None else closed_uploads(store, directory)
+    else:
+        files, directories = scan_task_attempt_directory(store, directory, job.destination)
     manifest = TaskManifest(
         job_id=job.job_id,
         job_attempt_number=job.number,
@@ -37,7 +49,7 @@ def commit_task(
         directories=directories,
         extra_data={} if stamp == UNSTAMPED else {STAMP: stamp},
     )
-    return save_task_manifest(
+    saved = save_task_manifest(
         store,
         job,
         manifest,
@@ -46,3 +58,16 @@ def commit_task(
         stamp=stamp,
         attempts=attempts,
     )
+    if uploads is not None:
+        uploads.remove_notes(encode_manifest(manifest))
+    return saved
+
+
+def _refuse_other_files(store: StoreOperations, directory: str) -> None:
+    """`TaskCommitError` names a file that is no note of an upload: nothing can move it."""
+    for status in store.list_files(directory):
+        if not (status.name.endswith(SUFFIX) or status.name == COMMITTED):
+            raise TaskCommitError(
+                f"{status.path}: was written here, and S3 has no rename that could move it",
+                "write it with attempt.open()",
+            )

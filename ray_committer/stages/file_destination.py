@@ -60,6 +60,8 @@ def _hide(store: StoreOperations, job: JobAttempt, *, replaces_it: bool) -> bool
         return False
     if status.is_link or not replaces_it:
         raise _no_directory(path, "a link" if status.is_link else "a file")
+    if store.capabilities.completes_uploads:  # it cannot be hidden, and names below it can be written
+        raise _no_directory(path, "a file")
     hidden = hidden_name(job)
     try:
         settle(

@@ -35,7 +35,10 @@ def sets_aside(store: StoreOperations) -> bool:
 
 def can_put_aside(store: StoreOperations) -> bool:
     """Whether a file can be put aside in one step that takes no other file of that name."""
-    return store.capabilities.sets_aside or store.capabilities.versions is not Versions.NONE
+    capabilities = store.capabilities
+    if capabilities.completes_uploads:
+        return False
+    return capabilities.sets_aside or capabilities.versions is not Versions.NONE
 
 
 def is_unchanged(store: StoreOperations, file: ReplacedFile) -> bool:

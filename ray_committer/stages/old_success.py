@@ -23,6 +23,7 @@ from ray_committer.stages.old_files import (
     put_aside,
     replaced_file,
 )
+from ray_committer.stores.base import delete_version
 
 
 def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> ReplacedFile | None:
@@ -60,7 +61,9 @@ def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
     with suppress(FileExistsError, FileNotFoundError):
         if record.success is None or not is_unchanged(store, record.success):
             return
-        if not can_put_aside(store):
+        if store.capabilities.completes_uploads:
+            delete_version(store, record.success.path, record.success.version)
+        elif not can_put_aside(store):
             store.delete_file(record.success.path)
         for old in success_aside(context, record):
             put_aside(store, old)

@@ -29,6 +29,7 @@ from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken, what_blocks
 from ray_committer.stages.check_sources import sources_error
+from ray_committer.stages.check_uploads import check_uploads
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.list_replaced_files import OldData, list_replaced_files
@@ -64,13 +65,14 @@ class OldFiles:
     destinations: tuple[str, ...] = ()
 
 
-def preflight(context: JobContext, loaded: LoadedManifests) -> None:
-    """Check the whole job; changes nothing. `PreflightError` or `MissingManifestsError` if something is
-    wrong."""
+def preflight(context: JobContext, loaded: LoadedManifests, allowed_roots: Sequence[str] = ()) -> None:
+    """Check the whole job; changes nothing. `PreflightError`, `ManifestError` or `MissingManifestsError`
+    if something is wrong. `allowed_roots` are directories outside the destination where it can write."""
     _check_complete(context, loaded)
     _check_attempts_differ(context, loaded.manifests)
     _check_tasks_differ(context, loaded.manifests)
     _check_unique(context, loaded)
+    check_uploads(context, loaded.manifests, allowed_roots)
 
 
 def look_at_data(

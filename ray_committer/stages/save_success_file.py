@@ -53,7 +53,8 @@ def write_success_file(
     written = WrittenSuccess(
         context.job.content(f"success-{new_nonce()}"), encode_success(found), record.nonce
     )
-    context.store.write(written.path, written.data)
+    if not context.store.capabilities.completes_uploads:  # there, it is put in place in one request
+        context.store.write(written.path, written.data)
     return written
 
 

@@ -36,6 +36,7 @@ from ray_committer.stages.remove_replaced_files import put_old_files_back
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_taken_back
 from ray_committer.stores.base import StoreOperations
+from ray_committer.work.complete_entry import take_back_upload
 from ray_committer.work.entries import Entry
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
@@ -110,7 +111,9 @@ def _take_back(context: JobContext, record: CommitRecord) -> None:
     if context.store.capabilities.has_directories:
         context.store.mkdirs(_undone(context.job))
     numbered = context.until_cancelled(enumerate(record.manifests))
-    for stays in context.executor.run(_take_back_manifest, numbered):
+    overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
+    take_back = partial(_take_back_manifest, overwritten=overwritten)
+    for stays in context.executor.run(take_back, numbered):
         for path in stays:
             context.notice(
                 f"{path}: is kept, because it is not what the job's manifest says: another program "
@@ -119,17 +122,21 @@ def _take_back(context: JobContext, record: CommitRecord) -> None:
     context.check_cancelled()
 
 
-def _take_back_manifest(worker: Worker, numbered: Numbered) -> list[str]:
+def _take_back_manifest(worker: Worker, numbered: Numbered, *, overwritten: frozenset[str]) -> list[str]:
     """Work: take back the files of one manifest; return the paths that are kept but may be the job's."""
     number, ref = numbered
     entries = enumerate(recorded_entries(worker, ref))
-    take = partial(_take_back_entry, worker.store, join(_undone(worker.job), str(number)))
+    take = partial(_take_back_entry, worker.store, join(_undone(worker.job), str(number)), overwritten)
     return [path for path in worker.map(take, entries) if path is not None]
 
 
-def _take_back_entry(store: StoreOperations, prefix: str, numbered: tuple[int, Entry]) -> str | None:
+def _take_back_entry(
+    store: StoreOperations, prefix: str, overwritten: frozenset[str], numbered: tuple[int, Entry]
+) -> str | None:
     """Take a file back; return its destination if the file there is kept but may be the job's."""
     number, entry = numbered
+    if entry.upload is not None:
+        return take_back_upload(store, entry, entry.upload, overwritten)
     taken = f"{prefix}-{number}"
     try:
         _rename(store, lambda: store.rename(entry.source, taken), taken)

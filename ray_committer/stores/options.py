@@ -73,12 +73,26 @@ _IDENTITY = (
 """The arguments of ``DefaultAzureCredential`` for a program, which adlfs passes on."""
 _WEBHDFS = ("delegation_token", "user", "webhdfs_url")
 
+_S3 = (
+    "anon",
+    "conditional_deletes",
+    "endpoint_url",
+    "key",
+    "path_style",
+    "profile",
+    "region",
+    "requester_pays",
+    "secret",
+    "token",
+)
+
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "file": (UMASK,),
     "hdfs": (*_WEBHDFS, UMASK, MAX_ITEMS),
     "webhdfs": (*_WEBHDFS, "data_proxy", UMASK, MAX_ITEMS),
     "gs": (*_GCSFS, *_FSSPEC),
     "abfs": (*_ADLFS, *_IDENTITY, *_FSSPEC, "endpoint"),
+    "s3": _S3,
 }
 """The options of each store of this package. HDFS also knows Hadoop's own, which have a dot."""
 

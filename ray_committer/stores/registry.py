@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _REFUSED = {
-    "s3": (
-        "S3 has no rename, so moving a file is a copy",
-        "use Hadoop's S3A committers (fs.s3a.committer.name=magic)",
-    ),
     "wasb": ("this store renames by copying", "use abfss:// with a hierarchical namespace"),
     "az": ("this store renames by copying", "use abfss:// with a hierarchical namespace"),
     "adl": ("this service was shut down", "use abfss:// with a hierarchical namespace"),
@@ -46,7 +42,7 @@ _REFUSED = {
     ),
     "memory": ("other processes cannot see it", "use a path of a file system"),
 }
-_EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls"}
+_EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls", "s3": "s3"}
 """The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {
     "": "file",
@@ -106,6 +102,8 @@ def is_on_store(location: Location, scheme: str, authority: str) -> bool:
     """Return whether `location` is on the store that has this normal `scheme` and `authority`."""
     if location.scheme == scheme == "abfs":
         return is_same_container(location.authority, authority)
+    if scheme == "s3":
+        return _ALIASES.get(location.scheme, location.scheme) == "s3" and location.authority == authority
     return (location.scheme, location.authority) == (scheme, authority)
 
 
@@ -145,6 +143,10 @@ def fsspec_options(spec: StoreSpec) -> Mapping[str, Any]:
         from ray_committer.stores.hdfs.webhdfs import fsspec_options as webhdfs_options
 
         return webhdfs_options(spec)
+    if spec.scheme == "s3":
+        from ray_committer.stores.s3.connect import s3fs_options
+
+        return s3fs_options(spec.storage_options)
     return spec.storage_options
 
 
@@ -228,6 +230,10 @@ def _open_remote(spec: StoreSpec, retry_seconds: float) -> StoreOperations:
             from ray_committer.stores.adls.open import open_adls
 
             return open_adls(spec, retry_seconds=retry_seconds)
+        case "s3":
+            from ray_committer.stores.s3.store import S3Store
+
+            return S3Store(spec, retry_seconds=retry_seconds)
         case "hdfs" if not spec.storage_options.get("webhdfs_url"):
             from ray_committer.stores.hdfs.store import HdfsStore
 

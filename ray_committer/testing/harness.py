@@ -28,6 +28,7 @@ from ray_committer.stages.undo_job import undo_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
+from ray_committer.work.upload_file import TaskUploads
 from ray_committer.work.worker import Worker
 
 _OF_OTHERS = CommitOptions(assume_complete=False, conflict_wait_seconds=0.0)
@@ -137,6 +138,15 @@ def write_attempt(
     store: StoreOperations, job: JobAttempt, task_attempt_id: str, files: Mapping[str, bytes]
 ) -> None:
     """Write files, named relative to the destination, as the task attempt does."""
+    if store.capabilities.completes_uploads:
+        seen = read_state(store, job)
+        uploads = TaskUploads(
+            store, job.task_attempt(task_attempt_id), seen.state.stamp if seen else None
+        )
+        for name, data in files.items():
+            with uploads.open(join(job.destination, name)) as file:
+                file.write(data)
+        return
     for name, data in files.items():
         put_file(store, join(job.task_attempt(task_attempt_id), name), data)
 

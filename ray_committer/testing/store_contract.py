@@ -16,13 +16,15 @@ import pytest
 
 from ray_committer.errors import PreflightError, StoreUnavailableError
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import join, new_job_attempt
+from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.protocol.paths import join, new_job_attempt, parent
 from ray_committer.stages.commit_result import Outcome
-from ray_committer.stores.base import StoreOperations, Versions
+from ray_committer.stores.base import StoreOperations, Versions, completing
 from ray_committer.stores.promises.all import PROMISES
 from ray_committer.stores.promises.promise import OwnDirectory, Promise, WeakPromiseError
 from ray_committer.stores.promises.renames import ONE_WINS
 from ray_committer.stores.promises.states import CHANGES_ONCE
+from ray_committer.stores.promises.uploads import ONE_COMPLETES
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
 
@@ -91,10 +93,12 @@ class StoreContract:
         with suppress(WeakPromiseError):
             promise.check(OwnDirectory(store, root))
 
-    @pytest.mark.parametrize("promise", [ONE_WINS, CHANGES_ONCE], ids=attrgetter("name"))
+    @pytest.mark.parametrize("promise", [ONE_WINS, ONE_COMPLETES, CHANGES_ONCE], ids=attrgetter("name"))
     def test_the_store_keeps_its_promise_every_time(
         self, store: StoreOperations, root: str, promise: Promise
     ) -> None:
+        if (unmet := promise.unmet(store.capabilities)) is not None:
+            pytest.skip(unmet.otherwise)
         for race in range(RACES):
             store.mkdirs(f"{root}/{race}")
             promise.check(OwnDirectory(store, f"{root}/{race}"))
@@ -104,8 +108,12 @@ class StoreContract:
         if name in self.refused_names:
             pytest.skip("the store itself has no such names")
         before = OwnDirectory(store, root).file(f"from {name}/{name}", name.encode())
-        store.mkdirs(f"{root}/to {name}")
-        store.rename(before.path, f"{root}/to {name}/{name}", before.version)
+        if store.capabilities.completes_uploads:
+            _complete(store, f"{root}/to {name}/{name}", name.encode())
+            assert store.delete_file(before.path)
+        else:
+            store.mkdirs(f"{root}/to {name}")
+            store.rename(before.path, f"{root}/to {name}/{name}", before.version)
         (after,) = store.list_status(f"{root}/to {name}")
         assert (after.path, after.is_directory) == (f"{root}/to {name}/{name}", False)
         assert store.read(after.path) == name.encode()
@@ -215,8 +223,17 @@ class _Faults:
             raise
 
     def _fail(self, call: StoreCall, what: str) -> None:
-        if call.operation == "rename" and self._random.random() < FAULT_RATE / 2:
+        if call.operation in ("rename", "publish") and self._random.random() < FAULT_RATE / 2:
             raise StoreUnavailableError(call.paths[0], what)
+
+
+def _complete(store: StoreOperations, path: str, data: bytes) -> None:
+    """Make a file by an upload."""
+    uploads = completing(store)
+    upload = uploads.begin_upload(path, None)
+    part = uploads.put_part(path, upload, 1, data)
+    assert [one.path for one in uploads.list_uploads(parent(path))] == [path]
+    assert uploads.publish(CompleteUpload(path, upload, (part,))) is Answer.DONE
 
 
 def _name_of(length: int, longest: int) -> str:

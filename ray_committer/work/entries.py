@@ -9,7 +9,8 @@ from functools import lru_cache
 import msgspec
 
 from ray_committer.errors import PreflightError
-from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.actions import LEAST_PART_BYTES, CompleteUpload
+from ray_committer.protocol.manifest import FileEntry, TaskManifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.sidecar import FileIdentity
@@ -22,12 +23,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five times as long to make
-    """One rename: decoded paths, the file that must be there after it, and the version of the source."""
+    """One file: decoded paths, what must be at `dest` afterwards, and the version of the source.
+
+    An `upload` has no source, so its destination stands for that.
+    """
 
     source: str
     dest: str
     expected: Expectation
     version: str | None = None
+    upload: CompleteUpload | None = None
 
 
 def entries(
@@ -44,6 +49,9 @@ def entries(
     `identities`, one for each entry of the manifest, are used in place of its own etags and times.
     """
     for index, file in enumerate(manifest.files[low:high], low):
+        if file.u is not None:
+            yield _upload(manifest, file, store_path(file.d, spec))
+            continue
         source, dest = store_path(file.s, spec), store_path(file.d, spec)
         if identities is None:
             version = file.e if etag_is_version else None
@@ -51,6 +59,13 @@ def entries(
         else:
             one = identities[index]
             yield Entry(source, dest, Expectation(file.z, one.etag), one.version)
+
+
+def _upload(manifest: TaskManifest, file: FileEntry, dest: str) -> Entry:
+    upload = CompleteUpload(
+        dest, file.u or "", file.p or (), file.e, stamp_of(manifest), manifest.task_attempt_id
+    )
+    return Entry(dest, dest, Expectation(file.z, file.e), upload=upload)
 
 
 def store_path(uri: str, spec: StoreSpec) -> str:
@@ -69,7 +84,10 @@ def check_entry(
     entry: Entry, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
 ) -> None:
     """Refuse an entry outside its task attempt's directory or outside `roots`, or with a name that the
-    store cannot have."""
+    store cannot have, or of another kind than the store's."""
+    if entry.upload is not None or store.capabilities.completes_uploads:
+        _check_upload(entry, job, roots, store)
+        return
     if _are_usual(parent(entry.source), parent(entry.dest), job, attempt, roots):
         _check_length(entry.dest, store)
         return
@@ -79,14 +97,35 @@ def check_entry(
         )
     if not is_inside(entry.source, attempt):
         raise PreflightError(f"{entry.source}: is not below its task attempt's directory {attempt}")
-    if not any(is_inside(entry.dest, root) for root in roots):
+    _check_dest(entry.dest, job, roots, store)
+
+
+def _check_upload(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+    if not store.capabilities.completes_uploads:
+        raise PreflightError(f"{entry.dest}: is an upload, which this store cannot complete")
+    if entry.upload is None:
         raise PreflightError(
-            f"{entry.dest}: is outside the destination {job.destination}",
+            f"{entry.source}: is a file to be renamed, and S3 has no rename",
+            "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
+        )
+    if (len(entry.upload.parts) - 1) * LEAST_PART_BYTES > entry.expected.size:
+        raise PreflightError(
+            f"{entry.dest}: has {len(entry.upload.parts)} parts in {entry.expected.size} bytes, but all "
+            f"parts except the last need {LEAST_PART_BYTES} bytes",
+            "upload larger parts",
+        )
+    _check_dest(entry.dest, job, roots, store)
+
+
+def _check_dest(dest: str, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+    if not any(is_inside(dest, root) for root in roots):
+        raise PreflightError(
+            f"{dest}: is outside the destination {job.destination}",
             "if that is intended, name its directory as an allowed root",
         )
-    if _is_reserved(entry.dest, job):
-        raise PreflightError(f"{entry.dest}: is a name that the commit itself needs")
-    _check_length(entry.dest, store)
+    if _is_reserved(dest, job):
+        raise PreflightError(f"{dest}: is a name that the commit itself needs")
+    _check_length(dest, store)
 
 
 @lru_cache(maxsize=8192)

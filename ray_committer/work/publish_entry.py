@@ -1,4 +1,4 @@
-"""Rename one file; after a failed rename, judge from both ends whether the file was moved.
+"""Put one file in place by a rename; if that fails, judge from both ends whether the file was moved.
 
 Optimistic: both ends are looked at only if the rename fails. A file never counts as moved without proof.
 """
@@ -20,6 +20,7 @@ from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.complete_entry import complete_entry, require_pending
 from ray_committer.work.entries import Entry
 
 _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long
@@ -39,6 +40,8 @@ def publish_entry(
     `CommitConflictError` if another file is at the destination. `CommitStateUnknownError` if the file is
     lost or cannot be moved, or if the store does not show whether it was moved.
     """
+    if entry.upload is not None:
+        return complete_entry(store, entry, entry.upload, attempts, old, on_retry=on_retry)
     for attempt in range(1, attempts + 1):
         try:
             store.rename(entry.source, entry.dest, entry.version)
@@ -66,6 +69,9 @@ def publish_entry(
 
 def require_source(store: StoreOperations, entry: Entry) -> None:
     """`CommitStateUnknownError` unless the task's file is where the task wrote it."""
+    if entry.upload is not None:
+        require_pending(store, entry.upload)
+        return
     source = store.get_status(entry.source)
     if source is None or source.is_directory:
         raise CommitStateUnknownError(

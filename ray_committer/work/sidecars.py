@@ -38,7 +38,7 @@ def new_sidecar(
     `attempt`. Returns `WrongSources` if a file is missing or has another size.
     """
     capabilities = worker.store.capabilities
-    is_said = capabilities.versions is Versions.ETAG and all(file.e for file in manifest.files)
+    is_said = capabilities.versions is Versions.ETAG and all(file.e or file.u for file in manifest.files)
     identities = None
     if capabilities.versions is not Versions.NONE and loaded and not is_said:
         found = _identities(worker, path, loaded, attempt)

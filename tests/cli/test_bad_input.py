@@ -79,9 +79,13 @@ def one_file_in_no_partition(dest: Path, write_job) -> None:
 
 Prepare = Callable[[Path, Callable], None]
 MANIFEST = "D/_temporary/job_1/00/manifests/task_1_m_000000-manifest.json"
+OSS = (
+    "oss://bucket/table: cannot be committed to: this store renames by copying",
+    "use the committer of its Hadoop client",
+)
 S3 = (
-    "s3a://bucket/table: cannot be committed to: S3 has no rename, so moving a file is a copy",
-    "use Hadoop's S3A committers (fs.s3a.committer.name=magic)",
+    "s3a://bucket/table: cannot be written by df.write with this protocol: S3 has no rename",
+    "use Hadoop's S3A committers (fs.s3a.committer.name=magic), or write_transactional",
 )
 SPELLING = "check the destination's spelling"
 COMMIT = ("commit", "D", "--assume-complete")
@@ -228,8 +232,11 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         "finish it with: ray-committer commit D --job-id job_1, or give it up with: ray-committer abort "
         "D --job-id job_1 --undo",
     ),
-    *(("S3", nothing, (command, "s3a://bucket/table"), 1, *S3) for command in (*JOB_COMMANDS, *READERS)),
-    ("S3", nothing, ("vacuum", "s3a://bucket/table"), 1, *S3),
+    *(
+        ("OSS", nothing, (command, "oss://bucket/table"), 1, *OSS)
+        for command in (*JOB_COMMANDS, *READERS)
+    ),
+    ("OSS", nothing, ("vacuum", "oss://bucket/table"), 1, *OSS),
     ("S3", nothing, ("spark-conf", "s3a://bucket/table"), 1, *S3),
     (
         "no catalog",

@@ -285,7 +285,7 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
         ],
     ),
     "commit_catalog": (two_tasks, ["commit", "DEST", "--expect-tasks", "2", "--catalog-table", "db.t"]),
-    "doctor_refused": (nothing, ["doctor", "s3a://bucket/table"]),
+    "doctor_refused": (nothing, ["doctor", "oss://bucket/table"]),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (
         nothing,

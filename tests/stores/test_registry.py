@@ -8,8 +8,14 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import SettingsError, StoreRefusedError
+from ray_committer.protocol.uri import Location
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import fsspec_options, open_store, resolve_destination
+from ray_committer.stores.registry import (
+    fsspec_options,
+    is_on_store,
+    open_store,
+    resolve_destination,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +46,17 @@ def test_both_names_of_google_cloud_storage_mean_one_store(url: str):
     assert spec.storage_options == {"token": "anon"}
 
 
+@pytest.mark.parametrize("url", ["s3://b/a%20b", "s3a://b/a%20b/", "s3n://b/a%20b", "S3A://b/a%20b"])
+def test_all_names_of_s3_mean_one_store(url: str):
+    spec, path = resolve_destination(url, {"region": "eu-west-3"})
+    assert (spec.scheme, spec.authority, path) == ("s3", "b", "/a b")
+    for name in ("s3", "s3a", "s3n"):
+        assert is_on_store(Location(name, "b", "/x"), "s3", "b")
+    assert not is_on_store(Location("s3a", "c", "/x"), "s3", "b")
+    assert not is_on_store(Location("gs", "b", "/x"), "s3", "b")
+
+
 REFUSED = [
-    ("s3://bucket/a", "S3A committers"),
-    ("s3a://bucket/a", "S3A committers"),
-    ("s3n://bucket/a", "S3A committers"),
-    ("S3A://bucket/a", "S3A committers"),
     ("wasb://c@account.blob.core.windows.net/a", "use abfss://"),
     ("wasbs://c@account.blob.core.windows.net/a", "use abfss://"),
     ("az://container/a", "use abfss://"),

@@ -80,7 +80,7 @@ def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any
     return abfs_options(url.partition(":")[0].lower(), parse_uri(url).authority, conf, given)
 
 
-_NAMES = {"gcs": "gs"}
+_NAMES = {"gcs": "gs", "s3a": "s3", "s3n": "s3"}
 _MAPPERS: dict[str, _Mapper] = {
     "hdfs": _hdfs,
     "webhdfs": _umask,

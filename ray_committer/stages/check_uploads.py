@@ -1,0 +1,93 @@
+"""Check, before the record, that every upload of the job still waits for its completion.
+
+An upload can have been aborted by a rule of the bucket, or by a person. After the record such a file is
+lost; before it, the job can be given up and run again. The store lists 1,000 uploads in one request, and
+this process keeps eight bytes of each. Some servers list uploads for an exact name alone, so what is not
+listed is asked for by its id before it counts as gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.check_sources import sources_error
+from ray_committer.stages.context import JobContext
+from ray_committer.stores.base import completing
+from ray_committer.work.batches import batches
+from ray_committer.work.entries import Entry, entries
+from ray_committer.work.sources import WrongSources, wrong_sources
+from ray_committer.work.worker import Worker
+
+Marks = tuple[ManifestRef, bytes]
+"""A manifest and the fingerprints of its uploads, in their order."""
+
+
+def check_uploads(
+    context: JobContext, manifests: Sequence[ManifestRef], allowed_roots: Sequence[str] = ()
+) -> None:
+    """`ManifestError` names uploads of a job that are gone; nothing is done on a store with renames."""
+    if not context.store.capabilities.completes_uploads or not any(one.files for one in manifests):
+        return
+    roots = (context.job.destination, *allowed_roots)
+    listed = b"".join(
+        fingerprint(f"{one.path}\0{one.id}")
+        for root in roots
+        for one in completing(context.store).list_uploads(root)
+    )
+    unlisted = [(ref, wanted) for ref, wanted in _unlisted(context, manifests, listed) if wanted]
+    wrong: list[WrongSources] = []
+    work = context.until_cancelled(batches(context.executor, unlisted))
+    for found in context.executor.run(_gone_in_batch, work):
+        wrong += found
+    context.check_cancelled()
+    if wrong:
+        raise sources_error(sorted(wrong, key=lambda one: one.manifest))
+
+
+def _unlisted(
+    context: JobContext, manifests: Sequence[ManifestRef], listed: bytes
+) -> Iterator[tuple[ManifestRef, frozenset[bytes]]]:
+    """The manifests, each with the fingerprints of those of its uploads that were not listed."""
+    work = context.until_cancelled(batches(context.executor, manifests))
+    for batch in context.executor.run(_marks_of_batch, work):
+        there = common([listed], b"".join(marks for _, marks in batch))
+        for ref, marks in batch:
+            each = (marks[at : at + WIDTH] for at in range(0, len(marks), WIDTH))
+            yield ref, frozenset(each) - there
+
+
+def _marks_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Marks]:
+    """Work: the fingerprints of the uploads of some manifests."""
+    return list(worker.map(lambda ref: (ref, b"".join(map(_mark, _entries(worker, ref)))), refs))
+
+
+def _gone_in_batch(
+    worker: Worker, batch: tuple[tuple[ManifestRef, frozenset[bytes]], ...]
+) -> list[WrongSources]:
+    """Work: those of some uploads that the store does not have, after all."""
+
+    def look(item: tuple[ManifestRef, frozenset[bytes]]) -> WrongSources | None:
+        ref, wanted = item
+        suspects = [entry for entry in _entries(worker, ref) if _mark(entry) in wanted]
+        found = [(entry, _is_gone(worker, entry)) for entry in suspects]
+        return wrong_sources(join(worker.job.manifests, ref.name), found)
+
+    return [wrong for wrong in worker.map(look, batch) if wrong is not None]
+
+
+def _is_gone(worker: Worker, entry: Entry) -> str | None:
+    upload = entry.upload
+    if upload is None or completing(worker.store).is_pending(upload.dest, upload.id):
+        return None
+    return f"its upload {upload.id} is gone: completed or aborted by another program or a rule"
+
+
+def _entries(worker: Worker, ref: ManifestRef) -> list[Entry]:
+    return list(entries(worker.recorded(ref).manifest, worker.store.spec))
+
+
+def _mark(entry: Entry) -> bytes:
+    return fingerprint(f"{entry.dest}\0{entry.upload.id}" if entry.upload else "")

@@ -1,0 +1,184 @@
+"""Complete one upload; after any other answer than a confirmation, judge from what the store shows.
+
+Optimistic: one request for each file. A file never counts as completed without proof: neither the answer
+to a second request is reliable (servers differ) nor equal content alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    RayCommitterError,
+    StoreUnavailableError,
+)
+from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.protocol.actions import (
+    Answer,
+    CompleteUpload,
+    Place,
+    compare_place,
+    judge_complete,
+)
+from ray_committer.protocol.record import ReplacedFile
+from ray_committer.protocol.recovery import Judgement, Proof, Verdict
+from ray_committer.stores.base import FileStatus, StoreOperations, completing, delete_version
+from ray_committer.work.entries import Entry
+
+_PASSING = (StoreUnavailableError, TimeoutError, ConnectionError)
+LOOKS_AFTER = 2
+"""An unclear answer is asked for again at once; from this one on, the store is looked at, too."""
+
+
+def complete_entry(
+    store: StoreOperations,
+    entry: Entry,
+    action: CompleteUpload,
+    attempts: int,
+    old: ReplacedFile | None = None,
+    *,
+    on_retry: Callable[[], None] = lambda: None,
+) -> Proof | None:
+    """Complete one upload; None if that was done now, else the proof that it was done before.
+
+    `old` is the recorded file that this one replaces. Errors are those of `publish_entry`.
+    """
+    for attempt in range(1, attempts + 1):
+        answer, cause = _ask(store, action, None)
+        judgement, found = _judge(
+            store, entry, action, answer, look=attempt == attempts or _must_look(attempt, cause)
+        )
+        if judgement.verdict is Verdict.CONFLICT and found is not None and _is_old(found, old):
+            answer, cause = _ask(store, action, found.version)
+            judgement, found = _judge(
+                store, entry, action, answer, look=attempt == attempts or _must_look(attempt, cause)
+            )
+            if judgement.verdict is Verdict.CONFLICT and _is_old(found, old):
+                judgement = Judgement(Verdict.NOT_DONE)
+        if judgement.verdict is Verdict.DONE:
+            return judgement.proof
+        is_hopeless = cause is not None and not isinstance(cause, _PASSING)
+        if judgement.verdict is not Verdict.NOT_DONE or is_hopeless or attempt == attempts:
+            raise _error(entry, action, judgement, answer, cause) from cause
+        on_retry()
+        time.sleep(backoff_seconds(attempt))
+    raise AssertionError("the last attempt returns or raises")
+
+
+def require_pending(store: StoreOperations, action: CompleteUpload) -> None:
+    """`CommitStateUnknownError` unless the upload waits for its completion."""
+    if not completing(store).is_pending(action.dest, action.id):
+        raise CommitStateUnknownError(
+            f"{_named(action)} is gone, but must replace the file that is still there",
+            "give up the commit with abort --undo, and run the task again",
+        )
+
+
+def take_back_upload(
+    store: StoreOperations, entry: Entry, action: CompleteUpload, overwritten: frozenset[str]
+) -> str | None:
+    """Abort an upload or, if it was completed, delete its file; idempotent. Returns the path of a file
+    that is kept but may be the job's.
+
+    The old files in `overwritten` are still in their places: the job has completed nothing there.
+    """
+    if completing(store).abort_upload(action.dest, action.id) or action.dest in overwritten:
+        return None
+    found = store.get_status(action.dest)
+    place = place_of(entry, action, found)
+    if found is None or place is Place.EMPTY:
+        return None
+    is_ours = place in (Place.SAME_ETAG, Place.SAME_STAMP)
+    if not is_ours or (action.stamp is not None and found.stamp != action.stamp):
+        return action.dest
+    try:
+        delete_version(store, action.dest, found.version)
+    except FileExistsError:
+        return action.dest
+    return None
+
+
+def place_of(entry: Entry, action: CompleteUpload, found: FileStatus | None) -> Place:
+    """Compare what is at the destination with the file that the upload makes."""
+    if found is None or found.is_directory:  # an object can be beside names below it
+        return Place.EMPTY
+    return compare_place(action, entry.expected.size, found.observation(), found.stamp)
+
+
+def _ask(
+    store: StoreOperations, action: CompleteUpload, replaced: str | None
+) -> tuple[Answer, OSError | None]:
+    try:
+        return completing(store).publish(action, replaced), None
+    except OSError as e:
+        return Answer.UNCLEAR, e
+
+
+def _must_look(attempt: int, cause: OSError | None) -> bool:
+    """Whether an unclear answer must be judged now: no answer at all is asked for again first."""
+    return attempt >= LOOKS_AFTER or (cause is not None and not isinstance(cause, StoreUnavailableError))
+
+
+def _judge(
+    store: StoreOperations, entry: Entry, action: CompleteUpload, answer: Answer, *, look: bool
+) -> tuple[Judgement, FileStatus | None]:
+    """Judge an answer, and judge again before a conflict: another committer of the job may have
+    completed the upload between the look at the upload and the one at its destination."""
+    judgement, found = judge_complete(answer, None, None), None
+    if judgement.verdict is Verdict.DONE or (answer is Answer.UNCLEAR and not look):
+        return judgement, found
+    for _ in range(2):
+        is_pending: bool | None = None
+        try:
+            if answer is not Answer.NO_UPLOAD:
+                is_pending = completing(store).is_pending(action.dest, action.id)
+            found = store.get_status(action.dest)
+        except OSError as e:
+            raise CommitStateUnknownError(
+                f"{action.dest}: it is not known whether the file arrived: the store cannot show it "
+                f"({e})",
+                "fix that and run the same command",
+            ) from e
+        judgement = judge_complete(answer, place_of(entry, action, found), is_pending)
+        if judgement.verdict is not Verdict.CONFLICT:
+            break
+    return judgement, None if found is not None and found.is_directory else found
+
+
+def _is_old(found: FileStatus | None, old: ReplacedFile | None) -> bool:
+    return found is not None and old is not None and (found.size, found.etag) == (old.size, old.etag)
+
+
+def _named(action: CompleteUpload) -> str:
+    task = f" of {action.task}" if action.task else ""
+    return f"{action.dest}: its upload {action.id}{task}"
+
+
+def _error(
+    entry: Entry, action: CompleteUpload, judgement: Judgement, answer: Answer, cause: OSError | None
+) -> RayCommitterError:
+    if judgement.verdict is Verdict.CONFLICT and answer is Answer.NO_UPLOAD:
+        return CommitConflictError(
+            f"{_named(action)} is gone, and the file that is there is another one",
+            "nothing was overwritten: if it may go, move it away, abort the commit with --undo, and run "
+            "the application again",
+        )
+    if judgement.verdict is Verdict.CONFLICT:
+        return CommitConflictError(
+            f"{entry.dest}: is there already and is not the file that the task uploaded",
+            "nothing was overwritten: move it away and run the same command",
+        )
+    if judgement.verdict is Verdict.LOST:
+        return CommitStateUnknownError(
+            f"{_named(action)} is gone and no file is there, so the upload was aborted: by a rule of "
+            f"the bucket that aborts incomplete uploads, or by another program",
+            "give up the commit with abort --undo, run the application again, and give the rule of the "
+            "bucket more days",
+        )
+    return CommitStateUnknownError(
+        f"{_named(action)} could not be completed ({cause or f'the answer was {answer}'})",
+        "fix that and run the same command to finish the commit",
+    )

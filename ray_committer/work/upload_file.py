@@ -1,0 +1,226 @@
+"""The files of a task attempt on a store where a file is an upload until the commit completes it.
+
+Before its first part, each upload is noted in the directory of its task attempt. So an abort of the
+attempt or of its job, also after the task was killed, finds the uploads that it has to abort.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ray_committer.errors import ManifestError, TaskCommitError
+from ray_committer.protocol.actions import predict_etag
+from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, decode_manifest
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.uri import Location, format_uri
+from ray_committer.stores.at_once import at_once
+from ray_committer.stores.base import StoreOperations, completing, delete_listed
+
+PART_BYTES = 8 << 20
+LARGEST_PART_BYTES = 64 << 20
+PARTS_OF_ONE_SIZE = 1_000
+"""After so many parts they get twice as large, so that 10,000 are enough for 500 gigabytes."""
+IN_FLIGHT = 2
+
+NOTES = "uploads"
+SUFFIX = ".upload"
+COMMITTED = "committed"
+"""The copy of a saved manifest, which takes the place of the notes of its uploads."""
+
+
+class TaskUploads:
+    """The uploads of one task attempt, whose job has this `stamp`; used by several threads."""
+
+    def __init__(self, store: StoreOperations, directory: str, stamp: str | None) -> None:
+        self._store, self._directory, self._stamp = store, directory, stamp
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._files: dict[str, UploadFile] = {}
+
+    def open(self, path: str) -> UploadFile:
+        """Begin the file that the commit puts at `path`; ``FileExistsError`` if this attempt has begun
+        it before."""
+        with self._lock:
+            if path in self._files:
+                raise FileExistsError(errno.EEXIST, "was opened before by this task attempt", path)
+            note = join(self._directory, NOTES, f"{next(self._numbers):06d}{SUFFIX}")
+            file = self._files[path] = UploadFile(self._store, path, note, self._stamp)
+        return file
+
+    def entries(self) -> list[FileEntry]:
+        """The entries of all files; `TaskCommitError` names one that was not closed."""
+        found = []
+        for path, file in sorted(self._files.items()):
+            if file.entry is None:
+                raise TaskCommitError(f"{path}: was opened but not closed", "close it in the task")
+            found.append(file.entry)
+        return found
+
+    def abort(self) -> None:
+        """Abort all uploads; idempotent."""
+        for file in self._files.values():
+            file.abort()
+
+    def remove_notes(self, manifest: bytes) -> None:
+        """Replace the notes by one copy of the saved `manifest`: so the clean-up deletes few files."""
+        if self._files:
+            self._store.write(join(self._directory, COMMITTED), manifest)
+            delete_listed(self._store, (join(self._directory, NOTES),), lambda: True)
+
+
+class UploadFile(io.BufferedIOBase):
+    """One file that is written in parts; nobody sees it before the job's commit completes it.
+
+    `entry` is its entry in the manifest, once it is closed. Two parts are uploaded at the same time; a
+    failed one is raised by a later call.
+    """
+
+    def __init__(self, store: StoreOperations, path: str, note: str, stamp: str | None) -> None:
+        self._store, self.path, self.note, self._stamp = store, path, note, stamp
+        self._upload: str | None = None
+        self._waiting = bytearray()
+        self._written = 0
+        self._etags: list[str] = []  # of parts, as this process computes them
+        self._parts: list[Future[str]] = []
+        self._pool: ThreadPoolExecutor | None = None
+        self.entry: FileEntry | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written + len(self._waiting)
+
+    def write(self, data: Any, /) -> int:
+        if self.closed:
+            raise ValueError("the file is closed")
+        self._waiting += data
+        while len(self._waiting) >= self._part_bytes():
+            self._put(self._part_bytes())
+        return memoryview(data).nbytes
+
+    def close(self) -> None:
+        """Upload the rest, and make the entry; an error leaves the file without an entry."""
+        if self.closed:
+            return
+        try:
+            self._finish()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown()
+            self._waiting = bytearray()
+            super().close()
+
+    def abort(self) -> None:
+        """Abort the upload; idempotent."""
+        for part in self._parts:
+            part.cancel()
+        if self._pool is not None:
+            self._pool.shutdown()
+        if self._upload is not None:
+            completing(self._store).abort_upload(self.path, self._upload)
+
+    def _part_bytes(self) -> int:
+        size = PART_BYTES << (len(self._parts) // PARTS_OF_ONE_SIZE)
+        return min(size, LARGEST_PART_BYTES)
+
+    def _put(self, size: int) -> None:
+        """Upload the next part on another thread, if not too many are under way."""
+        if len(self._parts) == MAX_PARTS:
+            raise OSError(
+                errno.EFBIG, f"needs more than {MAX_PARTS} parts: write smaller files", self.path
+            )
+        if len(self._parts) >= IN_FLIGHT:
+            self._parts[-IN_FLIGHT].result()
+        self._pool = self._pool or ThreadPoolExecutor(IN_FLIGHT)
+        data = bytes(self._waiting[:size])
+        del self._waiting[:size]
+        number = self._add(data)
+        upload = self._begin()
+        self._parts.append(
+            self._pool.submit(completing(self._store).put_part, self.path, upload, number, data)
+        )
+
+    def _add(self, data: bytes) -> int:
+        """Count a part; return its number."""
+        self._written += len(data)
+        self._etags.append(hashlib.md5(data, usedforsecurity=False).hexdigest())
+        return len(self._etags)
+
+    def _begin(self, whole: tuple[str, ...] | None = None) -> str:
+        """Begin the upload unless that is done, and note it; `whole` are the etags of all its parts."""
+        if self._upload is None:
+            self._upload = completing(self._store).begin_upload(self.path, self._stamp)
+            self._note(self._entry(whole))
+        return self._upload
+
+    def _finish(self) -> None:
+        if not self._parts:  # one part, which may be empty
+            data = bytes(self._waiting)
+            number = self._add(data)
+            upload = self._begin(tuple(self._etags))
+            etags = [completing(self._store).put_part(self.path, upload, number, data)]
+            is_noted = etags == self._etags
+        else:
+            if self._waiting:
+                self._put(len(self._waiting))
+            etags, is_noted = [part.result() for part in self._parts], False
+        entry = self._entry(tuple(etags), is_md5=etags == self._etags)
+        if not is_noted:
+            self._note(entry)
+        self.entry = entry
+
+    def _entry(self, parts: tuple[str, ...] | None, *, is_md5: bool = True) -> FileEntry:
+        where = Location(self._store.spec.scheme, self._store.spec.authority, self.path)
+        return FileEntry(
+            d=format_uri(where),
+            z=self._written,
+            u=self._upload,
+            p=parts,
+            e=predict_etag(parts) if parts and is_md5 else None,
+        )
+
+    def _note(self, entry: FileEntry) -> None:
+        self._store.write(self.note, msgspec.json.encode(entry))
+
+
+def noted_uploads(
+    store: StoreOperations, tasks: str, *, skips_damaged: bool = False
+) -> Iterator[FileEntry]:
+    """The uploads that the task attempts below `tasks` have noted, in no order; those that were not
+    closed have no parts. `ManifestError` for a damaged note, unless it `skips_damaged` ones."""
+    names = [status.path for status in store.list_files(tasks)]
+    paths = [path for path in names if path.endswith((SUFFIX, f"/{COMMITTED}"))]
+    for found in at_once(store, partial(_read_note, store, skips_damaged=skips_damaged), paths):
+        yield from found
+
+
+def closed_uploads(store: StoreOperations, directory: str) -> list[FileEntry]:
+    """The entries of the files that a task attempt has closed, from its notes."""
+    return sorted(
+        (entry for entry in noted_uploads(store, directory) if entry.p), key=lambda entry: entry.d
+    )
+
+
+def _read_note(store: StoreOperations, path: str, *, skips_damaged: bool) -> Sequence[FileEntry]:
+    try:
+        data = store.read(path)
+        if path.endswith(f"/{COMMITTED}"):
+            return decode_manifest(data, path).files
+        return [msgspec.json.decode(data, type=FileEntry)]
+    except FileNotFoundError:
+        return []
+    except (ManifestError, msgspec.MsgspecError) as e:
+        if skips_damaged:
+            return []
+        raise ManifestError(f"{path}: is not the note of an upload: {e}", "remove it") from e

@@ -1,0 +1,311 @@
+"""Commits of uploads on a strict S3 without a network: what answers, losses and other files lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ray_committer import CommitOptions, Outcome
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    PreflightError,
+    RayCommitterError,
+    StoreUnavailableError,
+    ThrottledError,
+)
+from ray_committer.protocol.manifest import decode_manifest, encode_manifest
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.recovery import Proof
+from ray_committer.protocol.state import Phase
+from ray_committer.stores.s3.store import S3Store
+from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
+from ray_committer.testing.harness import run_undo
+from tests.doubles import pending_uploads, phase_of
+from tests.servers.fake_s3 import FakeS3, Hook, Object, direct_store
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
+TASKS = {0: {"p=1/a": b"a", "p=2/b": b"bb"}, 1: {"p=1/c": b"ccc"}}
+ALL = {name: data for files in TASKS.values() for name, data in files.items()}
+kinds = pytest.mark.parametrize("forgets", [False, True], ids=["confirms", "forgets"])
+
+
+@pytest.fixture
+def job() -> JobAttempt:
+    return new_job_attempt("/t/table", "job_1", 0)
+
+
+@pytest.fixture
+def fake(forgets: bool, job: JobAttempt) -> FakeS3:
+    """A server on which the job is written."""
+    fake = FakeS3(forgets=forgets)
+    write_job(direct_store(fake), job, TASKS)
+    return fake
+
+
+def is_completion(method: str, query: str) -> bool:
+    return method == "POST" and "uploadId=" in query
+
+
+def at_completion(number: int, act: Callable[[str], None]) -> Hook:
+    """Do something at a completion with this number, counted from 1."""
+    seen: list[str] = []
+
+    def hook(method: str, name: str, query: str) -> None:
+        if is_completion(method, query):
+            seen.append(name)
+            if len(seen) == number:
+                act(name)
+
+    return hook
+
+
+def lose(name: str) -> None:
+    raise StoreUnavailableError(name, "the answer was lost")
+
+
+def crash(name: str) -> None:
+    raise SimulatedCrash(name)
+
+
+def key(name: str) -> str:
+    return f"t/table/{name}"
+
+
+@kinds
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_lost_answer_never_fails_a_job(fake: FakeS3, job: JobAttempt, number: int, forgets: bool):
+    report = run_commit(direct_store(fake, after=at_completion(number, lose)), job)
+    assert (report.outcome, report.moved + sum(report.proved.values())) == (Outcome.COMMITTED, 3)
+    assert report.proved == ({Proof.ETAG: 1} if forgets else {})
+    assert visible_files(direct_store(fake), job.destination) == ALL
+    assert fake.uploads == {}
+
+
+@kinds
+def test_a_commit_that_died_in_the_middle_completes_each_upload_once(fake: FakeS3, job: JobAttempt):
+    with pytest.raises(SimulatedCrash):
+        run_commit(direct_store(fake, after=at_completion(2, crash)), job)
+    store = direct_store(fake)
+    before = {one.path: one for one in store.list_files("/t/table/p=1")}
+    report = run_commit(store, job)
+    assert report.outcome is Outcome.COMMITTED
+    assert visible_files(store, job.destination) == ALL
+    assert len(fake.ended) == 3 + 1 - 1
+    for path, status in before.items():
+        assert store.get_status(path) == replace(status, stamp=store.get_status(path).stamp)
+
+
+@kinds
+def test_a_foreign_object_that_comes_after_the_record_is_never_replaced(fake: FakeS3, job: JobAttempt):
+    def write(name: str) -> None:
+        fake.buckets["bucket"][key("p=1/c")] = Object(b"foreign", "foreign")
+
+    store = direct_store(fake)
+    with pytest.raises(CommitConflictError, match="p=1/c: is there already") as caught:
+        run_commit(direct_store(fake, before=at_completion(1, write)), job)
+    assert caught.value.exit_code == 4
+    assert phase_of(store, job) is Phase.RECORDED
+    assert visible_files(store, job.destination)["p=1/c"] == b"foreign"
+    del fake.buckets["bucket"][key("p=1/c")]
+    assert run_commit(store, job).outcome is Outcome.COMMITTED
+    assert visible_files(store, job.destination) == ALL
+
+
+@kinds
+def test_a_foreign_object_with_the_same_bytes_and_etag_is_not_taken_for_ours(
+    fake: FakeS3, job: JobAttempt
+):
+    """It was uploaded as ours was; our upload is still pending, so it cannot be ours."""
+    twin = FakeS3()
+    write_job(direct_store(twin), job, TASKS)
+    run_commit(direct_store(twin), job)
+
+    def write(name: str) -> None:
+        fake.buckets["bucket"][key("p=1/c")] = twin.buckets["bucket"][key("p=1/c")]
+
+    with pytest.raises(CommitConflictError, match="p=1/c: is there already"):
+        run_commit(direct_store(fake, before=at_completion(1, write)), job)
+    assert run_undo(direct_store(fake), job)
+    assert visible_files(direct_store(fake), job.destination) == {"p=1/c": b"ccc"}
+    assert fake.uploads == {}
+
+
+@kinds
+def test_an_upload_that_is_aborted_after_the_record_is_lost_by_name(fake: FakeS3, job: JobAttempt):
+    def abort(name: str) -> None:
+        for upload in [one for one, held in fake.uploads.items() if held.name == key("p=1/c")]:
+            del fake.uploads[upload]
+
+    store = direct_store(fake)
+    with pytest.raises(
+        CommitStateUnknownError, match=r"p=1/c: its upload .* is gone and no file"
+    ) as caught:
+        run_commit(direct_store(fake, before=at_completion(1, abort)), job)
+    assert "attempt_job_1_m_000001_0" in str(caught.value)
+    assert caught.value.exit_code == 3
+    assert run_undo(store, job)
+    assert visible_files(store, job.destination) == {}
+    assert fake.uploads == {}
+
+
+@kinds
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_where_etags_prove_nothing_the_stamp_does(job: JobAttempt, forgets: bool, number: int):
+    fake = FakeS3(forgets=forgets, hides_md5=True)
+    write_job(direct_store(fake), job, TASKS)
+    with pytest.raises(SimulatedCrash):
+        run_commit(direct_store(fake, after=at_completion(number, crash)), job)
+    report = run_commit(direct_store(fake), job)
+    assert report.outcome is Outcome.COMMITTED
+    assert report.proved == ({Proof.STAMP: number} if forgets else {})
+    assert visible_files(direct_store(fake), job.destination) == ALL
+
+
+@kinds
+def test_a_server_that_lists_uploads_by_exact_names_alone_is_asked_for_each(
+    fake: FakeS3, job: JobAttempt
+):
+    fake.lists_prefixes = False
+    fake.requests.clear()
+    assert run_commit(direct_store(fake), job).moved == 3
+    assert sum(method == "GET" and "uploadId" in query for method, _, query in fake.requests) == 3
+
+
+@kinds
+def test_an_undo_keeps_what_another_wrote_in_the_place_of_a_completed_file(
+    fake: FakeS3, job: JobAttempt
+):
+    with pytest.raises(SimulatedCrash):
+        run_commit(direct_store(fake, after=at_completion(3, crash)), job)
+    fake.buckets["bucket"][key("p=1/c")] = Object(b"theirs", "e")
+    store = direct_store(fake)
+    assert run_undo(store, job)
+    assert visible_files(store, job.destination) == {"p=1/c": b"theirs"}
+    assert fake.uploads == {}
+
+
+@kinds
+def test_an_abort_aborts_the_uploads_of_the_job_alone(fake: FakeS3, job: JobAttempt):
+    store = direct_store(fake)
+    other = new_job_attempt("/t/table", "job_2", 0)
+    write_job(store, other, {0: {"p=1/a": b"of another job"}})
+    assert run_abort(store, job)
+    assert pending_uploads(store) == ["/t/table/p=1/a"]
+    assert run_commit(store, other).moved == 1
+
+
+def change_manifests(store: S3Store, job: JobAttempt, change: Callable[..., object]) -> None:
+    for status in store.list_files(job.manifests):
+        manifest = decode_manifest(store.read(status.path), status.path)
+        changed = [change(entry) for entry in manifest.files]
+        store.write(status.path, encode_manifest(replace_files(manifest, changed)))
+
+
+def replace_files(manifest, files):
+    import msgspec
+
+    return msgspec.structs.replace(manifest, files=files)
+
+
+BAD = {
+    "small parts": (
+        lambda one: _with(one, p=("a", "b")),
+        PreflightError,
+        "all parts except the last need",
+    ),
+    "a rename": (
+        lambda one: _with(one, s=one.d.replace("/p=", "/_temporary/j/00/tasks/t/p="), u=None, p=None),
+        PreflightError,
+        "is a file to be renamed, and S3 has no rename",
+    ),
+    "another bucket": (
+        lambda one: _with(one, d=one.d.replace("bucket", "other")),
+        PreflightError,
+        "is on another store",
+    ),
+    "outside": (
+        lambda one: _with(one, d=one.d.replace("/t/table", "/t/elsewhere")),
+        PreflightError,
+        "is outside the destination",
+    ),
+    "the marker": (
+        lambda one: _with(one, d="s3://bucket/t/table/_SUCCESS"),
+        PreflightError,
+        "a name that the commit itself needs",
+    ),
+    "another upload id": (
+        lambda one: _with(one, u="made up"),
+        RayCommitterError,
+        "its upload made up is gone",
+    ),
+    "too many parts": (lambda one: _with(one, p=("a",) * 10_001), RayCommitterError, "at most 10000"),
+}
+
+
+def _with(entry, **fields):
+    import msgspec
+
+    return msgspec.structs.replace(entry, **fields)
+
+
+@pytest.mark.parametrize("forgets", [False])
+@pytest.mark.parametrize(("change", "error", "text"), BAD.values(), ids=BAD)
+def test_bad_entries_are_refused_before_anything_is_completed(
+    fake: FakeS3, job: JobAttempt, change, error: type[Exception], text: str
+):
+    store = direct_store(fake)
+    change_manifests(store, job, change)
+    fake.requests.clear()
+    with pytest.raises(error, match=text) as caught:
+        run_commit(store, job)
+    assert caught.value.exit_code == 1
+    assert visible_files(store, job.destination) == {}
+    assert not any(is_completion(method, query) for method, _, query in fake.requests)
+    assert len(fake.uploads) == 3
+
+
+@kinds
+def test_a_file_makes_one_request_and_a_commit_few_others(job: JobAttempt, forgets: bool):
+    fake = FakeS3(forgets=forgets)
+    files = 200
+    tasks = {task: {f"p=1/{task}-{n}": b"x" for n in range(files // 4)} for task in range(4)}
+    store = direct_store(fake)
+    write_job(store, job, tasks)
+    fake.requests.clear()
+    run_commit(store, job)
+    kinds = [
+        "complete" if is_completion(method, query) else f"{method} object" if name else f"{method} list"
+        for method, name, query in fake.requests
+    ]
+    assert kinds.count("complete") == files
+    heads = [name for method, name, _ in fake.requests if method == "HEAD" and "p=1" in name]
+    assert heads == []  # nothing is looked at without a fault
+    assert len(kinds) - files <= 2 * len(tasks) + 45, sorted(kinds)
+
+
+@kinds
+def test_a_throttled_commit_is_finished(fake: FakeS3, job: JobAttempt):
+    refusals: list[str] = []
+
+    def refuse(method: str, name: str, query: str) -> None:
+        if is_completion(method, query) and len(refusals) < 5:
+            refusals.append(name)
+            raise ThrottledError(name)
+
+    report = run_commit(direct_store(fake, before=refuse), job, CommitOptions())
+    assert (report.moved, len(refusals)) == (3, 5)
+
+
+@kinds
+def test_an_abort_passes_over_what_it_cannot_read(fake: FakeS3, job: JobAttempt):
+    store = direct_store(fake)
+    for name in ("manifests/task_x-manifest.json", "tasks/attempt_x/uploads/0.upload"):
+        store.write(f"{job.directory}/{name}", b"{")
+    store.write(f"{job.tasks}/attempt_x/uploads/1.upload", b'{"d": "s3://other/a", "z": 0, "u": "id"}')
+    assert run_abort(store, job)
+    assert fake.uploads == {}
+    assert not fake.buckets["bucket"]

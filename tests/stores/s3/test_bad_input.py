@@ -1,0 +1,240 @@
+"""Servers, buckets, rights and credentials that a commit cannot use: each is named, with what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ray_committer.errors import (
+    RayCommitterError,
+    SettingsError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    ThrottledError,
+)
+from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer
+from ray_committer.stores.base import StoreSpec, completing
+from ray_committer.stores.s3.store import S3Store
+from ray_committer.testing import run_commit, visible_files, write_job
+from tests.servers.fake_s3 import OPTIONS, Direct, FakeS3, direct_store
+
+TASKS = {0: {"p=1/a": b"a", "b": b"bb"}}
+
+
+@pytest.fixture
+def job() -> JobAttempt:
+    return new_job_attempt("/t/table", "job_1", 0)
+
+
+class Answers(Direct):
+    """A server that gives one fixed answer to requests of one method."""
+
+    def __init__(self, server: FakeS3, answer: HttpAnswer, method: str) -> None:
+        super().__init__(server)
+        self.answer, self.method, self.is_on, self.given = answer, method, False, 0
+
+    def request(self, method: str, url: str, *, path: str, headers: Any, data: Any = None) -> HttpAnswer:
+        if self.is_on and method == self.method:
+            self.given += 1
+            return self.answer
+        return super().request(method, url, path=path, headers=headers, data=data)
+
+
+def answering(status: int, code: str, method: str = "GET", text: str = "") -> tuple[S3Store, Answers]:
+    server = FakeS3(buckets={"bucket": {}})
+    body = f"<Error><Code>{code}</Code><Message>{text or code}</Message></Error>" if code else text
+    client: Any = Answers(server, HttpAnswer(status, {"x-amz-id": "1"}, body.encode()), method)
+    store = S3Store(StoreSpec("s3", "bucket", OPTIONS), client=client, retry_seconds=1.0)
+    client.is_on = True
+    return store, client
+
+
+def test_a_url_without_a_bucket_is_refused():
+    with pytest.raises(StoreRefusedError, match="names no bucket; write s3://bucket/path"):
+        S3Store(StoreSpec("s3", ""))
+
+
+def test_a_bucket_that_is_missing_is_refused_when_it_is_opened():
+    client: Any = Direct(FakeS3())
+    with pytest.raises(StoreRefusedError, match="s3://nowhere: there is no such bucket"):
+        S3Store(StoreSpec("s3", "nowhere", OPTIONS), client=client)
+
+
+def test_a_bucket_of_another_region_is_named_with_its_region():
+    server = FakeS3(region="eu-west-3", buckets={"bucket": {}})
+    with pytest.raises(
+        SettingsError, match=r"in region eu-west-3, not in us-east-1; give .* region=eu-west-3"
+    ):
+        direct_store(server)
+    store = direct_store(server, region="eu-west-3")
+    assert store.get_status("/missing") is None
+    wrong, _ = answering(301, "PermanentRedirect")
+    with pytest.raises(SettingsError, match="is in region another one, not in us-east-1"):
+        wrong.read("/a")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error", "text"),
+    [
+        (403, "AccessDenied", PermissionError, r"it needs the right s3:GetObject"),
+        (403, "InvalidAccessKeyId", CredentialsRefusedError, "the store refuses the credentials"),
+        (403, "SignatureDoesNotMatch", CredentialsRefusedError, "the store refuses the credentials"),
+        (400, "ExpiredToken", CredentialsRefusedError, "the store refuses the credentials"),
+        (403, "RequestTimeTooSkewed", CredentialsRefusedError, "the clock of this machine differs"),
+        (400, "SlowDown", ThrottledError, "/a"),
+        (400, "RequestTimeout", StoreUnavailableError, "the store answered 400 RequestTimeout"),
+        (404, "NoSuchKey", FileNotFoundError, "NoSuchKey"),
+        (404, "NoSuchBucket", FileNotFoundError, "NoSuchBucket"),
+        (200, "", StoreUnavailableError, "the answer is not the store's"),
+        (418, "Teapot", OSError, "Teapot"),
+    ],
+)
+def test_each_refusal_is_an_error_of_its_own(status: int, code: str, error: type[Exception], text: str):
+    store, _ = answering(status, code)
+    with pytest.raises(error, match=text) as caught:
+        store.read("/a")
+    assert getattr(caught.value, "filename", "/a") == "/a"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "answer"),
+    [
+        (404, "NoSuchUpload", Answer.NO_UPLOAD),
+        (404, "NoSuchKey", Answer.TAKEN),
+        (412, "PreconditionFailed", Answer.TAKEN),
+        (409, "ConditionalRequestConflict", Answer.UNCLEAR),
+        (200, "InternalError", Answer.UNCLEAR),
+    ],
+)
+def test_each_answer_to_a_completion_has_its_meaning(status: int, code: str, answer: Answer):
+    store, _ = answering(status, code, "POST")
+    assert store.publish(CompleteUpload("/a", "id", ("p",))) is answer
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (400, "InvalidPart", OSError),
+        (403, "AccessDenied", PermissionError),
+        (404, "NoSuchBucket", FileNotFoundError),
+        (200, "", StoreUnavailableError),
+    ],
+)
+def test_other_answers_to_a_completion_are_errors(status: int, code: str, error: type[Exception]):
+    store, _ = answering(status, code, "POST")
+    with pytest.raises(error):
+        store.publish(CompleteUpload("/a", "id", ("p",)))
+
+
+def test_an_answer_of_a_proxy_never_means_that_nothing_is_there():
+    server = FakeS3(buckets={"bucket": {}})
+    client: Any = Answers(server, HttpAnswer(404, {"server": "a proxy"}, b""), "HEAD")
+    store = S3Store(StoreSpec("s3", "bucket", OPTIONS), client=client)
+    client.is_on = True
+    with pytest.raises(StoreUnavailableError, match="the answer is not the store's"):
+        store.get_status("/a")
+
+
+@pytest.mark.parametrize(
+    ("ignored", "text"),
+    [
+        ("put", "writes an object although a condition of the request does not hold"),
+        ("complete", "completes an upload over an object although it must not replace one"),
+        ("delete", "give the storage option conditional_deletes=false"),
+    ],
+)
+def test_a_server_that_ignores_conditions_is_refused_before_any_task_runs(
+    job: JobAttempt, ignored: str, text: str
+):
+    server = FakeS3(ignores=frozenset({ignored}))
+    with pytest.raises(StoreRefusedError, match=text) as caught:
+        write_job(direct_store(server), job, TASKS)
+    assert caught.value.exit_code == 1
+    assert server.buckets["bucket"] == {}
+    assert server.uploads == {}
+
+
+def test_a_server_without_conditional_deletes_is_used_with_a_look_at_each_file(job: JobAttempt):
+    server = FakeS3(ignores=frozenset({"delete"}))
+    store = direct_store(server, conditional_deletes="false")
+    write_job(store, job, TASKS)
+    run_commit(store, job)
+    assert visible_files(store, job.destination) == TASKS[0]
+    status = store.get_status("/t/table/b")
+    assert status is not None
+    store.write("/t/table/b", b"another")
+    with pytest.raises(FileExistsError):
+        store.delete_version("/t/table/b", status.version)
+    assert store.read("/t/table/b") == b"another"
+
+
+RIGHTS = [
+    (("PUT", ""), "s3:PutObject"),
+    (("POST", "uploads"), "s3:PutObject"),
+    (("PUT", "uploadId"), "s3:PutObject"),
+    (("POST", "uploadId"), "s3:PutObject"),
+    (("DELETE", "uploadId"), "s3:AbortMultipartUpload"),
+    (("DELETE", ""), "s3:DeleteObject"),
+    (("GET", "list-type"), "s3:ListBucket"),
+]
+
+
+@pytest.mark.parametrize(("denied", "right"), RIGHTS, ids=[right for _, right in RIGHTS])
+def test_a_right_that_is_missing_is_named_before_any_task_runs(
+    job: JobAttempt, denied: tuple[str, str], right: str
+):
+    server = FakeS3(denied={denied})
+    with pytest.raises(PermissionError, match=f"it needs the right {right}"):
+        write_job(direct_store(server), job, {})
+
+
+def test_the_right_to_list_uploads_is_needed_before_the_record(job: JobAttempt):
+    server = FakeS3()
+    write_job(direct_store(server), job, TASKS)
+    server.denied = {("GET", "uploads")}
+    with pytest.raises(RayCommitterError, match="s3:ListBucketMultipartUploads") as caught:
+        run_commit(direct_store(server), job)
+    assert caught.value.exit_code == 1
+    assert visible_files(direct_store(server), job.destination) == {}
+
+
+def test_expired_keys_are_renewed_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "old")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    server = FakeS3(buckets={"bucket": {}})
+    seen: list[str] = []
+
+    class Expiring(Direct):
+        def request(self, method: str, url: str, *, path: str, headers: Any, data: Any = None):
+            seen.append(headers["authorization"].partition("Credential=")[2].partition("/")[0])
+            if seen[-1] == "old" and method == "GET":
+                body = b"<Error><Code>ExpiredToken</Code></Error>"
+                return HttpAnswer(400, {"x-amz-id": "1"}, body)
+            return super().request(method, url, path=path, headers=headers, data=data)
+
+    options = {name: value for name, value in OPTIONS.items() if name not in ("key", "secret")}
+    client: Any = Expiring(server)
+    store = S3Store(StoreSpec("s3", "bucket", options), client=client)
+    store.write("/a", b"1")
+    with pytest.raises(CredentialsRefusedError, match="ExpiredToken"):
+        store.read("/a")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "new")
+    assert store.read("/a") == b"1"
+    assert seen[-2:] == ["old", "new"]
+
+
+def test_a_listing_of_many_pages_is_whole():
+    server = FakeS3(page=2)
+    store = direct_store(server)
+    names = {f"/d/f {number}+%" for number in range(7)}
+    for name in names:
+        store.write(name, b"x")
+        completing(store).begin_upload(name, None)
+    assert {one.path for one in store.list_files("/d")} == names
+    assert {one.path for one in store.list_status("/d")} == names
+    assert {one.path for one in completing(store).list_uploads("/d")} == names
+    assert store.delete_directory("/d")
+    assert store.list_files("/d") == []
