@@ -122,6 +122,7 @@ NOT_RUN = {
     "docs/stores/adls.md: Azure Data Lake Storage Gen2": INSTALLS,
     "docs/stores/gcs.md: Google Cloud Storage": INSTALLS,
     "docs/stores/hdfs.md: HDFS": INSTALLS,
+    "docs/stores/s3.md: Amazon S3": INSTALLS,
     "docs/ray.md: Measured times": MINUTES,
     "docs/spark.md: Tests": MINUTES,
     "docs/stores/gcs.md: Tests": MINUTES,
@@ -130,6 +131,7 @@ NOT_RUN = {
     "docs/stores/adls.md: Azure Data Lake Storage Gen2 2": ACCOUNT,
     "docs/stores/gcs.md: Google Cloud Storage 2": ACCOUNT,
     "docs/stores/hdfs.md: HDFS 2": ACCOUNT,
+    "docs/stores/s3.md: Amazon S3 2": ACCOUNT,
     "docs/stores/hdfs.md: Protocols and requests": ACCOUNT,
 }
 """Cannot run here, and why."""
