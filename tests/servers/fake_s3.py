@@ -312,10 +312,11 @@ class FakeS3Server:
                 for name, value in found.headers.items():
                     if name != "content-length":
                         handler.send_header(name, value)
-                length = found.headers.get("content-length", str(len(found.body)))
-                handler.send_header("Content-Length", length)
+                is_head = handler.command == "HEAD"
+                length = found.headers.get("content-length") if is_head else None
+                handler.send_header("Content-Length", length or str(len(found.body)))
                 handler.end_headers()
-                if handler.command != "HEAD":
+                if not is_head:
                     handler.wfile.write(found.body)
 
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815

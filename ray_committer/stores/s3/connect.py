@@ -38,6 +38,7 @@ class Credentials:
 
     def __init__(self, bucket: str, options: Mapping[str, Any]) -> None:
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._bucket = bucket
         self._found: Any = None
         self.is_anonymous = bool(options.get("anon"))
@@ -52,6 +53,8 @@ class Credentials:
         """Return the present keys; None for anonymous requests."""
         if self._fixed is not None or self.is_anonymous:
             return self._fixed
+        if self._process != os.getpid():  # a child may have inherited a locked lock
+            self._lock, self._process, self._found = threading.Lock(), os.getpid(), None
         with self._lock:
             if self._found is None:
                 self._found = self._find()
