@@ -9,15 +9,17 @@ from ray_committer.stores.registry import open_store
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import StoreContract
 from tests.servers.fake_s3 import FakeS3, direct_store
-from tests.tiers import FewerCrashes
 
 pytestmark = pytest.mark.xdist_group("s3")
 
 
 @pytest.mark.server
-class TestMoto(FewerCrashes, StoreContract):
-    refused_names = frozenset()
+class TestMoto(StoreContract):
     faulty_renames = 40
+
+    @pytest.fixture(params=[13, pytest.param(1, marks=pytest.mark.wide)])
+    def crash_stride(self, request: pytest.FixtureRequest) -> int:
+        return int(request.param)  # test_s3_commits.py has the requests to the server
 
     @pytest.fixture
     def store(self, store: S3Store) -> StoreOperations:
@@ -41,6 +43,7 @@ class TestStrict(StoreContract):
         return "/root"
 
 
+@pytest.mark.wide
 @pytest.mark.server
 class TestOverHttp(StoreContract):
     @pytest.fixture
