@@ -309,3 +309,18 @@ def test_an_abort_passes_over_what_it_cannot_read(fake: FakeS3, job: JobAttempt)
     assert run_abort(store, job)
     assert fake.uploads == {}
     assert not fake.buckets["bucket"]
+
+
+@kinds
+def test_an_undo_keeps_a_file_of_the_same_bytes_if_our_upload_was_aborted(fake: FakeS3, job: JobAttempt):
+    twin = FakeS3()
+    write_job(direct_store(twin), job, TASKS)
+    run_commit(direct_store(twin), job)
+    with pytest.raises(SimulatedCrash):
+        run_commit(direct_store(fake, before=at_completion(1, crash)), job)
+    for upload in [one for one, held in fake.uploads.items() if held.name == key("p=1/c")]:
+        del fake.uploads[upload]
+    fake.buckets["bucket"][key("p=1/c")] = twin.buckets["bucket"][key("p=1/c")]
+    assert run_undo(direct_store(fake), job)
+    assert visible_files(direct_store(fake), job.destination) == {"p=1/c": b"ccc"}
+    assert fake.uploads == {}
