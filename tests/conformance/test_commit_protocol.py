@@ -244,7 +244,7 @@ def test_jobs_at_once_into_directories_of_like_names_do_not_meet(tmp_path: Path)
     assert not any((table / "_temporary").exists() for table in tables)
 
 
-@pytest.mark.parametrize("url", ["s3a://bucket/table", "wasb://c@a.blob.core.windows.net/table"])
+@pytest.mark.parametrize("url", ["oss://bucket/table", "wasb://c@a.blob.core.windows.net/table"])
 def test_every_operation_refuses_a_store_whose_rename_is_a_copy(url: str):
     operations = (ray_committer.setup_job, ray_committer.commit_job, ray_committer.abort_job)
     for operation in operations:

@@ -17,6 +17,7 @@ from ray_committer.doctor_checks.examine import examine
 from ray_committer.doctor_checks.lines import Diagnosis, Line, Verdict
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.promises import uploads
 from ray_committer.stores.promises.all import PROMISES
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.faults import failure
@@ -28,7 +29,8 @@ from tests.stores.lies.renames import CopiesOnRename, IgnoresVersions, MakesPare
 from tests.stores.lies.states import ChangesAnyState
 
 DEST = "/bucket/table"
-STORE_LINES = {one.name for one in PROMISES} | {"store", "write", "latency", "clean-up", "costs"}
+_NAMES = {one.name for one in PROMISES} - {one.name for one in uploads.PROMISES}
+STORE_LINES = _NAMES | {"store", "write", "latency", "clean-up", "costs"}
 
 
 def memory(**kind: Any) -> MemoryStore:

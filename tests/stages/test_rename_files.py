@@ -53,7 +53,7 @@ def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
 def without_times(job) -> None:
     for path in Path(job.manifests).iterdir():
         manifest = decode_manifest(path.read_bytes(), str(path))
-        files = [type(file)(file.s, file.d, file.z) for file in manifest.files]
+        files = [type(file)(s=file.s, d=file.d, z=file.z) for file in manifest.files]
         path.write_bytes(encode_manifest(structs.replace(manifest, files=files)))
 
 
