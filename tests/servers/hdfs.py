@@ -12,21 +12,18 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import urllib.request
-import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from tests.servers import debian
+from tests.servers import debian, source_jars
 from tests.servers.hdfs_gate import HdfsGate
 from tests.servers.ports import free_ports
 
@@ -210,7 +207,7 @@ def install(cache: Path = CACHE) -> None:
         shutil.rmtree(cache / "jars", ignore_errors=True)
         (cache / "jars").mkdir()
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            _fetch_hadoop(Path(scratch), cache / "jars")
+            source_jars.fetch("pyspark", _PYSPARK, _JARS, cache / "jars", Path(scratch))
             _fetch_jersey(Path(scratch), cache / "jars")
             _format(Path(scratch), cache)
         (cache / "installed").touch()
@@ -219,27 +216,6 @@ def install(cache: Path = CACHE) -> None:
 def _require(command: str, what: str) -> None:
     if shutil.which(command) is None:
         raise RuntimeError(f"HDFS for the tests needs {what} and this machine has no {command!r}")
-
-
-def _fetch_hadoop(scratch: Path, jars: Path) -> None:
-    """Take Hadoop's jars out of PySpark's source package, which pip can only fetch by running its
-    set-up; that needs a setuptools of its time."""
-    venv.create(scratch / "venv", with_pip=True)
-    pip = [str(scratch / "venv" / "bin" / "python"), "-m", "pip", "--quiet"]
-    debian.run([*pip, "install", "setuptools<70", "wheel"], scratch)
-    only_source = ["--no-deps", "--no-build-isolation", "--no-binary", ":all:"]
-    debian.run([*pip, "download", *only_source, f"pyspark=={_PYSPARK}"], scratch)
-    wanted = re.compile(rf"[^/]+/deps/jars/(?:{'|'.join(map(re.escape, _JARS))})-[0-9][^/]*\.jar")
-    with tarfile.open(scratch / f"pyspark-{_PYSPARK}.tar.gz") as archive:
-        for member in archive:
-            if member.isfile() and wanted.fullmatch(member.name):
-                source = archive.extractfile(member)
-                assert source is not None
-                with source, (jars / member.name.rpartition("/")[2]).open("wb") as jar:
-                    shutil.copyfileobj(source, jar)
-    missing = [name for name in _JARS if not list(jars.glob(f"{name}-[0-9]*.jar"))]
-    if missing:
-        raise RuntimeError(f"PySpark {_PYSPARK} has no jar of {', '.join(missing)}")
 
 
 def _fetch_jersey(scratch: Path, jars: Path) -> None:
