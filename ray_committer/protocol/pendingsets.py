@@ -1,0 +1,257 @@
+"""What the tasks of Hadoop's S3A committers leave: pendingsets, read as task manifests, and written.
+
+A task that writes below a magic path uploads its files and completes none. A JSON file for each upload
+(``.pending``) says what it is. When the task commits, they become one file, ``$taskId.pendingset``, and
+the job's committer completes what these name. So a pendingset is a task manifest of uploads.
+
+Hadoop's reader trusts what it reads. This one refuses an upload that this job must not complete, and
+names that a listing of S3 cannot show. It completes `destinationKey`; the `uri` of an upload is the
+magic path at which its task wrote. Source: Hadoop ``PendingSet``, ``SinglePendingCommit``; versions 3
+and 2, which Hadoop 3.3.1 writes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from ray_committer.errors import ManifestError
+from ray_committer.protocol.actions import predict_etag
+from ray_committer.protocol.magic_paths import MagicJob, is_magic
+from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, Long, TaskManifest
+from ray_committer.protocol.uri import Location, format_uri, parse_uri
+
+SET_VERSION = 3
+UPLOAD_VERSION = 2
+LONGEST_KEY = 1024
+"""Bytes of UTF-8 in the key of an object."""
+SMALLEST_PART = 5 * 1024 * 1024
+"""Bytes of each part of an upload but the last one."""
+
+_NEWER = "commit it with the release of Hadoop that wrote it"
+_AGAIN = "run the task again"
+_ATTEMPT = "task.attempt.id"
+_TOKEN = re.compile(r"[!#-;=?-~]{1,1024}")
+"""One word of visible ASCII, as upload ids and etags are, without quotes and angle brackets."""
+_NO_XML = "\ufffe\uffff"
+"""What no listing can show, beside control characters and halves of a surrogate pair."""
+
+
+class _PartEtag(msgspec.Struct):
+    """The etag of a part as releases after Hadoop 3.4.1 write it; 3.3 writes only the text."""
+
+    etag: str
+    checksum: str | None = None
+
+
+class _Upload(msgspec.Struct, kw_only=True, rename="camel"):
+    version: int
+    bucket: str
+    destination_key: str
+    upload_id: str
+    length: Long
+    etags: list[str | _PartEtag]
+    task_id: str | None = None
+
+
+class _PendingSet(msgspec.Struct, kw_only=True, rename="camel"):
+    version: int
+    job_id: str | None = None
+    commits: list[_Upload]
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+_Decoded = TypeVar("_Decoded")
+
+
+def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
+    """Parse and check the pendingset of a task; `ManifestError` names `path`, the field and what to do.
+
+    `path` is where the file is on the store, which says which task and job attempt it is of.
+    """
+    found = _decode(data, path, _PendingSet, SET_VERSION)
+    _check_version(found.version, SET_VERSION, f"{path}: ")
+    if found.job_id and found.job_id != job.uuid:
+        raise ManifestError(
+            f"{path}: jobId: is {found.job_id!r}, but the job is {job.uuid}", "remove the file"
+        )
+    place = job.place_of(path)
+    task_id = place.task_id if place else None
+    _check_attempts(found.commits, path, task_id)
+    files = [_entry(one, path, f"commits[{i}].", job) for i, one in enumerate(found.commits)]
+    _check_unique((one.destination_key for one in found.commits), path, "destinationKey")
+    _check_unique((one.upload_id for one in found.commits), path, "uploadId")
+    return TaskManifest(
+        job_id=job.uuid,
+        job_attempt_number=place.attempt if place else 0,
+        task_id=task_id,
+        task_attempt_id=next((one.task_id for one in found.commits if one.task_id), None),
+        files=files,
+    )
+
+
+def decode_pending(data: bytes, path: str, job: MagicJob) -> FileEntry:
+    """Parse and check the file ``.pending`` of one upload; `ManifestError` as for a pendingset."""
+    return _entry(_decode(data, path, _Upload, UPLOAD_VERSION), path, "", job)
+
+
+def encode_pendingset(manifest: TaskManifest, job: MagicJob, *, milliseconds: int) -> bytes:
+    """Return the uploads of `manifest` as Hadoop's committer reads them, for `job.pendingset`.
+
+    `milliseconds` since 1970 is when they were saved. `ManifestError` if an entry is a file to rename,
+    or is in another bucket.
+    """
+    attempt = manifest.task_attempt_id or ""
+    uploads = [_written(file, job, attempt, milliseconds) for file in manifest.files]
+    document = {"version": SET_VERSION, "jobId": job.uuid, "commits": uploads}
+    if attempt:
+        document["extraData"] = {_ATTEMPT: attempt}
+    return msgspec.json.encode(document)
+
+
+def _written(file: FileEntry, job: MagicJob, attempt: str, milliseconds: int) -> dict[str, Any]:
+    location = parse_uri(file.d)
+    if file.u is None or location.authority != job.bucket:
+        raise ManifestError(f"{file.d}: is no upload to the bucket {job.bucket}, as a pendingset names")
+    return {
+        "version": UPLOAD_VERSION,
+        "uri": format_uri(Location("s3a", job.bucket, location.path)),
+        "uploadId": file.u,
+        "bucket": job.bucket,
+        "destinationKey": location.path.removeprefix("/"),
+        "created": milliseconds,
+        "saved": milliseconds,
+        "jobId": job.uuid,
+        "taskId": attempt,
+        "etags": file.p,
+        "length": file.z,
+    }
+
+
+def _decode(data: bytes, path: str, type_: type[_Decoded], known: int) -> _Decoded:
+    """Parse one file. What is wrong with the fields of another version is that it is another one."""
+    if not data:
+        raise ManifestError(f"{path}: is empty, not a pendingset", _AGAIN)
+    try:
+        return msgspec.json.decode(data, type=type_, strict=False)
+    except msgspec.ValidationError as e:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            version = msgspec.json.decode(data, type=_Version, strict=False).version
+            _check_version(version, known, f"{path}: ")
+        raise ManifestError(f"{path}: cannot be committed: {e}") from e
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise ManifestError(f"{path}: is truncated or not JSON ({e})", _AGAIN) from e
+
+
+def _check_version(version: int, known: int, where: str) -> None:
+    if version != known:
+        raise ManifestError(f"{where}version: is {version}, but only {known} is supported", _NEWER)
+
+
+def _entry(upload: _Upload, path: str, field: str, job: MagicJob) -> FileEntry:
+    where = f"{path}: {field}"
+    _check_version(upload.version, UPLOAD_VERSION, where)
+    if upload.bucket != job.bucket:
+        raise ManifestError(
+            f"{where}bucket: is {upload.bucket!r}, but the job writes to {job.bucket}", "remove the file"
+        )
+    _check_key(upload.destination_key, f"{where}destinationKey", job)
+    if not _TOKEN.fullmatch(upload.upload_id):
+        raise ManifestError(f"{where}uploadId: is {upload.upload_id!r}, not the id of an upload", _AGAIN)
+    parts = tuple(_part_etags(upload, where))
+    _check_length(upload.length, len(parts), f"{where}length")
+    return FileEntry(
+        d=format_uri(Location("s3", job.bucket, f"/{upload.destination_key}")),
+        z=upload.length,
+        e=predict_etag(parts),
+        u=upload.upload_id,
+        p=parts,
+    )
+
+
+def _check_key(key: str, where: str, job: MagicJob) -> None:
+    """Refuse a key that is not a file's below the destination, or that no listing shows as it is."""
+    wrong = _wrong_name(key)
+    if wrong is None and not key.startswith(job.prefix):
+        wrong = f"is not below the destination {job.prefix!r}"
+    if wrong is None and is_magic(key.removeprefix(job.prefix)):
+        wrong = "is a path of the committer itself"
+    if wrong is not None:
+        raise ManifestError(f"{where}: {key[:LONGEST_KEY]!r} {wrong}", "abort the job, and run it again")
+
+
+def _wrong_name(key: str) -> str | None:
+    """What is wrong with `key` as the name of a file; None if nothing is."""
+    if any(part in ("", ".", "..") for part in key.split("/")):
+        return "has an empty element, '.' or '..'"
+    if not (key.isascii() and key.isprintable()) and any(map(_is_no_text, key)):
+        return "has a control character, or what is no character of UTF-8"
+    return f"is longer than {LONGEST_KEY} bytes" if len(key.encode()) > LONGEST_KEY else None
+
+
+def _is_no_text(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs") or character in _NO_XML
+
+
+def _part_etags(upload: _Upload, where: str) -> Iterator[str]:
+    """The etags of the parts, in order and without quotes."""
+    if not 1 <= len(upload.etags) <= MAX_PARTS:
+        raise ManifestError(
+            f"{where}etags: names {len(upload.etags)} parts, but an upload has 1 to {MAX_PARTS}", _AGAIN
+        )
+    for number, part in enumerate(upload.etags):
+        if isinstance(part, _PartEtag) and part.checksum is not None:
+            raise ManifestError(f"{where}etags[{number}].checksum: is not supported", _NEWER)
+        etag = part.etag if isinstance(part, _PartEtag) else part
+        bare = etag[1:-1] if len(etag) > 1 and etag[0] == etag[-1] == '"' else etag
+        if not _TOKEN.fullmatch(bare):
+            raise ManifestError(f"{where}etags[{number}]: is {etag!r}, not the etag of a part", _AGAIN)
+        yield bare
+
+
+def _check_length(length: int, parts: int, where: str) -> None:
+    if length < 0:
+        raise ManifestError(f"{where}: is negative: {length}", _AGAIN)
+    if length < (parts - 1) * SMALLEST_PART:
+        raise ManifestError(
+            f"{where}: is {length} bytes in {parts} parts, but each part except the last must have "
+            f"{SMALLEST_PART}",
+            "set fs.s3a.multipart.size to 5M or more, and run the task again",
+        )
+
+
+def _check_attempts(uploads: Iterable[_Upload], path: str, task_id: str | None) -> None:
+    """Refuse the uploads of two task attempts in one file, and those of another task."""
+    first = None
+    for index, upload in enumerate(uploads):
+        attempt = upload.task_id
+        first = first or attempt
+        if not attempt:
+            continue
+        is_of_task = task_id is None or _task_of(attempt) in (None, task_id)
+        if attempt != first or not is_of_task:
+            raise ManifestError(
+                f"{path}: commits[{index}].taskId: is {attempt!r}, of another task attempt", _AGAIN
+            )
+
+
+def _task_of(attempt: str) -> str | None:
+    """The task of ``attempt_$tracker_$job_m_$task_$number``; None for any other id."""
+    if not attempt.startswith("attempt_"):
+        return None
+    return f"task_{attempt.removeprefix('attempt_').rpartition('_')[0]}"
+
+
+def _check_unique(values: Iterable[str], path: str, field: str) -> None:
+    twice = [value for value, times in Counter(values).items() if times > 1]
+    if twice:
+        raise ManifestError(f"{path}: {field}: {twice[0]!r} is named by two uploads", _AGAIN)
