@@ -183,7 +183,7 @@ def _check_key(key: str, where: str, job: MagicJob) -> None:
     wrong = _wrong_name(key)
     if wrong is None and not key.startswith(job.prefix):
         wrong = f"is not below the destination {job.prefix!r}"
-    if wrong is None and is_magic(key.removeprefix(job.prefix)):
+    if wrong is None and "__magic" in key and is_magic(key.removeprefix(job.prefix)):
         wrong = "is a path of the committer itself"
     if wrong is not None:
         raise ManifestError(f"{where}: {key[:LONGEST_KEY]!r} {wrong}", "abort the job, and run it again")

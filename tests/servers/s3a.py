@@ -66,10 +66,7 @@ def settings(endpoint: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class S3AJob:
-    """One job of the magic committer that writes to `destination`, a URL whose bucket is this job's.
-
-    Hadoop keeps a client for each bucket, with the settings of the first job there.
-    """
+    """One job of the magic committer that writes to the URL `destination`."""
 
     jvm: Any
     destination: str
@@ -116,7 +113,11 @@ class S3AJob:
 
     def _configuration(self) -> Any:
         configuration = self.jvm.org.apache.hadoop.conf.Configuration()
-        given = {"spark.sql.sources.writeJobUUID": self.uuid, "fs.s3a.committer.uuid": self.uuid}
+        given = {
+            "fs.s3a.impl.disable.cache": "true",
+            "spark.sql.sources.writeJobUUID": self.uuid,
+            "fs.s3a.committer.uuid": self.uuid,
+        }
         for name, value in {**settings(self.endpoint), **given, **self.options}.items():
             configuration.set(name, value)
         return configuration
@@ -140,27 +141,55 @@ class S3AJob:
         return factory.createCommitter(path, self._task_context(task, attempt))
 
 
-@contextlib.contextmanager
-def s3a_jvm(directory: Path) -> Iterator[Any]:
-    """A JVM with the S3A client for the length of a block; what it logs is in `directory`."""
-    class_path = install()
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PySpark's own imports warn
-        patch.delenv("SPARK_HOME", raising=False)
-        patch.setenv("LC_ALL", "C.UTF-8")
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        arguments = f"--driver-memory 512m --driver-class-path {class_path}"
-        options = f"--driver-java-options '{_JAVA_OPTIONS}'"
-        patch.setenv("PYSPARK_SUBMIT_ARGS", f"{arguments} {options} pyspark-shell")
-        from pyspark.java_gateway import launch_gateway
+class S3AJvm:
+    """A JVM with the S3A client, from `start` to `stop`; what it logs is in `directory`."""
 
-        with (directory / "stderr").open("wb") as log:
-            gateway = launch_gateway(popen_kwargs={"cwd": str(directory), "stderr": log})
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._gateway: Any = None
+
+    @property
+    def jvm(self) -> Any:
+        return self._gateway.jvm
+
+    def start(self) -> S3AJvm:
+        """Start it; the first start installs the jars."""
+        arguments = f"--driver-memory 512m --driver-class-path {install()}"
+        options = f"--driver-java-options '{_JAVA_OPTIONS}'"
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PySpark's own imports warn
+            patch.delenv("SPARK_HOME", raising=False)
+            patch.setenv("LC_ALL", "C.UTF-8")
+            patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+            patch.setenv("PYSPARK_SUBMIT_ARGS", f"{arguments} {options} pyspark-shell")
+            from pyspark.java_gateway import launch_gateway
+
+            with (self._directory / "stderr").open("wb") as log:
+                popen = {"cwd": str(self._directory), "stderr": log}
+                self._gateway = launch_gateway(popen_kwargs=popen)
+        return self
+
+    def kill(self) -> None:
+        """End it as a machine that fails does: nothing that it would do at its end is done."""
+        self._gateway.proc.kill()
+        self._gateway.proc.wait(60)
+
+    def stop(self) -> None:
+        """End it; idempotent, also after `kill`."""
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(60)
+            if gateway.proc.stdout:
+                gateway.proc.stdout.close()
+
+
+@contextlib.contextmanager
+def s3a_jvm(directory: Path) -> Iterator[S3AJvm]:
+    """A JVM for the length of a block."""
+    server = S3AJvm(directory).start()
     try:
-        yield gateway.jvm
+        yield server
     finally:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(timeout=60)
-        if gateway.proc.stdout:
-            gateway.proc.stdout.close()
+        server.stop()

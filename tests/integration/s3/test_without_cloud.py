@@ -1,0 +1,75 @@
+"""Spark with S3A's committers but without its module for clouds: nothing is committed.
+
+Spark's commit protocol does not know these committers. It lets a task write straight to the destination,
+where readers see its files before the job has ended, and also if it fails. Nothing warns of that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.moto import MotoServer
+from tests.servers.s3_bucket import Bucket, new_bucket
+from tests.servers.s3a import install, settings
+
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.spark,
+    pytest.mark.server,
+    pytest.mark.xdist_group("s3"),
+    pytest.mark.timeout(600),
+]
+
+SCRIPT = Path(__file__).with_name("straight_write.py")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
+    moto = MotoServer(tmp_path_factory.mktemp("moto"))
+    moto.start()
+    yield moto
+    moto.stop()
+
+
+@pytest.fixture
+def bucket(server: MotoServer) -> Iterator[Bucket]:
+    with new_bucket(server.url) as made:
+        yield made
+
+
+def fail_to_write(bucket: Bucket, format_: str) -> str:
+    """Run an application whose last task fails; what it printed and logged."""
+    arguments = [f"s3a://{bucket.name}/table", format_, json.dumps(settings(bucket.endpoint))]
+    result = subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments],
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-class-path {install()} pyspark-shell"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert result.stdout.strip() == "failed True"
+    return result.stderr
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "orc"])
+def test_a_write_that_fails_leaves_the_files_of_its_tasks_visible(bucket: Bucket, format_: str):
+    log = fail_to_write(bucket, format_)
+    files = [key for key in bucket.names("table/part-") if bucket.read(key)]
+    assert len(files) == 2
+    assert "MagicS3GuardCommitter" in log
+    assert "destination" not in log
+    assert bucket.uploads() == {}
+
+
+def test_parquet_takes_the_classic_committer_which_copies(server: MotoServer, bucket: Bucket):
+    log = fail_to_write(bucket, "parquet")
+    assert bucket.names("table/part-") == []
+    assert "ParquetOutputCommitter" in log
