@@ -36,7 +36,7 @@ from ray_committer.protocol.paths import (
     new_job_attempt,
     temporary_directory,
 )
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
 from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, first_link, list_anew
@@ -63,6 +63,11 @@ class AttemptState:
     def phase(self) -> Phase | None:
         """The phase; None if the attempt has no state."""
         return self.seen.phase if self.seen else None
+
+    @property
+    def is_set_up(self) -> bool:
+        """The job has the state that set-up gave it, and not one that a commit gave it."""
+        return self.seen is not None and self.seen.state.stamp != UNSTAMPED
 
     @property
     def is_remnant(self) -> bool:

@@ -23,6 +23,7 @@ from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.exports.run import export_table
 from ray_committer.job_files import find_job
+from ray_committer.job_files.adopt_job import adopt_job
 from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.job_files.other_jobs import finish_first, other_jobs
 from ray_committer.limits.permits import Permits
@@ -48,6 +49,8 @@ class OpenJob:
     state: find_job.AttemptState
     replaced_roots: tuple[str, ...]
     allowed_roots: tuple[str, ...]
+    is_adopted: bool = False
+    """Hadoop's S3A committer has left it, and the commit goes on from there."""
 
 
 @contextmanager
@@ -71,13 +74,14 @@ def open_job(
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
-        store, job, state = _look(spec, destination, job_id, options, to_commit=to_commit)
+        store, job, state, is_adopted = _look(spec, destination, job_id, options, to_commit=to_commit)
         with _context(store, job, executor, options, on_event, cancel, began) as context:
             yield OpenJob(
                 context,
                 state,
                 roots_on_store(options.replaced_roots, spec),
                 roots_on_store(options.allowed_roots, spec),
+                is_adopted,
             )
 
 
@@ -152,12 +156,13 @@ def _choose(
 
 def _look(
     spec: StoreSpec, destination: str, job_id: str | None, options: CommitOptions, *, to_commit: bool
-) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState]:
-    """Open the store and find the job attempt; `CommitStateUnknownError` if a request fails."""
+) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState, bool]:
+    """Open the store and find the job attempt, and whether it is one of Hadoop's S3A committer;
+    `CommitStateUnknownError` if a request fails."""
     try:
         store = _open(spec, options)
         guarded = _guarded(store, options)
-        found = _find(guarded, destination, job_id, options.job_attempt, to_commit=to_commit)
+        found = _find_or_adopt(guarded, destination, job_id, options.job_attempt, to_commit=to_commit)
     except PermissionError as e:
         raise CommitStateUnknownError(
             f"{e.filename or destination}: no permission ({e.strerror}), so the state of the job is not "
@@ -244,6 +249,25 @@ def existing_state(job: OpenJob) -> find_job.AttemptState:
             "nothing is left to do",
         )
     raise find_job.not_found(store, attempt.destination, attempt.job_id)
+
+
+def _find_or_adopt(
+    store: StoreOperations, destination: str, job_id: str | None, number: int | None, *, to_commit: bool
+) -> tuple[JobAttempt, find_job.AttemptState, bool]:
+    """Find the attempt and its state. A job that was not set up here, and is to be committed, can be one
+    that Hadoop's S3A committer left: it is adopted, and True returned with it."""
+
+    def is_adopted() -> bool:
+        return to_commit and job_id is not None and adopt_job(store, destination, job_id, number)
+
+    try:
+        job, state = _find(store, destination, job_id, number, to_commit=to_commit)
+        if state.is_set_up or not is_adopted():
+            return job, state, False
+    except JobNotFoundError:
+        if not is_adopted():
+            raise
+    return *_find(store, destination, job_id, number, to_commit=to_commit), True
 
 
 def _find(

@@ -3,13 +3,16 @@
 An upload can have been aborted by a rule of the bucket, or by a person. After the record such a file is
 lost; before it, the job can be given up and run again. The store lists 1,000 uploads in one request, and
 this process keeps eight bytes of each. Some servers list uploads for an exact name alone, so what is not
-listed is asked for by its id before it counts as gone.
+listed is asked for by its id before it counts as gone. Of an adopted job, the committer that left it can
+have completed some: then the file is at its destination.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
+from ray_committer.protocol.actions import Place
 from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
@@ -17,6 +20,7 @@ from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import completing
 from ray_committer.work.batches import batches
+from ray_committer.work.complete_entry import place_of
 from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import WrongSources, wrong_sources
 from ray_committer.work.worker import Worker
@@ -40,7 +44,8 @@ def check_uploads(
     unlisted = [(ref, wanted) for ref, wanted in _unlisted(context, manifests, listed) if wanted]
     wrong: list[WrongSources] = []
     work = context.until_cancelled(batches(context.executor, unlisted))
-    for found in context.executor.run(_gone_in_batch, work):
+    gone_in_batch = partial(_gone_in_batch, is_adopted=context.is_adopted)
+    for found in context.executor.run(gone_in_batch, work):
         wrong += found
     context.check_cancelled()
     if wrong:
@@ -65,22 +70,24 @@ def _marks_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Marks
 
 
 def _gone_in_batch(
-    worker: Worker, batch: tuple[tuple[ManifestRef, frozenset[bytes]], ...]
+    worker: Worker, batch: tuple[tuple[ManifestRef, frozenset[bytes]], ...], *, is_adopted: bool
 ) -> list[WrongSources]:
     """Work: those of some uploads that the store does not have, after all."""
 
     def look(item: tuple[ManifestRef, frozenset[bytes]]) -> WrongSources | None:
         ref, wanted = item
         suspects = [entry for entry in _entries(worker, ref) if _mark(entry) in wanted]
-        found = [(entry, _is_gone(worker, entry)) for entry in suspects]
+        found = [(entry, _is_gone(worker, entry, is_adopted=is_adopted)) for entry in suspects]
         return wrong_sources(join(worker.job.manifests, ref.name), found)
 
     return [wrong for wrong in worker.map(look, batch) if wrong is not None]
 
 
-def _is_gone(worker: Worker, entry: Entry) -> str | None:
+def _is_gone(worker: Worker, entry: Entry, *, is_adopted: bool) -> str | None:
     upload = entry.upload
     if upload is None or completing(worker.store).is_pending(upload.dest, upload.id):
+        return None
+    if is_adopted and place_of(entry, upload, worker.store.get_status(upload.dest)) is Place.SAME_ETAG:
         return None
     return f"its upload {upload.id} is gone: completed or aborted by another program or a rule"
 

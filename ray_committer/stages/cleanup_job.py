@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
+from ray_committer.job_files.adopt_job import remove_adopted
 from ray_committer.job_files.gone_jobs import delete_gone, remove_husk, sweep_all_gone, take_away
 from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.other_attempts import abort_other_attempts
@@ -38,6 +39,7 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
     try:
         if seen.state.replaces:
             delete_hidden_file(store, context.job)
+        _remove_adopted(context)
         gone = take_away(store, context.job, seen)
         if gone is not None:
             sync_taken_away(context)
@@ -66,10 +68,17 @@ def end_other_attempts(context: JobContext) -> bool:
 def finish_cleanup(context: JobContext) -> None:
     """Delete what an earlier clean-up took away and did not delete, because it was interrupted."""
     try:
+        _remove_adopted(context)
         sweep_all_gone(context.store, context.job)
         remove_empty_parents(context)
     except (OSError, RayCommitterError) as e:
         _note_failure(context, context.job.temporary, e)
+
+
+def _remove_adopted(context: JobContext) -> None:
+    """Remove what S3A has left of the job, before its state goes: then no run takes it for a new job."""
+    if context.is_adopted:
+        remove_adopted(context.store, context.job.destination, context.job.job_id)
 
 
 def _note_failure(context: JobContext, path: str, error: Exception) -> None:

@@ -46,7 +46,7 @@ class JobContext:
     `executor_reason`: why the work is done on this executor. `began`: when the operation began, by
     `time.monotonic`. `driver_threads`: threads of this process, for the few requests that it makes
     itself. `end_other`: ends another job that is in the way and has stopped. `export`: exports a table
-    with a log to the format with a name.
+    with a log to the format with a name. `is_adopted`: Hadoop's S3A committer has left the job.
     """
 
     store: GuardedStore
@@ -62,6 +62,7 @@ class JobContext:
     began: float = field(default_factory=time.monotonic)
     end_other: EndJob = cannot_end
     export: ExportTable = cannot_export
+    is_adopted: bool = False
 
     @property
     def url(self) -> str:
