@@ -206,7 +206,8 @@ def noted_uploads(
 
 
 def closed_uploads(store: StoreOperations, directory: str) -> list[FileEntry]:
-    """The entries of the files that a task attempt has closed, from its notes."""
+    """The entries of the files that a task attempt has closed, from its notes; only for who knows that
+    no write has failed: a file of one part is noted with that part before it is uploaded."""
     return sorted(
         (entry for entry in noted_uploads(store, directory) if entry.p), key=lambda entry: entry.d
     )

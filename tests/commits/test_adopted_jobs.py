@@ -1,6 +1,6 @@
 """Jobs of Hadoop's S3A committer that are committed here, on a strict S3 without a network.
 
-`tests/integration/s3/test_adopted_jobs.py` does the same with the real S3A client.
+`tests/integration/s3a/test_adopted_jobs.py` does the same with the real S3A client.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ class DyingClient(HttpClient):
         return answer
 
 
-STRIDE = 6
+STRIDE = 12
 STEPS = [
     pytest.param(step, marks=() if step == RANGE % STRIDE else (pytest.mark.wide,))
     for step in range(STRIDE)

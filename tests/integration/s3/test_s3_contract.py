@@ -13,6 +13,7 @@ from tests.servers.fake_s3 import FakeS3, direct_store
 pytestmark = pytest.mark.xdist_group("s3")
 
 
+@pytest.mark.wide
 @pytest.mark.server
 class TestMoto(StoreContract):
     faulty_renames = 40

@@ -48,6 +48,7 @@ def rows(fake: FakeS3) -> list[dict[str, object]]:
     return sorted(found, key=lambda row: row["id"])
 
 
+@pytest.mark.wide
 def test_ray_data_writes_each_row_once_and_overwrites_partitions(server: FakeS3Server):
     spec = StoreSpec("s3", "bucket", server.storage_options)
     for mode, ids in (("append", range(40)), ("overwrite_partitions", range(100, 120))):

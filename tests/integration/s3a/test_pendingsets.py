@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,9 @@ from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
 from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset, encode_pendingset
 from ray_committer.protocol.uri import Location, format_uri, parse_uri
-from tests.servers.moto import MotoServer
-from tests.servers.s3_bucket import Bucket, new_bucket
-from tests.servers.s3a import TRACKER, S3AJob, S3AJvm, s3a_jvm
+from tests.integration.s3a.odd_files import FILES, PART_BYTES, TABLE, TASKS
+from tests.servers.s3_bucket import Bucket
+from tests.servers.s3a import TRACKER, S3AJob
 
 pytestmark = [
     pytest.mark.wide,
@@ -27,45 +25,6 @@ pytestmark = [
 ]
 
 DATA = Path(__file__).parents[2] / "data" / "s3a"
-TABLE = "table öne"
-LARGE = 5 * 1024 * 1024
-ODD = {
-    "p=1/plain": b"aaa",
-    "name=é日本/ü€.txt": b"1",
-    "emoji=😀/🚀.bin": b"22",
-    "name=100%/x%20y.txt": b"333",
-    "name=a b+c&d;e/f#g?.txt": b"4",
-    "q=\"quo'te/<{|}^`>\\.txt": b"5",
-    "tilde=~!*'()/@$,=.txt": b"",
-}
-TASKS: dict[int, dict[str, bytes]] = {0: ODD, 1: {"large": b"z" * (LARGE + 1)}, 2: {}}
-FILES = {f"{TABLE}/{name}": data for files in TASKS.values() for name, data in files.items()}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
-    moto = MotoServer(tmp_path_factory.mktemp("moto"))
-    moto.start()
-    yield moto
-    moto.stop()
-
-
-@pytest.fixture(scope="module")
-def s3a(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3AJvm]:
-    with s3a_jvm(tmp_path_factory.mktemp("jvm")) as started:
-        yield started
-
-
-@pytest.fixture
-def bucket(server: MotoServer) -> Iterator[Bucket]:
-    with new_bucket(server.url) as made:
-        yield made
-
-
-@pytest.fixture
-def job(s3a: S3AJvm, bucket: Bucket) -> S3AJob:
-    options = {"fs.s3a.multipart.size": "5M"}
-    return S3AJob(s3a.jvm, f"s3a://{bucket.name}/{TABLE}", str(uuid.uuid4()), bucket.endpoint, options)
 
 
 @pytest.fixture
@@ -95,7 +54,7 @@ def upload(bucket: Bucket, key: str, data: bytes) -> FileEntry:
     """Upload a file in parts without completing it, as a task of ours does."""
     client, place = bucket.client, {"Bucket": bucket.name, "Key": key}
     upload_id = client.create_multipart_upload(**place)["UploadId"]
-    parts = [data[start : start + LARGE] for start in range(0, len(data) or 1, LARGE)]
+    parts = [data[start : start + PART_BYTES] for start in range(0, len(data) or 1, PART_BYTES)]
     etags = [
         client.upload_part(**place, UploadId=upload_id, PartNumber=number, Body=part)["ETag"].strip('"')
         for number, part in enumerate(parts, 1)

@@ -10,13 +10,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers.moto import MotoServer
-from tests.servers.s3_bucket import Bucket, new_bucket
+from tests.servers.s3_bucket import Bucket
 from tests.servers.s3a import install, settings
 
 pytestmark = [
@@ -28,20 +27,6 @@ pytestmark = [
 ]
 
 SCRIPT = Path(__file__).with_name("straight_write.py")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
-    moto = MotoServer(tmp_path_factory.mktemp("moto"))
-    moto.start()
-    yield moto
-    moto.stop()
-
-
-@pytest.fixture
-def bucket(server: MotoServer) -> Iterator[Bucket]:
-    with new_bucket(server.url) as made:
-        yield made
 
 
 def fail_to_write(bucket: Bucket, format_: str) -> str:

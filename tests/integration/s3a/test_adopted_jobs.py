@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
 
 from ray_committer.cli.main import main
-from tests.servers.moto import MotoServer
-from tests.servers.s3_bucket import Bucket, new_bucket
-from tests.servers.s3a import S3AJob, S3AJvm, s3a_jvm
+from tests.integration.s3a.odd_files import FILES, TABLE, TASKS
+from tests.servers.s3_bucket import Bucket
+from tests.servers.s3a import S3AJob
 
 pytestmark = [
     pytest.mark.wide,
@@ -21,48 +19,6 @@ pytestmark = [
     pytest.mark.xdist_group("s3"),
     pytest.mark.timeout(600),
 ]
-
-TABLE = "table öne"
-TASKS: dict[int, dict[str, bytes]] = {
-    0: {
-        "p=1/plain": b"aaa",
-        "name=é日本/ü€.txt": b"1",
-        "emoji=😀/🚀.bin": b"22",
-        "name=100%/x%20y.txt": b"333",
-        "name=a b+c&d;e/f#g?.txt": b"4",
-        "q=\"quo'te/<{|}^`>\\.txt": b"5",
-        "tilde=~!*'()/@$,=.txt": b"",
-    },
-    1: {"large": b"z" * (5 * 1024 * 1024 + 1)},
-    2: {},
-}
-FILES = {f"{TABLE}/{name}": data for files in TASKS.values() for name, data in files.items()}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
-    moto = MotoServer(tmp_path_factory.mktemp("moto"))
-    moto.start()
-    yield moto
-    moto.stop()
-
-
-@pytest.fixture(scope="module")
-def s3a(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3AJvm]:
-    with s3a_jvm(tmp_path_factory.mktemp("jvm")) as started:
-        yield started
-
-
-@pytest.fixture
-def bucket(server: MotoServer) -> Iterator[Bucket]:
-    with new_bucket(server.url) as made:
-        yield made
-
-
-@pytest.fixture
-def job(s3a: S3AJvm, bucket: Bucket) -> S3AJob:
-    options = {"fs.s3a.multipart.size": "5M"}
-    return S3AJob(s3a.jvm, f"s3a://{bucket.name}/{TABLE}", str(uuid.uuid4()), bucket.endpoint, options)
 
 
 def commit(job: S3AJob, tasks: int) -> tuple[int, str]:
