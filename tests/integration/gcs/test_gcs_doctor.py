@@ -7,7 +7,7 @@ import pytest
 import ray_committer
 from ray_committer.doctor_checks.lines import Verdict
 from ray_committer.stores.gcs.store import GcsStore
-from ray_committer.stores.promises.all import PROMISES
+from ray_committer.stores.promises.all import promises_of
 from ray_committer.testing.harness import all_files, put_file
 from tests.servers.gcs import GcsServer
 
@@ -21,6 +21,6 @@ def test_a_bucket_passes_and_stays_as_it_was(server: GcsServer, bucket: str, sto
         f"gs://{bucket}/table", executor="threads", storage_options=server.storage_options
     )
     verdicts = {line.name: line.verdict for line in diagnosis.lines}
-    names = [promise.name for promise in PROMISES]
+    names = [promise.name for promise in promises_of(store.capabilities)]
     assert {verdicts[name] for name in (*names, "write", "latency", "clean-up")} == {Verdict.OK}
     assert all_files(store, "/") == before

@@ -270,7 +270,7 @@ def test_a_commit_that_died_at_any_http_request_is_finished(
         assert visible_files(store, "/t") == expected, (number, when)
         assert uploads(s3, bucket) == [], (number, when)
         assert store.get_status("/t/_temporary") is None, (number, when)
-    assert died > 5
+    assert died > 2
 
 
 def test_the_command_line_finishes_and_shows_a_job(s3: Any, bucket: str, options: Options):
