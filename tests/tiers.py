@@ -23,9 +23,9 @@ Moment = TypeVar("Moment")
 
 
 class FewerCrashes:
-    """For a `StoreContract` on a server: `make test` lets a commit die at a third of its requests."""
+    """For a `StoreContract` on a server: `make test` lets a commit die at a fifth of its requests."""
 
-    @pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.wide)])
+    @pytest.fixture(params=[5, pytest.param(1, marks=pytest.mark.wide)])
     def crash_stride(self, request: pytest.FixtureRequest) -> int:
         return int(request.param)
 

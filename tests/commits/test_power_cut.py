@@ -29,6 +29,9 @@ from ray_committer.testing import (
 from ray_committer.testing.harness import put_file, run_undo
 from ray_committer.testing.memory_store import _File, _moved
 from tests.doubles import phase_of
+from tests.tiers import EXAMPLES
+
+pytestmark = pytest.mark.moments
 
 JOB = new_job_attempt("/disk/table", "job_1", 0)
 TASKS = {0: {"p=1/a": b"a", "p=2/q=1/b": b"bb"}, 1: {"p=1/c": b"ccc", "top": b"", "p=3/same": b"new!"}}
@@ -39,7 +42,8 @@ CASES = {
     "append": (OLD, CommitOptions(durable=True), {**OLD, **NEW}),
     "overwrite": (OVERWRITTEN, CommitOptions(durable=True, mode=ConflictMode.OVERWRITE), NEW),
 }
-SEEDS = 8
+SEEDS = EXAMPLES // 8
+"""How often a power cut keeps other things that were not synced."""
 _NUMBERS = itertools.count(1)
 cases = pytest.mark.parametrize(("old", "options", "visible"), CASES.values(), ids=CASES)
 

@@ -47,7 +47,7 @@ class Credentials:
         if bool(key) is not bool(secret):
             raise SettingsError(f"s3://{bucket}: key and secret belong together", "give both or neither")
         self._profile = options.get("profile")
-        self._session = new_session(bucket, self._profile)
+        self._session = new_session(bucket, self._profile) if self._profile else None
 
     def keys(self) -> Keys | None:
         """Return the present keys; None for anonymous requests."""
@@ -72,22 +72,28 @@ class Credentials:
         if self._fixed is not None or self.is_anonymous:
             return None
         with self._lock:
-            self._session = new_session(self._bucket, self._profile)
-            self._found = None
+            self._session = self._found = None
         found = self.keys()
         return found if found != refused else None
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the user's profile or environment."""
-        found = self._session.get_config_variable(name) or self._session.get_scoped_config().get(name)
+        session = self._in_use()
+        found = session.get_config_variable(name) or session.get_scoped_config().get(name)
         return str(found) if found else None
 
     def domain(self, region: str) -> str:
         """Return the domain of the servers of a region, such as ``amazonaws.com``."""
         return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
+    def _in_use(self) -> Any:
+        """Return the session; it is made when it is needed first, because that takes 10 milliseconds."""
+        if self._session is None:
+            self._session = new_session(self._bucket, self._profile)
+        return self._session
+
     def _find(self) -> Any:
-        found = self._session.get_credentials()
+        found = self._in_use().get_credentials()
         if found is None:
             raise CredentialsRefusedError(
                 errno.EACCES,

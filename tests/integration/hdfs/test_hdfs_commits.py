@@ -174,6 +174,7 @@ def test_a_killed_commit_is_finished_by_running_it_again(rpc: StoreSpec, directo
 class TestOnRay:
     """Each worker opens the store by its description, on another node."""
 
+    @pytest.mark.wide
     def test_a_python_job_is_committed_by_workers_on_several_nodes(
         self, rpc: StoreSpec, filesystem: HdfsFileSystem, directory: str
     ):

@@ -85,6 +85,7 @@ def test_odd_partitions_are_read_back_equal(dest: Path, kind: str):
         assert found == {row["id"]: row["p"] or null for row in expected}
 
 
+@pytest.mark.wide
 def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(dest: Path):
     sink = ManifestDatasink(str(dest), partition_by="p")
     dataset(8).write_datasink(sink)
