@@ -119,7 +119,8 @@ class Page:
 def browser() -> Iterator[str]:
     """The address of a browser that ends with the block."""
     program = install()
-    with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
+    # Its other processes end a moment later, and write to the profile until then.
+    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
         process, address = _start(program, Path(profile))
         try:
             yield address
