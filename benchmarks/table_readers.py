@@ -80,7 +80,7 @@ def commit(table: TablePlaces, job_id: str, names: list[str]) -> int:
         nonce=job_id,
         mode=WriteMode.APPEND,
         partitions=sorted({name.partition("/")[0] for name in names}) if len(names) < FILES else [""],
-        files=save_file_set(store, table, files, job_id=job_id, job_attempt=0, batch=1),
+        files=save_file_set(store, table, files, job_id=job_id, job_attempt=0),
         at_milliseconds=1,
     )
     version = append(store, table, claim, 0)
