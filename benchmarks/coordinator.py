@@ -62,7 +62,7 @@ class Collect:
 def measure(root: Path) -> dict[str, float]:
     job = new_job_attempt(str(root), "job_1", 0)
     options = CommitOptions(workers=WORKERS, worker_threads=THREADS)
-    executor = RayExecutor(OpenNoDirectories(job), options, commit_key=str(root))
+    executor = RayExecutor(OpenNoDirectories(job), options)
     try:
         executor.start_workers()
         quarters = [range(low, BATCHES, 4) for low in range(4)]

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import harness
@@ -57,7 +58,7 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="exports-", dir=os.environ.get("TMPDIR")))
     try:
         found = {
-            target: harness.rounds(lambda target=target: measure(root, target), number=3)
+            target: harness.rounds(partial(measure, root, target), number=3)
             for target in ("delta", "iceberg", "symlink")
         }
     finally:

@@ -135,7 +135,7 @@ def medians(found: list[dict[str, float]]) -> dict[str, float]:
 
 def commit_on_ray(
     job: JobAttempt,
-    opens: Callable[[], Worker],
+    opens: Callable[[Permits], Worker],
     *,
     seconds: float,
     workers: int,

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import harness
 
@@ -42,14 +43,18 @@ def fsspec_hdfs_native(server: HdfsServer) -> Rename:
     from hdfs_native.fsspec import HdfsFileSystem
 
     host, _, port = server.direct_authority.partition(":")
-    return HdfsFileSystem(host, int(port), skip_instance_cache=True).mv
+    filesystem: Any = HdfsFileSystem(host, int(port), skip_instance_cache=True)
+    rename: Rename = filesystem.mv
+    return rename
 
 
 def fsspec_webhdfs(server: HdfsServer) -> Rename:
     from fsspec.implementations.webhdfs import WebHDFS
 
     host, _, port = server.http_url.removeprefix("http://").partition(":")
-    return WebHDFS(host, int(port), user="root", skip_instance_cache=True).mv
+    filesystem: Any = WebHDFS(host, int(port), user="root", skip_instance_cache=True)
+    rename: Rename = filesystem.mv
+    return rename
 
 
 CLIENTS: dict[str, Callable[[HdfsServer], Rename]] = {

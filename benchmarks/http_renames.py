@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 import harness
 from canned_server import canned_server
@@ -103,8 +104,9 @@ def google_cloud_storage(url: str) -> Run:
     from google.cloud import storage
     from requests.adapters import HTTPAdapter
 
+    anonymous: Any = AnonymousCredentials
     client = storage.Client(
-        project="project", credentials=AnonymousCredentials(), client_options={"api_endpoint": url}
+        project="project", credentials=anonymous(), client_options={"api_endpoint": url}
     )
     client._http.mount("http://", HTTPAdapter(pool_connections=4, pool_maxsize=max(IN_FLIGHT)))
     bucket = client.bucket("bucket")

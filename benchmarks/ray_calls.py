@@ -11,12 +11,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import harness
 
 import ray_committer
 from ray_committer import CommitOptions
+from ray_committer.executors.choose import ExecutorName
 from ray_committer.executors.ray.executor import RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import JobAttempt
@@ -38,7 +40,7 @@ def seconds_of(commit: Callable[[], object]) -> dict[str, float]:
     return {"seconds": time.monotonic() - started}
 
 
-def measure(root: Path, size: tuple[int, int], executor: RayPool | str) -> dict[str, float]:
+def measure(root: Path, size: tuple[int, int], executor: RayPool | ExecutorName) -> dict[str, float]:
     """A call of the public function on local files."""
     job = write_job(root, size)
     options = CommitOptions(workers=WORKERS)
@@ -85,7 +87,7 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="ray-calls-")) / "table"
     threads = {
         tasks * files: harness.rounds(
-            lambda s=(tasks, files): measure_threads(root, s, IN_PROCESS), number=3
+            partial(measure_threads, root, (tasks, files), IN_PROCESS), number=3
         )
         for tasks, files in SIZES
     }
@@ -94,7 +96,7 @@ def main() -> None:
         cold = harness.rounds(lambda: measure(root, SMALL, "ray"))
         cold_priced = {
             tasks * files: harness.rounds(
-                lambda s=(tasks, files): measure_priced(root, s, None, workers=WORKERS, threads=THREADS),
+                partial(measure_priced, root, (tasks, files), None, workers=WORKERS, threads=THREADS),
                 number=3,
             )
             for tasks, files in SIZES
@@ -104,7 +106,7 @@ def main() -> None:
         medium = harness.rounds(lambda: measure(root, MEDIUM, pool))
         warm_priced = {
             tasks * files: harness.rounds(
-                lambda s=(tasks, files): measure_priced(root, s, pool, workers=WORKERS, threads=THREADS),
+                partial(measure_priced, root, (tasks, files), pool, workers=WORKERS, threads=THREADS),
                 number=3,
             )
             for tasks, files in SIZES

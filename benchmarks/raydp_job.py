@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.executors.base import CommitPool
+from ray_committer.executors.choose import ExecutorName
 from ray_committer.spark import install, spark_conf, uninstall
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -55,7 +56,7 @@ def frame_of(spark: SparkSession) -> DataFrame:
     return rows.selectExpr("id", f"id % {PARTITIONS} AS p")
 
 
-def measure(spark: SparkSession, root: Path, executor: CommitPool | str) -> dict[str, float]:
+def measure(spark: SparkSession, root: Path, executor: CommitPool | ExecutorName) -> dict[str, float]:
     """One write: all of it, and what came after the last task."""
     installation = install(spark, executor=executor, options=OPTIONS)
     begun = time.time()
@@ -98,7 +99,7 @@ def main() -> None:
 
 
 def rounds_of(
-    spark: SparkSession, root: Path, executor: CommitPool | str
+    spark: SparkSession, root: Path, executor: CommitPool | ExecutorName
 ) -> Callable[[], dict[str, float]]:
     return lambda: measure(spark, root, executor)
 

@@ -111,7 +111,7 @@ def price(millis: int) -> None:
     from ray_committer.stores import registry
 
     if millis:
-        registry.LocalStore = lambda _: harness.PricedStore(millis / 1000)
+        vars(registry)["LocalStore"] = lambda _: harness.PricedStore(millis / 1000)
 
 
 def main() -> None:
