@@ -18,7 +18,7 @@ SPLIT = --splits $(PARTS) --group $(PART) --splitting-algorithm least_duration
 export LC_ALL := C.UTF-8
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo quick test rest test-all flaky mutants check docs setup spark4 classes java npm clean
+.PHONY: demo quick test rest test-all flaky mutants check docs dist setup spark4 classes java npm clean
 
 demo: setup spark4
 	rm -rf build/demo
@@ -65,6 +65,11 @@ check: setup docs
 docs: setup
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
+# The wheel, with the jar, and the source archive, which needs no compiler.
+dist: java .venv-dist/ready
+	rm -rf dist
+	.venv-dist/bin/python -m hatchling build
+
 setup: java .venv/ready
 
 spark4: java .venv-spark4/ready
@@ -90,5 +95,10 @@ npm:
 	.venv-spark4/bin/pip install --quiet --constraint constraints-spark4.txt --editable '.[spark,arrow,hdfs,s3,delta,demo,test]'
 	touch $@
 
+.venv-dist/ready: $(CONSTRAINTS)
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install --quiet --constraint $(CONSTRAINTS) hatchling
+	touch $@
+
 clean:
-	rm -rf .venv .venv-spark4 .cache build dist
+	rm -rf .venv .venv-spark4 .venv-dist .cache build dist

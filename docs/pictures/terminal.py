@@ -1,45 +1,51 @@
-"""Record a real run on the command line as ``terminal.svg``: a commit that stops, and its second run.
+"""Record a run of ``ray-committer demo`` on a terminal in colour, as ``terminal.svg``.
 
-A job of 2,000 files is committed by ``ray-committer``; once its files move, another program writes one
-in the place of one of them, so the commit stops and says so, and the same command then finishes it. The
-text is what was printed, but for the scratch directory's name.
+A commit of 2,000 files is killed, and the same command finishes it. The picture has what was on the
+terminal at the end, but for the name of the scratch directory.
 """
 
 from __future__ import annotations
 
+import fcntl
 import html
 import os
-import shlex
+import pty
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
-import ray_committer
+import pyte
 
 PICTURE = Path(__file__).with_name("terminal.svg")
-TASKS, FILES_A_TASK, DAYS = 40, 50, 20
-SHOWN = "/shared/flights"
-BLOCKED = "day=07/part-03-07.csv"
-OTHER_PROGRAM = f"""
-import sys
-from pathlib import Path
-import ray_committer.jobs.open_job as open_job
-from ray_committer.cli.main import main
-from ray_committer.testing import WrappedStore
-
-blocked = Path(sys.argv[2]) / {BLOCKED!r}
-
-def write(call):
-    if call.operation == "rename" and call.paths[1] == str(blocked):
-        blocked.write_text("of another program")
-
-opened = open_job.open_store
-open_job.open_store = lambda spec, **_: WrappedStore(opened(spec), before=write)
-main(sys.argv[1:], prog_name="ray-committer")
-"""
-"""``ray-committer``, and another program that writes a file just before one is moved to its place."""
+COLUMNS, ROWS = 122, 120
+SHOWN = "/home/you"
 FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
+COLOURS = {
+    "default": "#d0d7de",
+    "green": "#3fb950",
+    "red": "#ff7b72",
+    "cyan": "#56d4dd",
+    "blue": "#79c0ff",
+    "brown": "#d29922",
+    "magenta": "#d2a8ff",
+}
+
+
+class Piece(NamedTuple):
+    """Text of one colour."""
+
+    text: str
+    colour: str = "default"
+    is_bold: bool = False
+
+
+Line = list[Piece]
 
 
 def main() -> None:
@@ -47,67 +53,87 @@ def main() -> None:
     PICTURE.write_text(draw(record()))
 
 
-def record() -> list[str]:
-    """The lines of the terminal: commands after a dollar, and what they printed."""
+def record() -> list[Line]:
+    """The lines of the terminal after a whole run."""
     with tempfile.TemporaryDirectory() as scratch:
-        table = Path(scratch) / "flights"
-        write_job(table)
-        commit = ("ray-committer", "commit", SHOWN, "--expect-tasks", str(TASKS))
-        lines = run("ray-committer", "status", SHOWN, table=table)
-        lines += ["", *run(*commit, table=table, program=("-c", OTHER_PROGRAM))]
-        lines += ["", *run("rm", f"{SHOWN}/{BLOCKED}", table=table)]
-        return [*lines, *run("ray-committer", "commit", SHOWN, table=table)]
+        screen = run([sys.executable, "-m", "ray_committer.cli", "demo"], scratch)
+    lines = [_pieces(screen.buffer[row]) for row in range(ROWS)]
+    while lines and not _text(lines[-1]):
+        lines.pop()
+    command: Line = [Piece("$ ray-committer demo", is_bold=True)]
+    return [command, *([_shown(piece, scratch) for piece in line] for line in lines)]
 
 
-def write_job(table: Path) -> None:
-    """Forty tasks of fifty files each."""
-    job = ray_committer.setup_job(str(table), "flights-2013")
-    for task in range(TASKS):
-        with ray_committer.task_attempt(str(table), job, task) as attempt:
-            for number in range(FILES_A_TASK):
-                name = f"day={number % DAYS:02d}/part-{task:02d}-{number:02d}.csv"
-                Path(attempt.path(name)).write_text("origin,dest\nEWR,IAH\n")
-
-
-def run(*command: str, table: Path, program: tuple[str, ...] = ("-m", "ray_committer.cli")) -> list[str]:
-    """Run a command; its line, what it printed on both streams, and its exit code if that is not 0."""
-    real = [word.replace(SHOWN, str(table)) for word in command]
-    if real[0] == "ray-committer":
-        real = [sys.executable, *program, *real[1:]]
-    result = subprocess.run(
-        real,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+def run(command: list[str], directory: str) -> pyte.Screen:
+    """Run a command with a terminal of its own."""
+    screen = pyte.Screen(COLUMNS, ROWS)
+    screen.set_mode(pyte.modes.LNM)
+    stream = pyte.ByteStream(screen)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
+    process = subprocess.Popen(
+        command, cwd=directory, env=environment, stdin=slave, stdout=slave, stderr=slave
     )
-    printed = result.stdout.replace(str(table), SHOWN).splitlines()
-    code = [f"[exit code {result.returncode}]"] if result.returncode else []
-    return [f"$ {shlex.join(command)}", *printed, *code]
+    os.close(slave)
+    with suppress(OSError):  # the process has closed the other end
+        while data := os.read(master, 1 << 16):
+            stream.feed(data)
+    os.close(master)
+    if process.wait():
+        raise ChildProcessError("\n".join(screen.display).rstrip())
+    return screen
 
 
-def draw(lines: list[str]) -> str:
-    """The lines as SVG, cut at 108 columns."""
-    width, height = 920, 18 * len(lines) + 52
-    rows = "\n".join(_row(line, 44 + 18 * number) for number, line in enumerate(lines))
+def text_of(lines: list[Line]) -> list[str]:
+    """The lines without their colours."""
+    return [_text(line) for line in lines]
+
+
+def draw(lines: list[Line]) -> str:
+    """The lines as SVG."""
+    width, height = 992, 17 * len(lines) + 52
+    rows = "\n".join(_row(line, 44 + 17 * number) for number, line in enumerate(lines))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         'role="img" '
-        'aria-label="A commit that stops, and the same command that finishes it">\n'
-        f"<style>text{{font:13px {FONT};fill:#d0d7de;white-space:pre}}.command{{fill:#ffffff;"
-        "font-weight:600}.code{fill:#ff938a}</style>\n"
-        f'<rect width="{width}" height="{height}" rx="8" fill="#161b22"/>\n'
+        'aria-label="A commit that is killed, and the same command that finishes it">\n'
+        f"<style>text{{font:13px {FONT};white-space:pre}}.bold{{font-weight:600}}"
+        + "".join(f".{name}{{fill:{value}}}" for name, value in COLOURS.items())
+        + f'</style>\n<rect width="{width}" height="{height}" rx="8" fill="#161b22"/>\n'
         '<circle cx="22" cy="18" r="5" fill="#ff5f57"/><circle cx="40" cy="18" r="5" fill="#febc2e"/>'
         '<circle cx="58" cy="18" r="5" fill="#28c840"/>\n'
         f"{rows}\n</svg>\n"
     )
 
 
-def _row(line: str, y: int) -> str:
-    kind = "command" if line.startswith("$ ") else "code" if line.startswith("[exit") else "line"
-    text = html.escape(line if len(line) <= 108 else f"{line[:107]}…", quote=False)
-    return f'<text x="20" y="{y}" class="{kind}" xml:space="preserve">{text}</text>'
+def _pieces(row: dict[int, pyte.screens.Char]) -> Line:
+    def style(character: pyte.screens.Char) -> tuple[str, bool]:
+        colour = character.fg.removeprefix("bright")
+        return (colour if colour in COLOURS else "default"), bool(character.bold)
+
+    runs = groupby((row[column] for column in range(COLUMNS)), key=style)
+    line = [Piece("".join(one.data for one in some), *key) for key, some in runs]
+    if line:
+        line[-1] = line[-1]._replace(text=line[-1].text.rstrip())
+    return [piece for piece in line if piece.text]
+
+
+def _shown(piece: Piece, scratch: str) -> Piece:
+    return piece._replace(text=piece.text.replace(scratch, SHOWN))
+
+
+def _text(line: Line) -> str:
+    return "".join(piece.text for piece in line).rstrip()
+
+
+def _row(line: Line, y: int) -> str:
+    spans = "".join(
+        f'<tspan class="{piece.colour}{" bold" if piece.is_bold else ""}">'
+        f"{html.escape(piece.text, quote=False)}</tspan>"
+        for piece in line
+    )
+    return f'<text x="20" y="{y}" xml:space="preserve">{spans}</text>'
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 _COMMANDS = {
     "abort": "Delete the output of a job's tasks.",
     "commit": "Move the files of a job's successful tasks to their final paths below DEST.",
+    "demo": "Show a commit that is killed in the middle, and the same command that finishes it.",
     "doctor": "Check what a commit to DEST depends on, and report what to fix.",
     "partitions": "Tell a catalog which partitions at DEST have files, or print the statements for it.",
     "show": "Show the _SUCCESS file, summary report, task manifest or commit record at PATH.",

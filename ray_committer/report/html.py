@@ -13,7 +13,7 @@ from ray_committer.report.charts import rate_chart, timeline
 from ray_committer.report.commit_report import CommitReport, WorkerRow
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
-from ray_committer.report.numbers import VERDICTS, short_seconds, six_numbers, version_text
+from ray_committer.report.numbers import VERDICTS, next_step, short_seconds, six_numbers, version_text
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.version import __version__
 
@@ -51,7 +51,7 @@ def report_fragment(report: CommitReport) -> str:
         _section("Proved renames", _proofs(report)),
         _list("Notes", report.notices),
         _list("Not in the file", report.untold),
-        _section("Run it again", _command(report)),
+        _section(next_step(report).capitalize(), _command(report)),
         f'<footer class="soft">ray-committer {escape(__version__)}</footer>',
     ]
     return f'<style>{STYLE}</style><article class="rc">{"".join(parts)}</article>'
@@ -165,7 +165,7 @@ def _proofs(report: CommitReport) -> str:
 
 
 def _command(report: CommitReport) -> str:
-    if not report.command:
+    if not (report.command and next_step(report)):
         return ""
     note = ""
     if report.storage_options:

@@ -43,6 +43,13 @@ def six_numbers(report: CommitReport) -> list[Number]:
     ]
 
 
+def next_step(report: CommitReport) -> str:
+    """What the report's command is for; empty if nothing is left to do."""
+    if report.outcome is Outcome.FAILED or report.error:
+        return "run it again"
+    return "commit it" if report.outcome is Outcome.RECORDED else ""
+
+
 def version_text(report: CommitReport) -> str | None:
     """The version of the table with a log that the job was committed as; None without such a table."""
     if report.table_version is None:

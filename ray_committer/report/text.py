@@ -7,7 +7,7 @@ import textwrap
 import msgspec
 
 from ray_committer.report.commit_report import CommitReport
-from ray_committer.report.numbers import VERDICTS, six_numbers, version_text
+from ray_committer.report.numbers import VERDICTS, next_step, six_numbers, version_text
 from ray_committer.report.progress import stage_name
 from ray_committer.stages.commit_result import Outcome
 
@@ -97,8 +97,8 @@ def _stage_lines(report: CommitReport) -> list[str]:
 
 
 def _command_lines(report: CommitReport) -> list[str]:
-    about = (("run it again", report.command), ("tell the catalog", report.catalog_command))
-    commands = [f"  {what}: {command}" for what, command in about if command]
+    about = ((next_step(report), report.command), ("tell the catalog", report.catalog_command))
+    commands = [f"  {what}: {command}" for what, command in about if what and command]
     if not commands:
         return []
     lines = ["", *commands]

@@ -80,7 +80,7 @@ def test_an_undo_as_printed_leaves_nothing_of_a_recorded_job(tmp_path: Path):
 def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
     environment = path_with_command(tmp_path / "bin")
     (tmp_path / "shared").mkdir()
-    write, commit = ways.PLAIN[2].blocks
+    write, commit = ways.FIRST_STEPS
     run_block(write, tmp_path / "shared", environment)
     assert visible_files(tmp_path / "shared/flights") == {}
     printed = run_block(commit, tmp_path / "shared", environment)

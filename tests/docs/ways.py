@@ -18,10 +18,12 @@ class Run:
     given: str = "nothing"
 
 
+FIRST_STEPS = ("docs/index.md: A first job", "docs/index.md: A first job 2")
+
 PLAIN = (
     Run(("README.md: As a separate job 2",), given="a recorded job"),
     Run(("README.md: Without Spark, from any Python tasks",)),
-    Run(("docs/index.md: A first job", "docs/index.md: A first job 2")),
+    Run(FIRST_STEPS),
     Run(("docs/python_api.md: Python API",)),
     Run(("docs/python_api.md: Events and cancellation",)),
     Run(("docs/reading_tables.md: Reading a table",), given="a table with a log"),
@@ -41,6 +43,9 @@ PLAIN = (
     Run(("docs/catalogs.md: The command",), given="a committed table"),
 )
 """Python or bash, without Ray and Spark."""
+
+DEMO = "docs/index.md: See it work"
+"""Is recorded, as printed, by docs/pictures/terminal.py, and tried by tests/cli/test_demo.py."""
 
 UNDO = "docs/command_line.md: Undo"
 """Bash, without Ray and Spark, after which nothing of a recorded job is left."""
@@ -101,6 +106,9 @@ ELSEWHERE = "is run as printed, or compared with what is shown, by tests/docs/te
 RECORDS = "is run as printed, with the URL of a PostgreSQL of this machine, by test_record_sink.py"
 COMMANDS = "is run as printed, with the URL of a database of this machine, by tests/records/test_page.py"
 INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
+WHEEL = (
+    "builds and installs the wheel: tests/repo/test_wheel.py does the same; the targets are looked for"
+)
 MINUTES = "takes minutes; the files that it names are looked for"
 ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"
 
@@ -113,7 +121,9 @@ NOT_RUN = {
     "docs/events.md: As OpenTelemetry spans 3": ELSEWHERE,
     "docs/events.md: As OpenTelemetry spans": INSTALLS,
     "README.md: Two commands": "is what CI runs, and sets up environments; the targets are looked for",
-    "docs/index.md: Install": INSTALLS,
+    "README.md: In a minute": WHEEL,
+    "docs/index.md: Install": WHEEL,
+    "docs/index.md: Install 2": INSTALLS,
     "docs/python_writers.md: Writing from Python": INSTALLS,
     "docs/record_sink.md: Writing to a database": INSTALLS,
     "docs/record_sink.md: Spark": RECORDS,
@@ -143,6 +153,7 @@ def all_names() -> list[str]:
     plain = [name for run in PLAIN for name in run.blocks]
     return [
         *plain,
+        DEMO,
         UNDO,
         CONTRACT,
         SCHEDULES,

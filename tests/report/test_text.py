@@ -28,9 +28,7 @@ job job_202401011200_0007 is committed: /warehouse/table
 
   load_manifests                 0.800 s  ####
   rename_files                   5.100 s  ############################
-  cleanup                        0.400 s  ##
-
-  run it again: ray-committer commit gs://bucket/warehouse/table --job-id job_202401011200_0007\
+  cleanup                        0.400 s  ##\
 """
 
 
@@ -61,6 +59,16 @@ def test_lines_fit_into_80_columns_but_for_paths_and_commands():
     joined = " ".join(" ".join(lines).split())
     for finding in report.findings:
         assert f"* {finding}" in joined
+
+
+def test_a_recorded_job_shows_what_commits_it():
+    lines = report_lines(msgspec.structs.replace(quiet(), outcome=Outcome.RECORDED))
+    assert lines[-1].startswith("  commit it: ray-committer commit ")
+
+
+def test_a_job_whose_clean_up_has_failed_shows_what_finishes_it():
+    lines = report_lines(msgspec.structs.replace(quiet(), error="denied"))
+    assert lines[-1].startswith("  run it again: ray-committer commit ")
 
 
 def test_a_failed_commit_says_so_first_and_how_to_go_on_last():
