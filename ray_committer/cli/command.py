@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -9,9 +10,34 @@ from typing import Any
 import click
 
 from ray_committer.cli.errors import fail
+from ray_committer.cli.help import did_you_mean, write_examples, write_options
 from ray_committer.options import ENVIRONMENT_PREFIX
 
 HELP = {"help_option_names": ["-h", "--help"]}
+
+
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+VERBOSE = f"{__name__}.verbose"
+"""The key of what all contexts of one call share: how often ``-v`` was given so far."""
+
+
+def verbose_option(*, is_eager: bool = False) -> click.Option:
+    """``-v``, before the name of a command and after it; an eager option has no variable."""
+
+    def count(ctx: click.Context, _option: click.Parameter, value: int) -> None:
+        ctx.meta[VERBOSE] = ctx.meta.get(VERBOSE, 0) + value
+        # Only our own logger: libraries of stores log requests, which may contain secrets.
+        logging.getLogger("ray_committer").setLevel(LEVELS[min(ctx.meta[VERBOSE], 2)])
+
+    text = "Log what happens; -vv logs more, with tracebacks."
+    return click.Option(
+        ["-v", "--verbose"],
+        count=True,
+        expose_value=False,
+        is_eager=is_eager,
+        callback=count,
+        help=text,
+    )
 
 
 def name_environment(command: click.Command) -> None:
@@ -22,15 +48,35 @@ def name_environment(command: click.Command) -> None:
             option.show_envvar = True
 
 
-class Command(click.Command):
-    """A command of ``ray-committer``."""
+class _Helpful(click.Command):
+    """A command that shows its options in groups, and examples."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_options(self.get_params(ctx), ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(ctx, formatter)
+
+
+class Command(_Helpful):
+    """A command of ``ray-committer``; it also takes ``-v``, as the group does."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"context_settings": HELP, **kwargs})
         name_environment(self)
+        self.params.append(verbose_option(is_eager=True))
 
 
-class Group(click.Group):
+class Subgroup(_Helpful, click.Group):
+    """A command that is a group of commands."""
+
+    command_class = Command
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"context_settings": HELP, **kwargs})
+
+
+class Group(_Helpful, click.Group):
     """``ray-committer``: it turns every exception into three lines and an exit code.
 
     `summaries` has a line of help for each command. The command is in the module with its name in this
@@ -42,6 +88,7 @@ class Group(click.Group):
     def __init__(self, *, summaries: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(**{"context_settings": HELP, **kwargs})
         self.summaries = summaries
+        self.params.append(verbose_option())
         name_environment(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -54,6 +101,18 @@ class Group(click.Group):
         command: click.Command = getattr(import_module(f"ray_committer.cli.{name}"), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.summaries:
+            what = f"no such command {args[0]!r}{did_you_mean(args[0], self.summaries)}"
+            raise click.UsageError(what, ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(sorted(self.summaries.items()))
@@ -64,5 +123,4 @@ class Group(click.Group):
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - all of them are shown to the user
-            verbose = context.params["verbose"]
-            fail(e, context.invoked_subcommand, with_traceback=verbose > 1)
+            fail(e, context.invoked_subcommand, with_traceback=context.meta.get(VERBOSE, 0) > 1)

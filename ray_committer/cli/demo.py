@@ -1,4 +1,4 @@
-"""``ray-committer demo``: a commit that is killed in the middle, and the same command that finishes it."""
+"""``ray-committer demo``: a commit that is killed, and the same command that finishes it."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import NoReturn
 import click
 from click.core import ParameterSource
 
+from ray_committer.cli.help import did_you_mean
 from ray_committer.errors import (
     CommitCancelledError,
     CommitStateUnknownError,
@@ -90,7 +91,8 @@ def _store_failure(error: OSError) -> tuple[str, str]:
 def _usage(error: click.UsageError) -> str:
     """Write Click's errors in our style; a bad value is shown with its option or its variable."""
     if isinstance(error, click.NoSuchOption):
-        return f"no such option {error.option_name}"
+        known = error.possibilities or ()
+        return f"no such option {error.option_name}{did_you_mean(error.option_name, known)}"
     if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
         return f"{_given(error)}: {error.message}".rstrip(".")
     text = error.format_message().rstrip(".")

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ray_committer.report.commit_report import CommitReport
 
+
+class _NewFile(click.Path):
+    """A file that can be written; its directory is looked at before anything is done."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        directory = Path(os.fsdecode(path)).parent
+        if not directory.is_dir() or not os.access(directory, os.W_OK):
+            self.fail(f"no file can be written into {directory}", param, ctx)
+        return path
+
+
 html_option = click.option(
     "--html",
     "html_file",
     metavar="FILE",
-    type=click.Path(dir_okay=False, writable=True),
+    type=_NewFile(dir_okay=False, writable=True),
     help="Also write the report to FILE, as one HTML page.",
 )
 

@@ -10,7 +10,6 @@ import click
 from ray_committer.cli.command import Group
 from ray_committer.version import __version__
 
-_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 _COMMANDS = {
     "abort": "Delete the output of a job's tasks.",
     "commit": "Move the files of a job's successful tasks to their final paths below DEST.",
@@ -29,8 +28,7 @@ _COMMANDS = {
 
 @click.group(cls=Group, summaries=_COMMANDS)
 @click.version_option(__version__)
-@click.option("-v", "--verbose", count=True, help="Log what happens; -vv logs more, with tracebacks.")
-def main(verbose: int) -> None:
+def main() -> None:
     """Commit the output of Spark jobs.
 
     Results go to standard output. Progress and errors go to standard error. Each error shows what is
@@ -41,5 +39,3 @@ def main(verbose: int) -> None:
     difference.
     """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    # Only our own logger: libraries of stores log requests, which may contain secrets.
-    logging.getLogger("ray_committer").setLevel(_LEVELS[min(verbose, 2)])

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.command import HELP, Command
+from ray_committer.cli.command import Command, Subgroup
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
 from ray_committer.cli.table_export import export
 from ray_committer.cli.table_maintain import add_commands as add_maintenance
@@ -21,7 +21,7 @@ from ray_committer.jobs.table import LoggedEntry, init_table, table_log
 from ray_committer.protocol.table_entry import Isolation
 
 
-@click.group(context_settings=HELP)
+@click.group(cls=Subgroup)
 def table() -> None:
     """Make DEST a table with a log, show its log, and repair it.
 

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.command import HELP, Command
+from ray_committer.cli.command import Command, Subgroup
 from ray_committer.cli.print import count_text, print_result
 from ray_committer.exports.result import Exported
 from ray_committer.jobs.export_table import export_table
 
 
-@click.group(context_settings=HELP)
+@click.group(cls=Subgroup)
 def export() -> None:
     """Name the files of the table at DEST in another format; no data file is written.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import SettingsError, StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
 from ray_committer.stores.adls.names import is_same_container, normal_authority
@@ -74,6 +74,10 @@ def resolve_destination(
     A URL is quoted as Hadoop and fsspec write it; anything else is a local path, taken as it is.
     `StoreRefusedError` names a store that cannot rename safely and what to use instead.
     """
+    if not destination.strip():
+        raise SettingsError(
+            "the destination is empty", "name a directory or a URL; a variable may not be set"
+        )
     shown = without_password(destination)
     if _CHAIN.match(destination):
         raise StoreRefusedError(

@@ -41,10 +41,20 @@ def test_a_commit_that_fails_has_its_page_too(write_job, dest: Path, tmp_path: P
 
 def test_a_page_that_cannot_be_written_does_not_fail_the_commit(write_job, dest: Path, tmp_path: Path):
     write_job({0: {"a": "x"}})
-    result = run("commit", dest, "--assume-complete", "--html", tmp_path / "missing" / "report.html")
+    file = tmp_path / "report.html"
+    file.symlink_to("/dev/full")
+    result = run("commit", dest, "--assume-complete", "--html", file)
     assert result.exit_code == 0
-    assert "report.html: the report could not be written (No such file or directory)" in result.stderr
+    assert "report.html: the report could not be written (No space left on device)" in result.stderr
     assert (dest / "a").exists()
+
+
+def test_a_page_without_a_directory_is_refused_before_the_commit(write_job, dest: Path, tmp_path: Path):
+    write_job({0: {"a": "x"}})
+    result = run("commit", dest, "--assume-complete", "--html", tmp_path / "missing" / "report.html")
+    assert result.exit_code == 2
+    assert f"--html: no file can be written into {tmp_path / 'missing'}" in result.stderr
+    assert not (dest / "a").exists()
 
 
 @pytest.mark.parametrize("path", [MARKERS[0], REPORTS[-1]], ids=lambda path: path.parent.name)
