@@ -142,6 +142,7 @@ NOT_RUN = {
     "docs/stores/gcs.md: Google Cloud Storage 2": ACCOUNT,
     "docs/stores/hdfs.md: HDFS 2": ACCOUNT,
     "docs/stores/s3.md: Amazon S3 2": ACCOUNT,
+    "docs/platforms.md: Airflow": ACCOUNT,
     "docs/s3a_committer.md: Finishing a job whose driver has died": ACCOUNT,
     "docs/stores/hdfs.md: Protocols and requests": ACCOUNT,
 }
