@@ -1,4 +1,4 @@
-"""One bucket of S3's API: each request is made once, signed, with a deadline.
+"""One bucket of S3's API: its objects and its uploads, by one request each.
 
 Errors are Python's own, as stores raise them; they name the object with a slash before it. Source: the
 reference of Amazon S3.
@@ -6,47 +6,25 @@ reference of Amazon S3.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 
-from ray_committer.errors import SettingsError, StoreUnavailableError, ThrottledError
+from ray_committer.errors import SettingsError
 from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer, foreign_answer
+from ray_committer.stores.answers import HttpAnswer, foreign_answer
 from ray_committer.stores.http import HttpClient
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.connect import Credentials, Place
-from ray_committer.stores.s3.sign import UNSIGNED, Keys, query_string, quoted, signed_headers
+from ray_committer.stores.s3.refusals import checked, refusal
+from ray_committer.stores.s3.requests import SignedRequests
 
 PAGE_ITEMS = 1000
 """The most that the API lists, or deletes, in one request."""
 STAMP_HEADER = "x-amz-meta-ray-committer-stamp"
 """The metadata of a file: the stamp of the job that made it."""
-SIGNED_BYTES = 1 << 16
-"""A longer payload is not signed; the store checks its MD5."""
 
 _COMPLETED = b"</CompleteMultipartUploadResult>"
-_EMPTY = hashlib.sha256(b"").hexdigest()
-_NUMBERS = {
-    401: errno.EACCES,
-    403: errno.EACCES,
-    404: errno.ENOENT,
-    412: errno.EEXIST,
-    409: errno.EEXIST,
-}
-_EXPIRED = ("ExpiredToken", "TokenRefreshRequired", "InvalidToken", "ExpiredTokenException")
-_REFUSED = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", *_EXPIRED)
-_SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
-_BUSY = ("SlowDown", "RequestLimitExceeded", "TooManyRequests", "Throttling")
-_UNANSWERED = ("RequestTimeout", "InternalError", "ServiceUnavailable")
-_RIGHTS = {
-    "GET": "s3:GetObject or s3:ListBucket",
-    "HEAD": "s3:GetObject and s3:ListBucket",
-    "PUT": "s3:PutObject",
-    "POST": "s3:PutObject",
-    "DELETE": "s3:DeleteObject",
-}
 
 
 class S3Bucket:
@@ -62,21 +40,19 @@ class S3Bucket:
         pays: bool = False,
     ) -> None:
         self.name = name
-        self._place = place
-        self._credentials = credentials
-        self._client = client
-        self._always = {"x-amz-request-payer": "requester"} if pays else {}
+        self._requests = SignedRequests(name, place, credentials, client, pays=pays)
+        self._ask = self._requests.ask
 
     def head(self, name: str) -> Mapping[str, str] | None:
         """Return the headers of an object; None if there is none."""
         answer = self._ask("HEAD", name)
         if answer.status == 404:
             return None
-        return _checked(answer, name, "HEAD").headers
+        return checked(answer, name, "HEAD").headers
 
     def get(self, name: str) -> tuple[bytes, str]:
         """Return the content of an object, and its etag."""
-        answer = _checked(self._ask("GET", name), name, "GET")
+        answer = checked(self._ask("GET", name), name, "GET")
         return answer.body, _etag(answer, name)
 
     def put(self, name: str, data: bytes, *, old: str | None = None, new: bool = False) -> str:
@@ -84,14 +60,14 @@ class S3Bucket:
         not, or if the object that it replaces does not have the etag `old`; ``FileNotFoundError`` if
         that is gone."""
         headers = {"if-none-match": "*"} if new else {"if-match": f'"{old}"'} if old else {}
-        answer = _checked(self._ask("PUT", name, data=data, headers=headers), name, "PUT")
+        answer = checked(self._ask("PUT", name, data=data, headers=headers), name, "PUT")
         return _etag(answer, name)
 
     def delete(self, name: str, etag: str | None = None) -> None:
         """Delete an object, whether or not it is there; with an `etag`, ``FileExistsError`` if another
         one is there, and perhaps ``FileNotFoundError`` if none is."""
         headers = {"if-match": f'"{etag}"'} if etag else {}
-        _checked(self._ask("DELETE", name, headers=headers), name, "DELETE")
+        checked(self._ask("DELETE", name, headers=headers), name, "DELETE")
 
     def delete_all(self, named: Sequence[tuple[str, str | None]]) -> None:
         """Delete at most 1,000 objects in one request, each only if it has the etag that is given.
@@ -102,12 +78,12 @@ class S3Bucket:
         md5 = b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
         headers = {"content-md5": md5, "content-type": "application/xml"}
         first = named[0][0]
-        answer = _checked(
+        answer = checked(
             self._ask("POST", "", {"delete": ""}, body, headers, shown=first), first, "DELETE"
         )
         for name, failure in xml.failed_deletions(answer, f"/{first}"):
             if failure.code not in ("PreconditionFailed", "NoSuchKey", "ConditionalRequestConflict"):
-                raise _error(200, failure, name, "DELETE")
+                raise refusal(200, failure, name, "DELETE")
 
     def pages(self, prefix: str, *, delimiter: str = "", limit: int = PAGE_ITEMS) -> Iterator[xml.Page]:
         """List the objects whose names begin with `prefix`, a page of `limit` at a time.
@@ -119,7 +95,7 @@ class S3Bucket:
             query["delimiter"] = delimiter
         while True:
             answer = self._ask("GET", "", query, shown=prefix)
-            page = xml.page_of(_checked(answer, prefix, "LIST"), f"/{prefix}")
+            page = xml.page_of(checked(answer, prefix, "LIST"), f"/{prefix}")
             yield page
             if not page.token:
                 return
@@ -129,7 +105,7 @@ class S3Bucket:
         """Begin an upload whose file has the job's `stamp` in its metadata; return the upload's id."""
         headers = {STAMP_HEADER: stamp} if stamp else {}
         answer = self._ask("POST", name, {"uploads": ""}, headers=headers)
-        return xml.upload_id_of(_checked(answer, name, "POST"), f"/{name}")
+        return xml.upload_id_of(checked(answer, name, "POST"), f"/{name}")
 
     def put_part(self, name: str, upload: str, number: int, data: bytes) -> str:
         """Upload a part, whose numbers begin with 1; return its etag. The store checks its MD5."""
@@ -137,7 +113,7 @@ class S3Bucket:
         query = {"partNumber": str(number), "uploadId": upload}
         headers = {"content-md5": b64encode(digest).decode()}
         answer = self._ask("PUT", name, query, data, headers)
-        return _etag(_checked(answer, name, "PUT"), name)
+        return _etag(checked(answer, name, "PUT"), name)
 
     def complete(self, action: CompleteUpload, old: str | None = None) -> Answer:
         """Complete an upload where no object is or, with `old`, in the place of one with that etag."""
@@ -153,14 +129,14 @@ class S3Bucket:
             return Answer.TAKEN
         if answer.status == 409:
             return Answer.UNCLEAR
-        raise _error(answer.status, xml.failure_of(answer), name, "POST")
+        raise refusal(answer.status, xml.failure_of(answer), name, "POST")
 
     def has_upload(self, name: str, upload: str) -> bool:
         """Return whether an upload is pending."""
         answer = self._ask("GET", name, {"uploadId": upload, "max-parts": "1"})
         if answer.status == 404 and xml.failure_of(answer).code == "NoSuchUpload":
             return False
-        if not xml.is_root(_checked(answer, name, "PARTS"), "ListPartsResult", "ListPartsResponse"):
+        if not xml.is_root(checked(answer, name, "PARTS"), "ListPartsResult", "ListPartsResponse"):
             raise foreign_answer(answer, f"/{name}")  # the second name is moto's
         return True
 
@@ -169,7 +145,7 @@ class S3Bucket:
         answer = self._ask("DELETE", name, {"uploadId": upload})
         if answer.status == 404 and xml.failure_of(answer).code == "NoSuchUpload":
             return False
-        _checked(answer, name, "ABORT")
+        checked(answer, name, "ABORT")
         return True
 
     def upload_pages(self, prefix: str) -> Iterator[xml.UploadPage]:
@@ -177,7 +153,7 @@ class S3Bucket:
         query = {"uploads": "", "prefix": prefix, "max-uploads": str(PAGE_ITEMS), "encoding-type": "url"}
         while True:
             answer = self._ask("GET", "", query, shown=prefix)
-            page = xml.upload_page_of(_checked(answer, prefix, "UPLOADS"), f"/{prefix}")
+            page = xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
             yield page
             if page.markers is None:
                 return
@@ -185,90 +161,15 @@ class S3Bucket:
 
     def is_in(self, region: str) -> bool:
         """Return whether requests are signed for this region."""
-        return region == self._place.region
+        return region == self._requests.place.region
+
+    def wrong_region(self, answer: HttpAnswer) -> SettingsError:
+        """The error for a bucket that is in another region."""
+        return self._requests.wrong_region(answer, xml.Failure())
 
     def look(self) -> HttpAnswer:
         """Look at the bucket itself."""
         return self._ask("HEAD", "")
-
-    def _ask(
-        self,
-        method: str,
-        name: str,
-        query: Mapping[str, str] | None = None,
-        data: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        *,
-        shown: str | None = None,
-    ) -> HttpAnswer:
-        """Make a signed request; with new credentials once more, if the old ones have expired."""
-        path = f"/{name if shown is None else shown}"
-        keys = self._credentials.keys()
-        answer = self._send(keys, method, name, query or {}, data, headers or {}, path)
-        failure = xml.failure_of(answer) if answer.status in (400, 401, 403) else xml.Failure()
-        if failure.code in _EXPIRED and (newer := self._credentials.renewed(keys)) is not None:
-            answer = self._send(newer, method, name, query or {}, data, headers or {}, path)
-            failure = xml.failure_of(answer) if answer.status in (400, 401, 403) else xml.Failure()
-        self._raise_if_refused(answer, failure, path)
-        return answer
-
-    def _send(
-        self,
-        keys: Keys | None,
-        method: str,
-        name: str,
-        query: Mapping[str, str],
-        data: bytes | None,
-        headers: Mapping[str, str],
-        shown: str,
-    ) -> HttpAnswer:
-        place = self._place
-        path = f"{place.prefix}/{quoted(name)}"
-        arguments = query_string(query)
-        payload = _EMPTY if not data else _hash(data)
-        sent = signed_headers(
-            keys, place.region, method, place.host, path, arguments, {**self._always, **headers}, payload
-        )
-        base = place.base.removesuffix(place.prefix) if place.prefix else place.base
-        url = f"{base}{path}?{arguments}" if arguments else f"{base}{path}"
-        answer = self._client.request(method, url, path=shown, headers=sent, data=data)
-        is_told = answer.status < 400 or answer.status == 404
-        if is_told and not any(one.startswith("x-amz") for one in answer.headers):
-            raise foreign_answer(answer, shown)  # it must not count as done, or as nothing there
-        return answer
-
-    def _raise_if_refused(self, answer: HttpAnswer, failure: xml.Failure, path: str) -> None:
-        """Raise for answers that have nothing to do with the object that was asked for."""
-        if answer.status in (301, 307) or failure.code == "AuthorizationHeaderMalformed":
-            raise self.wrong_region(answer, failure)
-        if failure.code in _SKEWED:
-            raise CredentialsRefusedError(
-                errno.EACCES,
-                f"the clock of this machine differs from that of the store: {failure.message}; set the "
-                f"clock",
-                path,
-            )
-        if failure.code in _REFUSED:
-            said = f"{failure.code}: {failure.message}"
-            raise CredentialsRefusedError(
-                errno.EACCES, f"the store refuses the credentials ({said})", path
-            )
-        if failure.code in _BUSY:
-            raise ThrottledError(path)
-        if failure.code in _UNANSWERED:
-            raise StoreUnavailableError(path, f"the store answered {answer.status} {failure.code}")
-
-    def wrong_region(self, answer: HttpAnswer, failure: xml.Failure) -> SettingsError:
-        """The error for a bucket that is in another region."""
-        region = answer.headers.get("x-amz-bucket-region") or failure.region or "another one"
-        return SettingsError(
-            f"s3://{self.name}: is in region {region}, not in {self._place.region}",
-            f"give the storage option region={region}, or set AWS_REGION",
-        )
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest() if len(data) <= SIGNED_BYTES else UNSIGNED
 
 
 def _confirmed(answer: HttpAnswer, name: str) -> Answer:
@@ -285,31 +186,3 @@ def _etag(answer: HttpAnswer, name: str) -> str:
     if not etag:
         raise foreign_answer(answer, f"/{name}")
     return etag
-
-
-def _checked(answer: HttpAnswer, name: str, what: str) -> HttpAnswer:
-    """Return a successful answer; raise an error with the store's message for any other."""
-    if 200 <= answer.status < 300:
-        return answer
-    raise _error(answer.status, xml.failure_of(answer), name, what)
-
-
-def _error(status: int, failure: xml.Failure, name: str, what: str) -> OSError:
-    number = _NUMBERS.get(status, errno.EIO)
-    if failure.code == "AccessDenied":
-        number = errno.EACCES
-    said = failure.message or failure.code or "the store refused the request"
-    right = f"; it needs the right {_right(what)}" if number == errno.EACCES else ""
-    return OSError(
-        number, f"{said} (HTTP {status} {failure.code}){right}".replace(" )", ")"), f"/{name}"
-    )
-
-
-def _right(what: str) -> str:
-    known = {
-        "LIST": "s3:ListBucket",
-        "UPLOADS": "s3:ListBucketMultipartUploads",
-        "PARTS": "s3:ListMultipartUploadParts",
-        "ABORT": "s3:AbortMultipartUpload",
-    }
-    return known.get(what) or _RIGHTS[what]

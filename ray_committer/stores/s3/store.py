@@ -222,7 +222,7 @@ class S3Store:
         if answer.status == 404:
             raise StoreRefusedError(f"s3://{self.spec.authority}: there is no such bucket", "create it")
         if answer.status >= 400 and region and not self._bucket.is_in(region):
-            raise self._bucket.wrong_region(answer, xml.Failure())
+            raise self._bucket.wrong_region(answer)
         if answer.status == 400:
             raise SettingsError(
                 f"s3://{self.spec.authority}: the server does not accept requests for this bucket (HTTP "
