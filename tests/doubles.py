@@ -13,7 +13,8 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import CommitRecord, ConflictMode, decode_record
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreOperations, StoreSpec, completing
+from ray_committer.stores import base
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 from ray_committer.testing import Identity, MemoryStore, visible_files, write_job
 from ray_committer.testing.harness import all_files, put_file
@@ -137,7 +138,7 @@ def pending_uploads(store: StoreOperations) -> list[str]:
     """The files whose uploads are pending; none on a store with renames."""
     if not store.capabilities.completes_uploads:
         return []
-    return [one.path for one in completing(store).list_uploads("/")]
+    return [one.path for one in base.pending_uploads(store, "/")]
 
 
 NAMES = tuple(doubles(Path("/")))

@@ -1,21 +1,27 @@
 """Abort the uploads that a job leaves, on a store where a file is an upload until it is completed.
 
 An upload's id is used once, so an abort by a process that slept harms no later job. Which ids are a
-job's own is read in its directory, and counts only if the job is still the same after that.
+job's own is read in its directory, and counts only if the job is still the same after that. A job can
+have millions of them, so they are read, checked and aborted a thousand at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from ray_committer.errors import ManifestError, PathError, PreflightError
-from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.protocol.fingerprints import fingerprint
+from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
-from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import StoreOperations, completing
+from ray_committer.stores.at_once import streamed
+from ray_committer.stores.base import StoreOperations, completing, pending_uploads
 from ray_committer.work.entries import store_path
-from ray_committer.work.upload_file import noted_uploads
+from ray_committer.work.upload_file import COMMITTED, read_notes
+
+BATCH = 1000
+"""So many uploads are held, and aborted after one look at the job's state."""
 
 Upload = tuple[str, str]
 """The path of a file, and the id of its upload."""
@@ -27,32 +33,73 @@ def abort_uploads(
     """Abort the uploads of a job that has ended; return how many were pending; idempotent.
 
     All files of a committed job are completed, so only what the store lists as pending is looked for.
-    Nothing is done if `is_meant` returns False after the job's files were read.
+    Nothing more is done once `is_meant` returns False, which is asked after files of the job were read.
     """
-    pending: set[Upload] | None = None
+    own: Iterable[Upload] = job_uploads(store, job, skips_damaged=True)
     if is_committed:
-        pending = {(one.path, one.id) for one in completing(store).list_uploads(job.destination)}
+        pending = frozenset(mark(one.path, one.id) for one in pending_uploads(store, job.destination))
         if not pending:
             return 0
-    own = _own_uploads(store, job)
-    if not own or not is_meant():
-        return 0
-    wanted = sorted(own if pending is None else own & pending)
-    return sum(at_once(store, lambda one: completing(store).abort_upload(*one), wanted))
+        own = (one for one in own if mark(*one) in pending)
+    return abort_all(store, _while_meant(own, is_meant))
 
 
-def _own_uploads(store: StoreOperations, job: JobAttempt) -> set[Upload]:
-    """The uploads that the job's task attempts have noted, or that its manifests name.
+def abort_all(store: StoreOperations, uploads: Iterable[Upload]) -> int:
+    """Abort some uploads, several at the same time; return how many were pending."""
+    return sum(streamed(store, lambda one: completing(store).abort_upload(*one), uploads))
 
-    What cannot be read, or names a place on another store, is left out: an abort must not fail by it.
+
+def mark(path: str, upload: str) -> bytes:
+    """Eight bytes for an upload."""
+    return fingerprint(f"{path}\0{upload}")
+
+
+def job_uploads(
+    store: StoreOperations, job: JobAttempt, *, skips_damaged: bool = False
+) -> Iterator[Upload]:
+    """The uploads that the job's task attempts have noted, or that its manifests name, in no order; some
+    perhaps twice.
+
+    What names a place on another store is left out. `ManifestError` for a note or a manifest that cannot
+    be read, unless it `skips_damaged` ones: an abort must not fail by it.
     """
-    entries = list(noted_uploads(store, job.tasks, skips_damaged=True))
-    for status in store.list_files(job.manifests):
-        if status.name.endswith(MANIFEST_SUFFIX):
-            with suppress(FileNotFoundError, ManifestError):
-                entries += decode_manifest(store.read(status.path), status.path).files
-    found: set[Upload] = set()
-    for entry in entries:
-        with suppress(PathError, PreflightError):
-            found |= {(store_path(entry.d, store.spec), entry.u)} if entry.u else set()
-    return found
+    copied: set[str] = set()
+    for path, files in read_notes(store, job.tasks, skips_damaged=skips_damaged):
+        if path.endswith(f"/{COMMITTED}") and files:
+            copied.add(path.split("/")[-2])
+        yield from _places(store, files)
+    for manifest in _manifests(store, job, skips_damaged=skips_damaged):
+        if manifest.task_attempt_id not in copied:
+            yield from _places(store, manifest.files)
+
+
+def _while_meant(uploads: Iterable[Upload], is_meant: Callable[[], bool]) -> Iterator[Upload]:
+    left = iter(uploads)
+    while (batch := list(itertools.islice(left, BATCH))) and is_meant():
+        yield from batch
+
+
+def _manifests(
+    store: StoreOperations, job: JobAttempt, *, skips_damaged: bool
+) -> Iterator[TaskManifest]:
+    listed = store.list_files(job.manifests)
+    paths = [one.path for one in listed if one.name.endswith(MANIFEST_SUFFIX)]
+
+    def read(path: str) -> TaskManifest | None:
+        try:
+            return decode_manifest(store.read(path), path)
+        except FileNotFoundError:
+            return None
+        except ManifestError:
+            if skips_damaged:
+                return None
+            raise
+
+    yield from (one for one in streamed(store, read, paths) if one is not None)
+
+
+def _places(store: StoreOperations, files: Iterable[FileEntry]) -> Iterator[Upload]:
+    for file in files:
+        if file.u:
+            with suppress(PathError, PreflightError):
+                yield store_path(file.d, store.spec), file.u

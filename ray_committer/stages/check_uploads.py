@@ -18,7 +18,7 @@ from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import completing
+from ray_committer.stores.base import completing, pending_uploads
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import place_of
 from ray_committer.work.entries import Entry, entries
@@ -39,7 +39,7 @@ def check_uploads(
     listed = b"".join(
         fingerprint(f"{one.path}\0{one.id}")
         for root in roots
-        for one in completing(context.store).list_uploads(root)
+        for one in pending_uploads(context.store, root)
     )
     unlisted = [(ref, wanted) for ref, wanted in _unlisted(context, manifests, listed) if wanted]
     wrong: list[WrongSources] = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -11,6 +12,9 @@ from ray_committer.stores.base import StoreOperations
 THREADS = 16
 MANY = 9
 """From how many requests on a commit makes them at the same time. Fewer are soon made one by one."""
+
+CHUNK = 64
+"""So many results are held at a time where many are read one after the other."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -29,3 +33,12 @@ def at_once(
         return list(map(request, items))
     with ThreadPoolExecutor(min(THREADS, len(items))) as pool:
         return list(pool.map(request, items))
+
+
+def streamed(
+    store: StoreOperations, request: Callable[[_Item], _Result], items: Iterable[_Item]
+) -> Iterator[_Result]:
+    """The results of a request for each of many items, in order; a `CHUNK` of them is held at a time."""
+    left = iter(items)
+    while chunk := list(itertools.islice(left, CHUNK)):
+        yield from at_once(store, request, chunk)

@@ -7,7 +7,7 @@ when the store did nothing and wants fewer requests, `StoreUnavailableError` whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
@@ -274,11 +274,29 @@ def delete_listed(store: StoreOperations, directories: Sequence[str], holds: Cal
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
-    """An upload that is neither completed nor aborted: where its file will be, and when it began."""
+    """An upload that is neither completed nor aborted: where its file will be, when it began, and by
+    whom, as the store names users."""
 
     path: str
     id: str
     began_milliseconds: int | None = None
+    began_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadPage:
+    """A page of a listing of uploads; `after` is where the next page begins, None after the last one."""
+
+    uploads: list[PendingUpload]
+    after: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedParts:
+    """The size of the parts of an upload so far, and when the last one came; None if there is none."""
+
+    bytes: int = 0
+    newest_milliseconds: int | None = None
 
 
 class CompletesUploads(Protocol):
@@ -311,13 +329,34 @@ class CompletesUploads(Protocol):
     def abort_upload(self, path: str, upload: str) -> bool:
         """Abort an upload; False if it was not pending: then it may have been completed."""
 
-    def list_uploads(self, path: str) -> list[PendingUpload]:
-        """List the pending uploads of all files below a directory, in no order."""
+    def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
+        """List a page of the pending uploads of all files below a directory, ordered by name."""
+
+    def uploaded_parts(self, path: str, upload: str) -> UploadedParts | None:
+        """Sum up the parts of an upload; None if it is not pending."""
+
+    def abort_days(self, path: str) -> int | None:
+        """Return after how many days a rule of the store aborts uploads below a directory; None if none
+        does. ``PermissionError`` if the rules cannot be read."""
+
+    def list_prefix(self, path: str) -> list[FileStatus]:
+        """List the names in the directory of `path` that begin with its last element, in no order."""
 
 
 def completing(store: StoreOperations) -> CompletesUploads:
     """Return the store as one that completes uploads; its capabilities must say so."""
     return cast("CompletesUploads", store)
+
+
+def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload]:
+    """List the pending uploads below a directory page by page, on a store that completes uploads."""
+    after: tuple[str, str] | None = None
+    while True:
+        page = completing(store).list_uploads(path, after)
+        yield from page.uploads
+        if page.after is None:
+            return
+        after = page.after
 
 
 class SeesLinks(Protocol):

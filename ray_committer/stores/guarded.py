@@ -24,9 +24,10 @@ from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggrega
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
 from ray_committer.stores.base import (
     FileStatus,
-    PendingUpload,
     StoredState,
     StoreOperations,
+    UploadedParts,
+    UploadPage,
     completing,
     delete_listed,
     delete_version,
@@ -162,9 +163,21 @@ class GuardedStore:
         """Abort an upload, on a store that completes uploads."""
         return self._call("op_delete", completing(self._store).abort_upload, path, upload)
 
-    def list_uploads(self, path: str) -> list[PendingUpload]:
-        """List pending uploads, on a store that completes them."""
-        return self._call("op_list_files", completing(self._store).list_uploads, path)
+    def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
+        """List a page of pending uploads, on a store that completes them."""
+        return self._call("op_list_files", completing(self._store).list_uploads, path, after)
+
+    def uploaded_parts(self, path: str, upload: str) -> UploadedParts | None:
+        """Sum up the parts of an upload, on a store that completes uploads."""
+        return self._call("op_list_files", completing(self._store).uploaded_parts, path, upload)
+
+    def abort_days(self, path: str) -> int | None:
+        """Return after how many days uploads are aborted, on a store that completes uploads."""
+        return self._call("op_get_file_status", completing(self._store).abort_days, path)
+
+    def list_prefix(self, path: str) -> list[FileStatus]:
+        """List the names that begin with a prefix, on a store that completes uploads."""
+        return self._call("op_list_status", completing(self._store).list_prefix, path)
 
     def delete_file(self, path: str) -> bool:
         return self._call("op_delete", self._store.delete_file, path)

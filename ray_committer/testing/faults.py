@@ -19,9 +19,10 @@ from ray_committer.errors import ThrottledError
 from ray_committer.protocol.actions import Action, Answer
 from ray_committer.stores.base import (
     FileStatus,
-    PendingUpload,
     StoredState,
     StoreOperations,
+    UploadedParts,
+    UploadPage,
     completing,
     delete_listed,
     delete_version,
@@ -177,10 +178,25 @@ class WrappedStore:
         with self._call("abort_upload", path):
             return completing(self._store).abort_upload(path, upload)
 
-    def list_uploads(self, path: str) -> list[PendingUpload]:
-        """The pending uploads below a directory."""
+    def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
+        """A page of the pending uploads below a directory."""
         with self._call("list_uploads", path):
-            return completing(self._store).list_uploads(path)
+            return completing(self._store).list_uploads(path, after)
+
+    def uploaded_parts(self, path: str, upload: str) -> UploadedParts | None:
+        """The parts of an upload."""
+        with self._call("uploaded_parts", path):
+            return completing(self._store).uploaded_parts(path, upload)
+
+    def abort_days(self, path: str) -> int | None:
+        """After how many days uploads are aborted."""
+        with self._call("abort_days", path):
+            return completing(self._store).abort_days(path)
+
+    def list_prefix(self, path: str) -> list[FileStatus]:
+        """The names that begin with a prefix."""
+        with self._call("list_prefix", path):
+            return completing(self._store).list_prefix(path)
 
     def delete_file(self, path: str) -> bool:
         with self._call("delete_file", path):

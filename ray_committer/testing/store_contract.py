@@ -19,7 +19,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import join, new_job_attempt, parent
 from ray_committer.stages.commit_result import Outcome
-from ray_committer.stores.base import StoreOperations, Versions, completing
+from ray_committer.stores.base import StoreOperations, Versions, completing, pending_uploads
 from ray_committer.stores.promises.all import PROMISES
 from ray_committer.stores.promises.promise import OwnDirectory, Promise, WeakPromiseError
 from ray_committer.stores.promises.renames import ONE_WINS
@@ -232,7 +232,7 @@ def _complete(store: StoreOperations, path: str, data: bytes) -> None:
     uploads = completing(store)
     upload = uploads.begin_upload(path, None)
     part = uploads.put_part(path, upload, 1, data)
-    assert [one.path for one in uploads.list_uploads(parent(path))] == [path]
+    assert [one.path for one in pending_uploads(store, parent(path))] == [path]
     assert uploads.publish(CompleteUpload(path, upload, (part,))) is Answer.DONE
 
 

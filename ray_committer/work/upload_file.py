@@ -23,7 +23,7 @@ from ray_committer.protocol.actions import predict_etag
 from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, decode_manifest
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.uri import Location, format_uri
-from ray_committer.stores.at_once import at_once
+from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations, completing, delete_listed
 
 PART_BYTES = 8 << 20
@@ -199,10 +199,18 @@ def noted_uploads(
 ) -> Iterator[FileEntry]:
     """The uploads that the task attempts below `tasks` have noted, in no order; those that were not
     closed have no parts. `ManifestError` for a damaged note, unless it `skips_damaged` ones."""
+    for _, found in read_notes(store, tasks, skips_damaged=skips_damaged):
+        yield from found
+
+
+def read_notes(
+    store: StoreOperations, tasks: str, *, skips_damaged: bool = False
+) -> Iterator[tuple[str, Sequence[FileEntry]]]:
+    """The files with notes below `tasks`, each with the uploads that it names, few at a time."""
     names = [status.path for status in store.list_files(tasks)]
     paths = [path for path in names if path.endswith((SUFFIX, f"/{COMMITTED}"))]
-    for found in at_once(store, partial(_read_note, store, skips_damaged=skips_damaged), paths):
-        yield from found
+    found = streamed(store, partial(_read_note, store, skips_damaged=skips_damaged), paths)
+    yield from zip(paths, found, strict=True)
 
 
 def closed_uploads(store: StoreOperations, directory: str) -> list[FileEntry]:

@@ -24,6 +24,7 @@ from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store
 
 LEAST_PART = 5 << 20
+KINDS = ("uploads", "uploadId", "delete", "list-type", "lifecycle")
 _ALWAYS = {"x-amz-request-id": "fake"}
 
 
@@ -36,11 +37,18 @@ class Object:
 
 
 @dataclass(slots=True)
+class Part:
+    data: bytes
+    etag: str
+    came: float = field(default_factory=time.time)
+
+
+@dataclass(slots=True)
 class Upload:
     name: str
     headers: dict[str, str]
     began: float
-    parts: dict[int, tuple[bytes, str]] = field(default_factory=dict)
+    parts: dict[int, Part] = field(default_factory=dict)
 
 
 Hook = Callable[[str, str, str], None]
@@ -58,6 +66,10 @@ class FakeS3:
     hides_md5: bool = False
     ignores: frozenset[str] = frozenset()
     denied: set[tuple[str, str]] = field(default_factory=set)
+    has_uploads: bool = True
+    """False: it has no multipart uploads."""
+    abort_rules: tuple[tuple[str, int], ...] = ()
+    """The rules of all buckets that abort uploads: a prefix, and days."""
     region: str = "us-east-1"
     page: int = 1000
     lists_prefixes: bool = True
@@ -95,9 +107,9 @@ class FakeS3:
             self.requests.append((method, name, query))
             if bucket not in self.buckets:
                 return _error(404, "NoSuchBucket", head=method == "HEAD")
-            kind = next(
-                (one for one in ("uploads", "uploadId", "delete", "list-type") if one in asked), ""
-            )
+            kind = next((one for one in KINDS if one in asked), "")
+            if kind in ("uploads", "uploadId") and not self.has_uploads:
+                return _error(501, "NotImplemented")
             if (method, kind) in self.denied:
                 return _error(403, "AccessDenied", head=method == "HEAD")
             if f"/{self.region}/" not in headers.get("authorization", f"/{self.region}/"):
@@ -144,13 +156,35 @@ class FakeS3:
             return _error(404, "NoSuchUpload")
         etag = hashlib.md5(body).hexdigest()
         etag = etag[:8] + "-kms" if self.hides_md5 else etag
-        self.uploads[asked["uploadId"]].parts[int(asked["partNumber"])] = (body, etag)
+        self.uploads[asked["uploadId"]].parts[int(asked["partNumber"])] = Part(body, etag)
         return HttpAnswer(200, {**_ALWAYS, "etag": f'"{etag}"'}, b"")
 
     def _get_uploadid(self, objects, name: str, asked, headers, body) -> HttpAnswer:
         if self._upload(name, asked) is None:
             return _error(404, "NoSuchUpload")
-        return _xml("<ListPartsResult></ListPartsResult>")
+        parts = sorted(self.uploads[asked["uploadId"]].parts.items())
+        left = [one for one in parts if one[0] > int(asked.get("part-number-marker", 0))]
+        page = min(self.page, int(asked.get("max-parts", 1000)))
+        text = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><Size>{len(part.data)}</Size>"
+            f"<LastModified>{_moment(part.came)}</LastModified></Part>"
+            for number, part in left[:page]
+        )
+        if len(left) > page:
+            text += f"<IsTruncated>true</IsTruncated><NextPartNumberMarker>{left[page - 1][0]}"
+            text += "</NextPartNumberMarker>"
+        return _xml(f"<ListPartsResult>{text}</ListPartsResult>")
+
+    def _get_lifecycle(self, objects, name: str, asked, headers, body) -> HttpAnswer:
+        rules = "".join(
+            f"<Rule><Filter><Prefix>{escape(prefix)}</Prefix></Filter><Status>Enabled</Status>"
+            f"<AbortIncompleteMultipartUpload><DaysAfterInitiation>{days}</DaysAfterInitiation>"
+            f"</AbortIncompleteMultipartUpload></Rule>"
+            for prefix, days in self.abort_rules
+        )
+        if not rules:
+            return _error(404, "NoSuchLifecycleConfiguration")
+        return _xml(f"<LifecycleConfiguration>{rules}</LifecycleConfiguration>")
 
     def _delete_uploadid(self, objects, name: str, asked, headers, body) -> HttpAnswer:
         if self._upload(name, asked) is None:
@@ -171,9 +205,10 @@ class FakeS3:
             (int(one.findtext("PartNumber") or 0), (one.findtext("ETag") or "").strip('"'))
             for one in ElementTree.fromstring(body).findall("Part")
         ]
-        if any(upload.parts.get(number, (b"", ""))[1] != etag for number, etag in wanted):
+        found = [(upload.parts.get(number), etag) for number, etag in wanted]
+        if any(part is None or part.etag != etag for part, etag in found):
             return _error(400, "InvalidPart")
-        parts = [upload.parts[number][0] for number, _ in wanted]
+        parts = [upload.parts[number].data for number, _ in wanted]
         if any(len(part) < LEAST_PART for part in parts[:-1]):
             return _error(400, "EntityTooSmall")
         sums = b"".join(hashlib.md5(part).digest() for part in parts)
@@ -227,6 +262,7 @@ class FakeS3:
         left = [one for one in found if (one[0], one[1]) > (after[0], after[1] or "")]
         text = "".join(
             f"<Upload><Key>{quote_plus(key)}</Key><UploadId>{upload}</UploadId>"
+            f"<Initiator><ID>arn:aws:iam::1:user/spark</ID></Initiator>"
             f"<Initiated>{_moment(began)}</Initiated></Upload>"
             for key, upload, began in left[: self.page]
         )

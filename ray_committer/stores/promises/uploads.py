@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.base import CompletesUploads, completing
+from ray_committer.stores.base import CompletesUploads, completing, pending_uploads
 from ray_committer.stores.promises.promise import (
     COMPLETES_UPLOADS,
     MISSES_FILES,
@@ -87,12 +87,14 @@ def _is_listed(own: OwnDirectory) -> str:
     other = _begin(store, own.at("dd"), b"1")
     done = _begin(store, own.at("d/c"), b"1")
     store.publish(done)
-    found = {(one.path, one.id) for one in store.list_uploads(own.at("d"))}
+    found = {(one.path, one.id) for one in pending_uploads(own.store, own.at("d"))}
     shown = {(path, upload) for path, upload in wanted if store.is_pending(path, upload)}
     check(found == wanted == shown, "a listing does not show exactly the pending uploads", MISSES_FILES)
     for path, upload in {*wanted, (other.dest, other.id)}:
         store.abort_upload(path, upload)
-    check(store.list_uploads(own.path) == [], "a listing shows aborted uploads", MISSES_FILES)
+    check(
+        not list(pending_uploads(own.store, own.path)), "a listing shows aborted uploads", MISSES_FILES
+    )
     return "exactly those below a directory"
 
 

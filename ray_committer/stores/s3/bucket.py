@@ -24,6 +24,8 @@ PAGE_ITEMS = 1000
 STAMP_HEADER = "x-amz-meta-ray-committer-stamp"
 """The metadata of a file: the stamp of the job that made it."""
 
+_UNKNOWN = ("NotImplemented", "MethodNotAllowed")
+"""What servers answer that do not know a setting."""
 _COMPLETED = b"</CompleteMultipartUploadResult>"
 
 
@@ -136,9 +138,26 @@ class S3Bucket:
         answer = self._ask("GET", name, {"uploadId": upload, "max-parts": "1"})
         if answer.status == 404 and xml.failure_of(answer).code == "NoSuchUpload":
             return False
-        if not xml.is_root(checked(answer, name, "PARTS"), "ListPartsResult", "ListPartsResponse"):
-            raise foreign_answer(answer, f"/{name}")  # the second name is moto's
+        if not xml.is_root(checked(answer, name, "PARTS"), *xml.PARTS):
+            raise foreign_answer(answer, f"/{name}")
         return True
+
+    def part_pages(self, name: str, upload: str) -> Iterator[xml.PartsPage]:
+        """List the parts of an upload, a page at a time; ``FileNotFoundError`` if it is not pending."""
+        query = {"uploadId": upload}
+        while True:
+            page = xml.parts_page_of(checked(self._ask("GET", name, query), name, "PARTS"), f"/{name}")
+            yield page
+            if not page.marker:
+                return
+            query["part-number-marker"] = page.marker
+
+    def abort_rules(self) -> list[xml.AbortRule]:
+        """Return the rules that abort uploads which nobody completes."""
+        answer = self._ask("GET", "", {"lifecycle": ""})
+        if answer.status in (404, 501) or xml.failure_of(answer).code in _UNKNOWN:
+            return []
+        return xml.abort_rules_of(checked(answer, "", "LIFECYCLE"), "/")
 
     def abort(self, name: str, upload: str) -> bool:
         """Abort an upload; False if it was not pending."""
@@ -148,16 +167,14 @@ class S3Bucket:
         checked(answer, name, "ABORT")
         return True
 
-    def upload_pages(self, prefix: str) -> Iterator[xml.UploadPage]:
-        """List the pending uploads of names that begin with `prefix`, a page at a time."""
+    def upload_page(self, prefix: str, after: tuple[str, str] | None) -> xml.UploadPage:
+        """List a page of the pending uploads of names that begin with `prefix`, after a name and an
+        upload's id."""
         query = {"uploads": "", "prefix": prefix, "max-uploads": str(PAGE_ITEMS), "encoding-type": "url"}
-        while True:
-            answer = self._ask("GET", "", query, shown=prefix)
-            page = xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
-            yield page
-            if page.markers is None:
-                return
-            query["key-marker"], query["upload-id-marker"] = page.markers
+        if after is not None:
+            query["key-marker"], query["upload-id-marker"] = after
+        answer = self._ask("GET", "", query, shown=prefix)
+        return xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
 
     def is_in(self, region: str) -> bool:
         """Return whether requests are signed for this region."""

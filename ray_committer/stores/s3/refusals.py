@@ -25,6 +25,7 @@ _RIGHTS = {
     "DELETE": "s3:DeleteObject",
     "LIST": "s3:ListBucket",
     "UPLOADS": "s3:ListBucketMultipartUploads",
+    "LIFECYCLE": "s3:GetLifecycleConfiguration",
     "PARTS": "s3:ListMultipartUploadParts",
     "ABORT": "s3:AbortMultipartUpload",
 }

@@ -26,6 +26,8 @@ from ray_committer.stores.base import (
     StoreCapabilities,
     StoredState,
     StoreSpec,
+    UploadedParts,
+    UploadPage,
     Versions,
 )
 from ray_committer.stores.deadline import first_deadline
@@ -88,8 +90,7 @@ class S3Store:
         is_there = path == "/"
         for page in self._bucket.pages(own, delimiter="/"):
             is_there = is_there or bool(page.objects or page.prefixes)
-            found += [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
-            found += [_status(item) for item in page.objects if item.name != own]
+            found += _listed(page)
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return found
@@ -207,13 +208,30 @@ class S3Store:
     def abort_upload(self, path: str, upload: str) -> bool:
         return self._bucket.abort(path[1:], upload)
 
-    def list_uploads(self, path: str) -> list[PendingUpload]:
-        pages = self._bucket.upload_pages(_prefix(path))
-        return [
-            PendingUpload(f"/{one.name}", one.id, _milliseconds(one.began))
-            for page in pages
+    def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
+        page = self._bucket.upload_page(_prefix(path), after)
+        found = [
+            PendingUpload(f"/{one.name}", one.id, _milliseconds(one.began), one.user or None)
             for one in page.uploads
         ]
+        return UploadPage(found, page.markers)
+
+    def uploaded_parts(self, path: str, upload: str) -> UploadedParts | None:
+        try:
+            parts = [part for page in self._bucket.part_pages(path[1:], upload) for part in page.parts]
+        except FileNotFoundError:
+            return None
+        moments = [moment for _, at in parts if (moment := _milliseconds(at)) is not None]
+        return UploadedParts(sum(size for size, _ in parts), max(moments, default=None))
+
+    def abort_days(self, path: str) -> int | None:
+        own = _prefix(path)
+        rules = self._bucket.abort_rules()
+        met = [one.days for one in rules if own.startswith(one.prefix) or one.prefix.startswith(own)]
+        return min(met, default=None)
+
+    def list_prefix(self, path: str) -> list[FileStatus]:
+        return [one for page in self._bucket.pages(path[1:], delimiter="/") for one in _listed(page)]
 
     def _look(self) -> None:
         """Refuse a bucket that is missing or elsewhere; a denied look leaves that to later requests."""
@@ -258,6 +276,12 @@ class S3Store:
 
 def _not_renamed(source: str, dest: str) -> OSError:
     return OSError(errno.ENOTSUP, "S3 has no rename", source, None, dest)
+
+
+def _listed(page: xml.Page) -> list[FileStatus]:
+    """The directories and files in a page of a listing, without the mark of the listed directory."""
+    directories = [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
+    return directories + [_status(one) for one in page.objects if not one.name.endswith("/")]
 
 
 def _status(found: xml.Listed) -> FileStatus:

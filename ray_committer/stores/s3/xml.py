@@ -10,6 +10,9 @@ from xml.sax.saxutils import escape
 
 from ray_committer.stores.answers import HttpAnswer, foreign_answer
 
+PARTS = ("ListPartsResult", "ListPartsResponse")
+"""The name of a listing of parts; the second one is moto's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -32,11 +35,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An upload in a listing, and when it began."""
+    """An upload in a listing, when it began, and the user who began it, if the store names one."""
 
     name: str
     id: str
     began: str
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,23 @@ class UploadPage:
 
     uploads: list[Upload]
     markers: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartsPage:
+    """One page of an upload's parts: the size and the moment of each; `marker` is the number after which
+    the next page begins, or empty."""
+
+    parts: list[tuple[int, str]]
+    marker: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortRule:
+    """A rule that aborts uploads of names that begin with `prefix` after some days."""
+
+    prefix: str
+    days: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +124,39 @@ def upload_page_of(answer: HttpAnswer, path: str) -> UploadPage:
     root = parsed(answer, path, "ListMultipartUploadsResult")
     decode = _decoder(root)
     uploads = [
-        Upload(decode(_text(one, "Key")), _text(one, "UploadId"), _text(one, "Initiated"))
+        Upload(
+            decode(_text(one, "Key")),
+            _text(one, "UploadId"),
+            _text(one, "Initiated"),
+            _text(one, "Initiator/DisplayName") or _text(one, "Initiator/ID"),
+        )
         for one in root.findall("Upload")
     ]
     is_cut = _text(root, "IsTruncated") == "true"
     markers = decode(_text(root, "NextKeyMarker")), _text(root, "NextUploadIdMarker")
     return UploadPage(uploads, markers if is_cut else None)
+
+
+def parts_page_of(answer: HttpAnswer, path: str) -> PartsPage:
+    """Read a page of the parts of an upload; `StoreUnavailableError` if the answer is not one."""
+    root = parsed(answer, path, *PARTS)
+    parts = [(int(_text(one, "Size") or 0), _text(one, "LastModified")) for one in root.findall("Part")]
+    is_cut = _text(root, "IsTruncated") == "true"
+    return PartsPage(parts, _text(root, "NextPartNumberMarker") if is_cut else "")
+
+
+def abort_rules_of(answer: HttpAnswer, path: str) -> list[AbortRule]:
+    """Read the rules of a bucket that abort uploads; `StoreUnavailableError` for another answer."""
+    rules = parsed(answer, path, "LifecycleConfiguration").findall("Rule")
+    return [
+        AbortRule(
+            _text(one, "Filter/And/Prefix") or _text(one, "Filter/Prefix") or _text(one, "Prefix"),
+            int(days),
+        )
+        for one in rules
+        if _text(one, "Status") == "Enabled"
+        and (days := _text(one, "AbortIncompleteMultipartUpload/DaysAfterInitiation"))
+    ]
 
 
 def upload_id_of(answer: HttpAnswer, path: str) -> str:
@@ -139,10 +187,10 @@ def is_root(answer: HttpAnswer, *names: str) -> bool:
     return root is not None and root.tag in names
 
 
-def parsed(answer: HttpAnswer, path: str, name: str) -> ElementTree.Element:
-    """Return the XML of an answer with this root; `StoreUnavailableError` if it is another answer."""
+def parsed(answer: HttpAnswer, path: str, *names: str) -> ElementTree.Element:
+    """Return the XML of an answer with one of these roots; `StoreUnavailableError` for any other."""
     root = _root(answer)
-    if root is None or root.tag != name:
+    if root is None or root.tag not in names:
         raise foreign_answer(answer, path)
     return root
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ray_committer.protocol.actions import Action, Answer
-from ray_committer.stores.base import PendingUpload
+from ray_committer.stores.base import UploadPage
 from ray_committer.stores.s3.store import S3Store
 from tests.servers.fake_s3 import FakeS3, direct_store
 
@@ -40,8 +40,9 @@ def aborts_nothing(store: S3Store, path: str, upload: str) -> bool:
     return store.is_pending(path, upload)
 
 
-def lists_neighbours(store: S3Store, path: str) -> list[PendingUpload]:
-    return [one for one in S3Store.list_uploads(store, "/") if one.path.startswith(path)]
+def lists_neighbours(store: S3Store, path: str, after: tuple[str, str] | None = None) -> UploadPage:
+    page = S3Store.list_uploads(store, "/", after)
+    return UploadPage([one for one in page.uploads if one.path.startswith(path)], page.after)
 
 
 def copies(store: S3Store, source: str, dest: str, *_: Any, **__: Any) -> None:

@@ -16,7 +16,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer
-from ray_committer.stores.base import StoreSpec, completing
+from ray_committer.stores.base import StoreSpec, completing, pending_uploads
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import run_commit, visible_files, write_job
 from tests.servers.fake_s3 import OPTIONS, Direct, FakeS3, direct_store
@@ -235,6 +235,6 @@ def test_a_listing_of_many_pages_is_whole():
         completing(store).begin_upload(name, None)
     assert {one.path for one in store.list_files("/d")} == names
     assert {one.path for one in store.list_status("/d")} == names
-    assert {one.path for one in completing(store).list_uploads("/d")} == names
+    assert {one.path for one in pending_uploads(store, "/d")} == names
     assert store.delete_directory("/d")
     assert store.list_files("/d") == []
