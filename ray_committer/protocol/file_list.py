@@ -149,11 +149,14 @@ def partition_of(path: str) -> str:
 
 
 def _decode(data: bytes) -> list[ListedFile]:
-    decoder, files = msgspec.json.Decoder(ListedFile), list[ListedFile]()
+    files = list[ListedFile]()
     while data:
         part = zlib.decompressobj()
-        files += decoder.decode_lines(part.decompress(data))
+        files += _DECODER.decode_lines(part.decompress(data))
         if not part.eof:
             raise ValueError("it is cut off")
         data = part.unused_data
     return files
+
+
+_DECODER = msgspec.json.Decoder(ListedFile)

@@ -71,6 +71,10 @@ class _Version(msgspec.Struct):
 
 
 _Decoded = TypeVar("_Decoded")
+_SET = msgspec.json.Decoder(_PendingSet, strict=False)
+_UPLOAD = msgspec.json.Decoder(_Upload, strict=False)
+_VERSION = msgspec.json.Decoder(_Version, strict=False)
+"""Made here, because msgspec crashes if several threads decode a type for the first time."""
 
 
 def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
@@ -78,7 +82,7 @@ def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
 
     `path` is where the file is on the store, which says which task and job attempt it is of.
     """
-    found = _decode(data, path, _PendingSet, SET_VERSION)
+    found = _decode(data, path, _SET, SET_VERSION)
     _check_version(found.version, SET_VERSION, f"{path}: ")
     if found.job_id and found.job_id != job.uuid:
         raise ManifestError(
@@ -101,7 +105,7 @@ def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
 
 def decode_pending(data: bytes, path: str, job: MagicJob) -> FileEntry:
     """Parse and check the file ``.pending`` of one upload; `ManifestError` as for a pendingset."""
-    return _entry(_decode(data, path, _Upload, UPLOAD_VERSION), path, "", job)
+    return _entry(_decode(data, path, _UPLOAD, UPLOAD_VERSION), path, "", job)
 
 
 def encode_pendingset(manifest: TaskManifest, job: MagicJob, *, milliseconds: int) -> bytes:
@@ -137,15 +141,15 @@ def _written(file: FileEntry, job: MagicJob, attempt: str, milliseconds: int) ->
     }
 
 
-def _decode(data: bytes, path: str, type_: type[_Decoded], known: int) -> _Decoded:
+def _decode(data: bytes, path: str, decoder: msgspec.json.Decoder[_Decoded], known: int) -> _Decoded:
     """Parse one file. What is wrong with the fields of another version is that it is another one."""
     if not data:
         raise ManifestError(f"{path}: is empty, not a pendingset", _AGAIN)
     try:
-        return msgspec.json.decode(data, type=type_, strict=False)
+        return decoder.decode(data)
     except msgspec.ValidationError as e:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            version = msgspec.json.decode(data, type=_Version, strict=False).version
+            version = _VERSION.decode(data).version
             _check_version(version, known, f"{path}: ")
         raise ManifestError(f"{path}: cannot be committed: {e}") from e
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:

@@ -208,21 +208,21 @@ def encode(document: CommitRecord | Declaration | Heartbeat) -> bytes:
 
 def decode_record(data: bytes, path: str) -> CommitRecord:
     """Parse a commit record; `ManifestError` if this version cannot have written it."""
-    return _decode(data, CommitRecord, path)
+    return _decode(data, _RECORD, path)
 
 
 def decode_claim(data: bytes, path: str) -> Declaration:
     """Parse a declaration, or the part of a commit record that has the same fields."""
-    return _decode(data, Declaration, path)
+    return _decode(data, _DECLARATION, path)
 
 
 def decode_heartbeat(data: bytes, path: str) -> Heartbeat:
     """Parse a heartbeat."""
-    return _parse(data, Heartbeat, path)
+    return _parse(data, _HEARTBEAT, path)
 
 
-def _decode(data: bytes, kind: type[_Versioned], path: str) -> _Versioned:
-    document = _parse(data, kind, path)
+def _decode(data: bytes, decoder: msgspec.json.Decoder[_Versioned], path: str) -> _Versioned:
+    document = _parse(data, decoder, path)
     if document.version != RECORD_VERSION:
         raise ManifestError(
             f"{path}: is a commit record of version {document.version}",
@@ -231,9 +231,9 @@ def _decode(data: bytes, kind: type[_Versioned], path: str) -> _Versioned:
     return document
 
 
-def _parse(data: bytes, kind: type[_Document], path: str) -> _Document:
+def _parse(data: bytes, decoder: msgspec.json.Decoder[_Document], path: str) -> _Document:
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(
             f"{path}: is not a commit record that this version can read: {e}",
@@ -250,3 +250,8 @@ def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
 def _any_within(paths: Sequence[str], roots: Sequence[str]) -> bool:
     known = set(roots)
     return any(is_within(path, known) for path in paths)
+
+
+_RECORD = msgspec.json.Decoder(CommitRecord)
+_DECLARATION = msgspec.json.Decoder(Declaration)
+_HEARTBEAT = msgspec.json.Decoder(Heartbeat)

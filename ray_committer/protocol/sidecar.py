@@ -29,6 +29,9 @@ def sidecar_name(manifest: str, digest: str) -> str:
     return f"{manifest}.{digest[:16]}{SUFFIX}"
 
 
+_IDENTITIES = msgspec.json.Decoder(list[FileIdentity] | None)
+
+
 def encode_sidecar(identities: Sequence[FileIdentity] | None, manifest: bytes) -> bytes:
     """Return the identities of a manifest's entries, in their order, followed by the manifest."""
     return msgspec.json.encode(identities) + b"\n" + manifest
@@ -38,7 +41,7 @@ def decode_sidecar(data: bytes, path: str) -> tuple[list[FileIdentity] | None, b
     """Parse a sidecar: the identities, if there are any, and the manifest's bytes."""
     line, end, manifest = data.partition(b"\n")
     try:
-        identities = msgspec.json.decode(line, type=list[FileIdentity] | None)
+        identities = _IDENTITIES.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
         raise ManifestError(f"{path}: is not a list of file identities: {e}") from e
     if not end:

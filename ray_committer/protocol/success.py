@@ -86,9 +86,12 @@ def decode_success(data: bytes, path: str) -> SuccessData | None:
     if not data.strip():
         return None
     try:
-        success = msgspec.json.decode(data, type=SuccessData, strict=False)
+        success = _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(f"{path}: is not a job success marker: {e}") from e
     if success.name != SUCCESS_NAME:
         raise ManifestError(f"{path}: is not a job success marker but {success.name!r}")
     return success
+
+
+_DECODER = msgspec.json.Decoder(SuccessData, strict=False)

@@ -214,12 +214,12 @@ def decode_definition(data: bytes, path: str) -> TableDefinition:
 def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: str) -> _Content:
     """Parse a file of a table's log; errors as `decode_entries`."""
     try:
-        written = msgspec.json.decode(data, type=_Format).format
+        written = _FORMAT.decode(data).format
         if written > FORMAT:
             raise TableFormatError(
                 f"{path}: has format {written}, but this release reads only up to format {FORMAT}"
             )
-        envelope = msgspec.json.decode(data, type=_Envelope)
+        envelope = _ENVELOPE.decode(data)
         if written < 1 or sha256(envelope.content).hexdigest() != envelope.sha256:
             raise ValueError("it has another digest")
         return decoder.decode(envelope.content)
@@ -243,4 +243,5 @@ def _work(claim: TableClaim) -> tuple[WriteMode, list[str], list[str] | None, li
 
 _Entries = Annotated[list[LogEntry], msgspec.Meta(min_length=1, max_length=LARGEST)]
 _ENTRIES: msgspec.json.Decoder[LogEntry | list[LogEntry]] = msgspec.json.Decoder(LogEntry | _Entries)
+_FORMAT, _ENVELOPE = msgspec.json.Decoder(_Format), msgspec.json.Decoder(_Envelope)
 _DEFINITION = msgspec.json.Decoder(TableDefinition)

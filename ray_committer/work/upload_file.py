@@ -36,6 +36,7 @@ NOTES = "uploads"
 SUFFIX = ".upload"
 COMMITTED = "committed"
 """The copy of a saved manifest, which takes the place of the notes of its uploads."""
+_NOTE = msgspec.json.Decoder(FileEntry)
 
 
 class TaskUploads:
@@ -226,7 +227,7 @@ def _read_note(store: StoreOperations, path: str, *, skips_damaged: bool) -> Seq
         data = store.read(path)
         if path.endswith(f"/{COMMITTED}"):
             return decode_manifest(data, path).files
-        return [msgspec.json.decode(data, type=FileEntry)]
+        return [_NOTE.decode(data)]
     except FileNotFoundError:
         return []
     except (ManifestError, msgspec.MsgspecError) as e:
