@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from ray_committer.job_files.abort_uploads import mark as upload_mark
 from ray_committer.protocol.actions import Place
 from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint
 from ray_committer.protocol.paths import join
@@ -25,6 +26,12 @@ from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import WrongSources, wrong_sources
 from ray_committer.work.worker import Worker
 
+DAY_MILLISECONDS = 86_400_000
+_WARNING = (
+    "{url}: in less than a day, a rule of the bucket aborts uploads of this job, and the files of those "
+    "that are not completed by then are lost: finish the commit at once, and give the rule more days"
+)
+
 Marks = tuple[ManifestRef, bytes]
 """A manifest and the fingerprints of its uploads, in their order."""
 
@@ -35,13 +42,11 @@ def check_uploads(
     """`ManifestError` names uploads of a job that are gone; nothing is done on a store with renames."""
     if not context.store.capabilities.completes_uploads or not any(one.files for one in manifests):
         return
-    roots = (context.job.destination, *allowed_roots)
-    listed = b"".join(
-        fingerprint(f"{one.path}\0{one.id}")
-        for root in roots
-        for one in pending_uploads(context.store, root)
-    )
-    unlisted = [(ref, wanted) for ref, wanted in _unlisted(context, manifests, listed) if wanted]
+    listed, old = _listed(context, (context.job.destination, *allowed_roots))
+    looked = list(_looked_for(context, manifests, listed, old))
+    if any(are_old for _, _, are_old in looked):
+        context.notice_once(_WARNING.format(url=context.url))
+    unlisted = [(ref, missing) for ref, missing, _ in looked if missing]
     wrong: list[WrongSources] = []
     work = context.until_cancelled(batches(context.executor, unlisted))
     gone_in_batch = partial(_gone_in_batch, is_adopted=context.is_adopted)
@@ -52,16 +57,39 @@ def check_uploads(
         raise sources_error(sorted(wrong, key=lambda one: one.manifest))
 
 
-def _unlisted(
-    context: JobContext, manifests: Sequence[ManifestRef], listed: bytes
-) -> Iterator[tuple[ManifestRef, frozenset[bytes]]]:
-    """The manifests, each with the fingerprints of those of its uploads that were not listed."""
+def _listed(context: JobContext, roots: Sequence[str]) -> tuple[bytes, frozenset[bytes]]:
+    """The fingerprints of all pending uploads, and of those that a rule of the store soon aborts."""
+    days = _abort_days(context)
+    limit = None if days is None else context.now_milliseconds() - (days - 1) * DAY_MILLISECONDS
+    listed, old = bytearray(), set[bytes]()
+    for root in roots:
+        for one in pending_uploads(context.store, root):
+            mark = upload_mark(one.path, one.id)
+            listed += mark
+            if limit is not None and (one.began_milliseconds or limit) < limit:
+                old.add(mark)
+    return bytes(listed), frozenset(old)
+
+
+def _abort_days(context: JobContext) -> int | None:
+    """The days of the rule; None also if it cannot be read, which does not concern the commit."""
+    try:
+        return completing(context.store).abort_days(context.job.destination)
+    except OSError:
+        return None
+
+
+def _looked_for(
+    context: JobContext, manifests: Sequence[ManifestRef], listed: bytes, old: frozenset[bytes]
+) -> Iterator[tuple[ManifestRef, frozenset[bytes], bool]]:
+    """The manifests, each with the fingerprints of those of its uploads that were not listed, and
+    whether one of the others is `old`."""
     work = context.until_cancelled(batches(context.executor, manifests))
     for batch in context.executor.run(_marks_of_batch, work):
         there = common([listed], b"".join(marks for _, marks in batch))
         for ref, marks in batch:
-            each = (marks[at : at + WIDTH] for at in range(0, len(marks), WIDTH))
-            yield ref, frozenset(each) - there
+            each = frozenset(marks[at : at + WIDTH] for at in range(0, len(marks), WIDTH))
+            yield ref, each - there, not each.isdisjoint(old)
 
 
 def _marks_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Marks]:
@@ -97,4 +125,4 @@ def _entries(worker: Worker, ref: ManifestRef) -> list[Entry]:
 
 
 def _mark(entry: Entry) -> bytes:
-    return fingerprint(f"{entry.dest}\0{entry.upload.id}" if entry.upload else "")
+    return upload_mark(entry.dest, entry.upload.id) if entry.upload else fingerprint("")

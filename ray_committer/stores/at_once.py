@@ -13,8 +13,8 @@ THREADS = 16
 MANY = 9
 """From how many requests on a commit makes them at the same time. Fewer are soon made one by one."""
 
-CHUNK = 64
-"""So many results are held at a time where many are read one after the other."""
+CHUNK = THREADS
+"""So many results are held at a time where there can be very many, such as whole manifests."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

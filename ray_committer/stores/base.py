@@ -359,6 +359,11 @@ def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload
         after = page.after
 
 
+def has_uploads(store: StoreOperations, path: str) -> bool:
+    """Return whether uploads of files below a directory are pending; False on a store with renames."""
+    return store.capabilities.completes_uploads and bool(completing(store).list_uploads(path).uploads)
+
+
 class SeesLinks(Protocol):
     """A store with symbolic links; its capabilities say `has_links`."""
 
@@ -445,6 +450,36 @@ def list_anew(store: StoreOperations, path: str) -> list[FileStatus]:
     if network_file_system(store, path) is not None:
         revalidate(store, path)
     return store.list_status(path)
+
+
+class BucketSettings(Protocol):
+    """What a bucket is set to, one request each; only ``ray-committer doctor`` asks for it.
+
+    ``PermissionError`` if a setting cannot be read.
+    """
+
+    def encryption(self) -> str | None:
+        """The encryption that new objects get, as the store names it; None if the bucket has none."""
+
+    def versioning(self) -> str | None:
+        """``Enabled`` or ``Suspended``; None if it was never switched on."""
+
+    def locks_objects(self) -> bool:
+        """Whether objects can be locked against their deletion."""
+
+    def place(self) -> str:
+        """The region to which requests are made, and the address of the server."""
+
+    def clock_seconds(self) -> float | None:
+        """How far the clock of the store is ahead of this machine's; None if it shows no time."""
+
+
+@runtime_checkable
+class HasBucketSettings(Protocol):
+    """A store that is a bucket with settings."""
+
+    def settings(self) -> BucketSettings:
+        """Return what the bucket is set to."""
 
 
 @runtime_checkable

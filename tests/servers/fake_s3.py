@@ -66,6 +66,8 @@ class FakeS3:
     hides_md5: bool = False
     ignores: frozenset[str] = frozenset()
     denied: set[tuple[str, str]] = field(default_factory=set)
+    refuses: str = ""
+    """The code with which it refuses each request, whoever makes it."""
     has_uploads: bool = True
     """False: it has no multipart uploads."""
     abort_rules: tuple[tuple[str, int], ...] = ()
@@ -105,6 +107,8 @@ class FakeS3:
         asked = dict(parse_qsl(query, keep_blank_values=True))
         with self.lock:
             self.requests.append((method, name, query))
+            if self.refuses:
+                return _error(403, self.refuses, head=method == "HEAD")
             if bucket not in self.buckets:
                 return _error(404, "NoSuchBucket", head=method == "HEAD")
             kind = next((one for one in KINDS if one in asked), "")

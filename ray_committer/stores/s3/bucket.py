@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from xml.etree import ElementTree
 
 from ray_committer.errors import SettingsError
 from ray_committer.protocol.actions import Answer, CompleteUpload
@@ -24,6 +25,13 @@ PAGE_ITEMS = 1000
 STAMP_HEADER = "x-amz-meta-ray-committer-stamp"
 """The metadata of a file: the stamp of the job that made it."""
 
+_SETTINGS = {
+    "lifecycle": ("LifecycleConfiguration",),
+    "encryption": ("ServerSideEncryptionConfiguration",),
+    "versioning": ("VersioningConfiguration",),
+    "object-lock": ("ObjectLockConfiguration",),
+}
+"""The settings of a bucket, and what the answers are called."""
 _UNKNOWN = ("NotImplemented", "MethodNotAllowed")
 """What servers answer that do not know a setting."""
 _COMPLETED = b"</CompleteMultipartUploadResult>"
@@ -154,10 +162,20 @@ class S3Bucket:
 
     def abort_rules(self) -> list[xml.AbortRule]:
         """Return the rules that abort uploads which nobody completes."""
-        answer = self._ask("GET", "", {"lifecycle": ""})
-        if answer.status in (404, 501) or xml.failure_of(answer).code in _UNKNOWN:
-            return []
-        return xml.abort_rules_of(checked(answer, "", "LIFECYCLE"), "/")
+        root = self.setting("lifecycle")
+        return [] if root is None else xml.abort_rules_of(root)
+
+    def setting(self, name: str) -> ElementTree.Element | None:
+        """Return a setting of the bucket; None if it has none, or the server does not know it."""
+        answer = self._ask("GET", "", {name: ""})
+        if answer.status in (404, 405, 501) or xml.failure_of(answer).code in _UNKNOWN:
+            return None
+        return xml.parsed(checked(answer, "", name), "/", *_SETTINGS[name])
+
+    def shown_place(self) -> str:
+        """Return the region and the address of the bucket, for people."""
+        place = self._requests.place
+        return f"{place.region}, {place.base}"
 
     def abort(self, name: str, upload: str) -> bool:
         """Abort an upload; False if it was not pending."""

@@ -7,6 +7,7 @@ commit needs, so a missing one is named before any task has run.
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 
 from ray_committer.errors import StoreRefusedError
@@ -47,8 +48,18 @@ def _check_writes(bucket: S3Bucket, probe: str) -> None:
 
 
 def _check_uploads(bucket: S3Bucket, probe: str) -> None:
-    upload = bucket.begin(probe, None)
     try:
+        upload = bucket.begin(probe, None)
+    except OSError as e:
+        if e.errno != errno.ENOTSUP:
+            raise
+        raise StoreRefusedError(
+            f"s3://{bucket.name}: the server has no multipart uploads: {e.strerror}",
+            "use a server that has them, such as Amazon S3, or write to another store",
+        ) from e
+    try:
+        bucket.has_upload(probe, upload)
+        bucket.upload_page(probe, None)
         part = bucket.put_part(probe, upload, 1, b"")
         if bucket.complete(CompleteUpload(f"/{probe}", upload, (part,))) is Answer.DONE:
             raise _ignored(bucket, "completes an upload over an object although it must not replace one")

@@ -14,6 +14,8 @@ _NUMBERS = {
     401: errno.EACCES,
     403: errno.EACCES,
     404: errno.ENOENT,
+    405: errno.ENOTSUP,
+    501: errno.ENOTSUP,
     412: errno.EEXIST,
     409: errno.EEXIST,
 }
@@ -25,7 +27,10 @@ _RIGHTS = {
     "DELETE": "s3:DeleteObject",
     "LIST": "s3:ListBucket",
     "UPLOADS": "s3:ListBucketMultipartUploads",
-    "LIFECYCLE": "s3:GetLifecycleConfiguration",
+    "lifecycle": "s3:GetLifecycleConfiguration",
+    "encryption": "s3:GetEncryptionConfiguration",
+    "versioning": "s3:GetBucketVersioning",
+    "object-lock": "s3:GetBucketObjectLockConfiguration",
     "PARTS": "s3:ListMultipartUploadParts",
     "ABORT": "s3:AbortMultipartUpload",
 }

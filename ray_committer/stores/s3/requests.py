@@ -54,12 +54,21 @@ class SignedRequests:
         path = f"/{name if shown is None else shown}"
         keys = self._credentials.keys()
         answer = self._send(keys, method, name, query or {}, data, headers or {}, path)
-        failure = xml.failure_of(answer) if answer.status in (400, 401, 403) else xml.Failure()
+        failure = self._failure(keys, method, answer, path)
         if failure.code in _EXPIRED and (newer := self._credentials.renewed(keys)) is not None:
             answer = self._send(newer, method, name, query or {}, data, headers or {}, path)
-            failure = xml.failure_of(answer) if answer.status in (400, 401, 403) else xml.Failure()
+            failure = self._failure(newer, method, answer, path)
         self._raise_if_refused(answer, failure, path)
         return answer
+
+    def _failure(self, keys: Keys | None, method: str, answer: HttpAnswer, shown: str) -> xml.Failure:
+        """Read why a request was refused; an answer to HEAD says nothing, so a listing is asked for."""
+        if answer.status not in (400, 401, 403):
+            return xml.Failure()
+        if method == "HEAD":
+            query = {"list-type": "2", "max-keys": "1"}
+            answer = self._send(keys, "GET", "", query, None, {}, shown)
+        return xml.failure_of(answer)
 
     def _send(
         self,

@@ -10,11 +10,9 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 
 from ray_committer.errors import SettingsError, StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS, until_answered
@@ -33,9 +31,11 @@ from ray_committer.stores.base import (
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.http import HttpClient
 from ray_committer.stores.s3 import xml
-from ray_committer.stores.s3.bucket import PAGE_ITEMS, STAMP_HEADER, S3Bucket
+from ray_committer.stores.s3.bucket import PAGE_ITEMS, S3Bucket
 from ray_committer.stores.s3.conditions import check_conditions
 from ray_committer.stores.s3.connect import Credentials, find_place, is_true
+from ray_committer.stores.s3.settings import S3Settings
+from ray_committer.stores.s3.statuses import listed, milliseconds, status_of, status_of_head
 
 DELETES_AT_ONCE = 4
 
@@ -81,7 +81,7 @@ class S3Store:
     def get_status(self, path: str) -> FileStatus | None:
         headers = self._bucket.head(path[1:]) if path != "/" else None
         if headers is not None:
-            return _status_of_head(path, headers)
+            return status_of_head(path, headers)
         return FileStatus(path, is_directory=True) if self._is_directory(path) else None
 
     def list_status(self, path: str) -> list[FileStatus]:
@@ -90,13 +90,13 @@ class S3Store:
         is_there = path == "/"
         for page in self._bucket.pages(own, delimiter="/"):
             is_there = is_there or bool(page.objects or page.prefixes)
-            found += _listed(page)
+            found += listed(page)
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return found
 
     def list_files(self, path: str) -> list[FileStatus]:
-        return [_status(item) for item in self._objects(path) if not item.name.endswith("/")]
+        return [status_of(item) for item in self._objects(path) if not item.name.endswith("/")]
 
     def read(self, path: str) -> bytes:
         content, _ = self._bucket.get(path[1:])
@@ -211,7 +211,7 @@ class S3Store:
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
         page = self._bucket.upload_page(_prefix(path), after)
         found = [
-            PendingUpload(f"/{one.name}", one.id, _milliseconds(one.began), one.user or None)
+            PendingUpload(f"/{one.name}", one.id, milliseconds(one.began), one.user or None)
             for one in page.uploads
         ]
         return UploadPage(found, page.markers)
@@ -221,7 +221,7 @@ class S3Store:
             parts = [part for page in self._bucket.part_pages(path[1:], upload) for part in page.parts]
         except FileNotFoundError:
             return None
-        moments = [moment for _, at in parts if (moment := _milliseconds(at)) is not None]
+        moments = [moment for _, at in parts if (moment := milliseconds(at)) is not None]
         return UploadedParts(sum(size for size, _ in parts), max(moments, default=None))
 
     def abort_days(self, path: str) -> int | None:
@@ -230,8 +230,12 @@ class S3Store:
         met = [one.days for one in rules if own.startswith(one.prefix) or one.prefix.startswith(own)]
         return min(met, default=None)
 
+    def settings(self) -> S3Settings:
+        """Return what the bucket is set to."""
+        return S3Settings(self._bucket)
+
     def list_prefix(self, path: str) -> list[FileStatus]:
-        return [one for page in self._bucket.pages(path[1:], delimiter="/") for one in _listed(page)]
+        return [one for page in self._bucket.pages(path[1:], delimiter="/") for one in listed(page)]
 
     def _look(self) -> None:
         """Refuse a bucket that is missing or elsewhere; a denied look leaves that to later requests."""
@@ -276,43 +280,6 @@ class S3Store:
 
 def _not_renamed(source: str, dest: str) -> OSError:
     return OSError(errno.ENOTSUP, "S3 has no rename", source, None, dest)
-
-
-def _listed(page: xml.Page) -> list[FileStatus]:
-    """The directories and files in a page of a listing, without the mark of the listed directory."""
-    directories = [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
-    return directories + [_status(one) for one in page.objects if not one.name.endswith("/")]
-
-
-def _status(found: xml.Listed) -> FileStatus:
-    return FileStatus(
-        path=f"/{found.name}",
-        is_directory=False,
-        size=found.size,
-        modified_milliseconds=_milliseconds(found.modified),
-        etag=found.etag,
-        version=found.etag,
-    )
-
-
-def _status_of_head(path: str, headers: Mapping[str, str]) -> FileStatus:
-    etag, modified = headers.get("etag", "").strip('"'), headers.get("last-modified")
-    return FileStatus(
-        path=path,
-        is_directory=False,
-        size=int(headers.get("content-length", "0")),
-        modified_milliseconds=(
-            int(parsedate_to_datetime(modified).timestamp() * 1000) if modified else None
-        ),
-        etag=etag,
-        version=etag,
-        stamp=headers.get(STAMP_HEADER),
-    )
-
-
-def _milliseconds(moment: str) -> int | None:
-    """The second of a moment, as milliseconds: a status has no fractions, so listings must have none."""
-    return int(datetime.fromisoformat(moment).timestamp()) * 1000 if moment else None
 
 
 def _prefix(path: str) -> str:

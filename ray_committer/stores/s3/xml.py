@@ -145,9 +145,9 @@ def parts_page_of(answer: HttpAnswer, path: str) -> PartsPage:
     return PartsPage(parts, _text(root, "NextPartNumberMarker") if is_cut else "")
 
 
-def abort_rules_of(answer: HttpAnswer, path: str) -> list[AbortRule]:
-    """Read the rules of a bucket that abort uploads; `StoreUnavailableError` for another answer."""
-    rules = parsed(answer, path, "LifecycleConfiguration").findall("Rule")
+def abort_rules_of(configuration: ElementTree.Element) -> list[AbortRule]:
+    """Read the rules of a bucket that abort uploads."""
+    rules = configuration.findall("Rule")
     return [
         AbortRule(
             _text(one, "Filter/And/Prefix") or _text(one, "Filter/Prefix") or _text(one, "Prefix"),

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+import ray_committer
 from ray_committer.errors import (
+    CommitStateUnknownError,
+    PathError,
+    PreflightError,
     RayCommitterError,
     SettingsError,
     StoreRefusedError,
     StoreUnavailableError,
     ThrottledError,
 )
-from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.jobs import open_job
+from ray_committer.protocol.actions import LEAST_PART_BYTES, Answer, CompleteUpload
+from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer
 from ray_committer.stores.base import StoreSpec, completing, pending_uploads
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import run_commit, visible_files, write_job
+from ray_committer.testing.harness import run_undo
 from tests.servers.fake_s3 import OPTIONS, Direct, FakeS3, direct_store
 
+DAY = 86_400.0
 TASKS = {0: {"p=1/a": b"a", "b": b"bb"}}
 
 
@@ -157,6 +167,59 @@ def test_a_server_that_ignores_conditions_is_refused_before_any_task_runs(
     assert server.uploads == {}
 
 
+def test_a_server_without_uploads_is_refused_before_any_task_runs(job: JobAttempt):
+    server = FakeS3(has_uploads=False)
+    with pytest.raises(StoreRefusedError, match=r"the server has no multipart uploads: .* use a server"):
+        write_job(direct_store(server), job, TASKS)
+    assert server.buckets["bucket"] == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("ExpiredToken", "the store refuses the credentials"),
+        ("InvalidAccessKeyId", "the store refuses the credentials"),
+        ("RequestTimeTooSkewed", "the clock of this machine differs from that of the store"),
+    ],
+)
+def test_credentials_and_clocks_are_named_before_any_task_runs_and_before_the_record(
+    job: JobAttempt, code: str, text: str
+):
+    server = FakeS3(refuses=code)
+    with pytest.raises(CredentialsRefusedError, match=text):
+        write_job(direct_store(server), job, TASKS)
+    server = FakeS3()
+    write_job(direct_store(server), job, TASKS)
+    store, server.refuses = direct_store(server), code
+    with pytest.raises((RayCommitterError, OSError), match=text):
+        run_commit(store, job)
+    server.refuses = ""
+    assert visible_files(store, job.destination) == {}
+    run_commit(store, job)
+    assert visible_files(store, job.destination) == TASKS[0]
+
+
+def test_a_rule_that_soon_aborts_uploads_is_named_before_the_record(job: JobAttempt):
+    server = FakeS3(abort_rules=(("t/", 7),))
+    write_job(direct_store(server), job, TASKS)
+    orphan = direct_store(server).begin_upload("/t/table/orphan", None)
+    server.uploads[orphan].began -= 6.5 * DAY
+    assert run_commit(direct_store(server), job).notices == []
+    for days, is_named in ((5.9, False), (6.1, True)):
+        again = FakeS3(abort_rules=(("t/", 7),))
+        write_job(direct_store(again), job, TASKS)
+        next(iter(again.uploads.values())).began -= days * DAY
+        notices = run_commit(direct_store(again), job).notices
+        assert bool(notices) is is_named
+        assert all("in less than a day, a rule of the bucket aborts uploads" in one for one in notices)
+
+
+def test_rules_that_cannot_be_read_do_not_concern_a_commit(job: JobAttempt):
+    server = FakeS3(denied={("GET", "lifecycle")})
+    write_job(direct_store(server), job, TASKS)
+    assert run_commit(direct_store(server), job).moved == 2
+
+
 def test_a_server_without_conditional_deletes_is_used_with_a_look_at_each_file(job: JobAttempt):
     server = FakeS3(ignores=frozenset({"delete"}))
     store = direct_store(server, conditional_deletes="false")
@@ -179,6 +242,8 @@ RIGHTS = [
     (("DELETE", "uploadId"), "s3:AbortMultipartUpload"),
     (("DELETE", ""), "s3:DeleteObject"),
     (("GET", "list-type"), "s3:ListBucket"),
+    (("GET", "uploads"), "s3:ListBucketMultipartUploads"),
+    (("GET", "uploadId"), "s3:ListMultipartUploadParts"),
 ]
 
 
@@ -238,3 +303,42 @@ def test_a_listing_of_many_pages_is_whole():
     assert {one.path for one in pending_uploads(store, "/d")} == names
     assert store.delete_directory("/d")
     assert store.list_files("/d") == []
+
+
+def test_names_that_a_reader_cannot_have_are_refused_before_the_record(monkeypatch: pytest.MonkeyPatch):
+    store = direct_store(FakeS3())
+    monkeypatch.setattr(open_job, "open_store", lambda *_, **__: store)
+    dest = "s3://bucket/t"
+    ray_committer.setup_job(dest, "j")
+    for name in ("./a", "a/../b", "a\0b", ""):
+        with (
+            pytest.raises(PathError, match=r"contains a|leads out"),
+            ray_committer.task_attempt(dest, "j", 0) as attempt,
+        ):
+            attempt.open(name)
+    with ray_committer.task_attempt(dest, "j", 1) as attempt:
+        attempt.open("x" * 1025).close()
+    with pytest.raises(PreflightError, match=r"x{1000}.*1025"):
+        ray_committer.commit_job(dest, "j", executor="inline")
+    assert visible_files(store, "/t") == {}
+
+
+def test_parts_that_are_smaller_than_they_say_are_refused_by_the_server_and_given_up(job: JobAttempt):
+    """A manifest that lies of its size passes all checks; the server does not."""
+    server = FakeS3()
+    store = direct_store(server)
+    write_job(store, job, TASKS)
+    (upload,) = [one for one, held in server.uploads.items() if held.name == "t/table/b"]
+    store.put_part("/t/table/b", upload, 2, b"bb")
+    (path,) = [one.path for one in store.list_files(job.manifests)]
+    manifest = decode_manifest(store.read(path), path)
+    etag = hashlib.md5(b"bb").hexdigest()
+    files = [
+        structs.replace(one, z=LEAST_PART_BYTES + 1, p=(etag, etag)) if one.u == upload else one
+        for one in manifest.files
+    ]
+    store.write(path, encode_manifest(structs.replace(manifest, files=files)))
+    with pytest.raises(CommitStateUnknownError, match=r"/t/table/b: its upload .* EntityTooSmall"):
+        run_commit(store, job)
+    assert run_undo(store, job)
+    assert (visible_files(store, job.destination), server.uploads) == ({}, {})

@@ -1,0 +1,50 @@
+"""What S3 shows of an object, as the status of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+from ray_committer.stores.base import FileStatus
+from ray_committer.stores.s3 import xml
+from ray_committer.stores.s3.bucket import STAMP_HEADER
+
+
+def listed(page: xml.Page) -> list[FileStatus]:
+    """The directories and files in a page of a listing, without the mark of the listed directory."""
+    directories = [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
+    return directories + [status_of(one) for one in page.objects if not one.name.endswith("/")]
+
+
+def status_of(found: xml.Listed) -> FileStatus:
+    """The status of an object in a listing."""
+    return FileStatus(
+        path=f"/{found.name}",
+        is_directory=False,
+        size=found.size,
+        modified_milliseconds=milliseconds(found.modified),
+        etag=found.etag,
+        version=found.etag,
+    )
+
+
+def status_of_head(path: str, headers: Mapping[str, str]) -> FileStatus:
+    """The status of the object at `path`, from the headers that describe it."""
+    etag, modified = headers.get("etag", "").strip('"'), headers.get("last-modified")
+    return FileStatus(
+        path=path,
+        is_directory=False,
+        size=int(headers.get("content-length", "0")),
+        modified_milliseconds=(
+            int(parsedate_to_datetime(modified).timestamp() * 1000) if modified else None
+        ),
+        etag=etag,
+        version=etag,
+        stamp=headers.get(STAMP_HEADER),
+    )
+
+
+def milliseconds(moment: str) -> int | None:
+    """The second of a moment, as milliseconds: a status has no fractions, so listings must have none."""
+    return int(datetime.fromisoformat(moment).timestamp()) * 1000 if moment else None
