@@ -27,6 +27,7 @@ _MEANING = {
     "committed": ("committed; its clean-up has not ended", "yellow"),
     "undoing": ("undoing: its commit is being given up; some of its files may be visible", "red"),
     "unknown": ("unknown: it was not examined", "yellow"),
+    "left": ("left by Hadoop's S3A committer, whose driver may still be at work on it", ""),
     "aborting": ("aborting: its abort has begun but not ended", "yellow"),
 }
 _COMMITTING = ("recorded", "sealed")
@@ -58,6 +59,8 @@ def status(
 
     Without --exact, the files and bytes of a job without a commit record are estimated from its largest
     manifest, and the number of files still to move is not known.
+
+    On S3, the list also has the jobs that Hadoop's S3A committer left below DEST/__magic.
 
     If DEST is a database, list the jobs in --table.
     """
@@ -115,7 +118,10 @@ def _in_log(job: JobSummary) -> str:
 
 
 def _commands(job: JobSummary) -> Iterator[str]:
-    if job.command is not None:
+    if job.state == "left":
+        yield f"  if its driver is dead and N tasks had succeeded, finish it: {job.command}"
+        yield f"  or give it up: {job.undo_command}"
+    elif job.command is not None:
         yield f"  {'if it stops, finish it' if job.is_alive else 'finish it'}: {job.command}"
         if job.undo_command is not None:
             yield f"  or give it up: {job.undo_command}"

@@ -15,7 +15,7 @@ from ray_committer.errors import ManifestError, PathError, PreflightError
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
-from ray_committer.stores.at_once import streamed
+from ray_committer.stores.at_once import at_once, streamed
 from ray_committer.stores.base import StoreOperations, completing, pending_uploads
 from ray_committer.work.entries import store_path
 from ray_committer.work.upload_file import COMMITTED, read_notes
@@ -41,12 +41,10 @@ def abort_uploads(
         if not pending:
             return 0
         own = (one for one in own if mark(*one) in pending)
-    return abort_all(store, _while_meant(own, is_meant))
-
-
-def abort_all(store: StoreOperations, uploads: Iterable[Upload]) -> int:
-    """Abort some uploads, several at the same time; return how many were pending."""
-    return sum(streamed(store, lambda one: completing(store).abort_upload(*one), uploads))
+    aborted, left = 0, iter(own)
+    while (batch := list(itertools.islice(left, BATCH))) and is_meant():
+        aborted += sum(at_once(store, lambda one: completing(store).abort_upload(*one), batch))
+    return aborted
 
 
 def mark(path: str, upload: str) -> bytes:
@@ -71,12 +69,6 @@ def job_uploads(
     for manifest in _manifests(store, job, skips_damaged=skips_damaged):
         if manifest.task_attempt_id not in copied:
             yield from _places(store, manifest.files)
-
-
-def _while_meant(uploads: Iterable[Upload], is_meant: Callable[[], bool]) -> Iterator[Upload]:
-    left = iter(uploads)
-    while (batch := list(itertools.islice(left, BATCH))) and is_meant():
-        yield from batch
 
 
 def _manifests(

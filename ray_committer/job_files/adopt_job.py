@@ -2,78 +2,116 @@
 
 The job then is one that Hadoop set up and whose tasks have committed: it gets its state from the commit,
 and is checked, recorded, continued and aborted like any other. Uploads are not touched. What the tasks
-left below ``__magic`` goes after the job is committed.
+left below ``__magic`` goes after the job is committed or aborted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
-from ray_committer.errors import AmbiguousJobError, ManifestError
+from ray_committer.errors import ManifestError
 from ray_committer.job_files.find_job import is_noted, read_attempt_state
+from ray_committer.job_files.magic_jobs import LeftJob, Pendingset, uploads_in
 from ray_committer.job_files.settle import put
-from ray_committer.protocol.magic_paths import MagicJob, PendingPlace
-from ray_committer.protocol.manifest import encode_manifest
-from ray_committer.protocol.paths import JobAttempt, attempt_number, join, new_job_attempt, parent
-from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset
+from ray_committer.protocol.magic_paths import MagicJob
+from ray_committer.protocol.manifest import FileEntry, encode_manifest
+from ray_committer.protocol.paths import JobAttempt, attempt_number, join, parent
+from ray_committer.protocol.pendingsets import decode_pendingset
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.at_once import at_once
+from ray_committer.stores.at_once import at_once, streamed
 from ray_committer.stores.base import FileStatus, StoreOperations, completing
 from ray_committer.work.entries import store_path
 
-_Found = tuple[FileStatus, PendingPlace]
 
-
-def adopt_job(store: StoreOperations, destination: str, job_id: str, number: int | None) -> bool:
-    """Write a manifest for each pendingset of a job; False if there is none; idempotent.
+def adopt_job(store: StoreOperations, left: LeftJob) -> None:
+    """Write a manifest for each pendingset of a job; idempotent.
 
     Nothing is written once the job's commit has declared what it writes, because then its manifests
     count, and nothing if ``_SUCCESS`` says that the job is committed. `ManifestError` for a pendingset
-    that must not be committed, `AmbiguousJobError` if there are several attempts and none is named.
+    that must not be committed.
     """
-    if not store.capabilities.completes_uploads:
-        return False
-    magic = _magic_job(store, destination, job_id)
-    found = _pendingsets(store, magic)
-    if not found:
-        return False
-    chosen = _choose(magic, {place.attempt for _, place in found}, number)
-    job = new_job_attempt(destination, job_id, chosen)
-    own = [one for one in found if one[1].attempt == chosen]
-    if own and _is_open(store, job):
-        store.mkdirs(job.manifests)
-        at_once(store, lambda one: _adopt(store, magic, job, one), own)
-    return bool(own)
+    if is_open(store, left.job):
+        store.mkdirs(left.job.manifests)
+        at_once(store, lambda one: _adopt(store, left, one), left.pendingsets)
 
 
-def _is_open(store: StoreOperations, job: JobAttempt) -> bool:
+def adopted_manifest(store: StoreOperations, left: LeftJob, found: Pendingset) -> bytes:
+    """The manifest that a pendingset becomes."""
+    status, _ = found
+    return encode_manifest(decode_pendingset(store.read(status.path), status.path, left.magic))
+
+
+def is_open(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether the manifests of the job are still collected."""
     phase = read_attempt_state(store, job).phase
     return phase is Phase.OPEN or (phase is None and not is_noted(store, job))
 
 
-def _adopt(store: StoreOperations, magic: MagicJob, job: JobAttempt, found: _Found) -> None:
-    status, place = found
-    manifest = decode_pendingset(store.read(status.path), status.path, magic)
-    path = job.manifest(place.task_id or "")
-    put(store, path, encode_manifest(manifest), temporary=f"{path}.tmp")
+def _adopt(store: StoreOperations, left: LeftJob, found: Pendingset) -> None:
+    path = left.job.manifest(found[1].task_id or "")
+    put(store, path, adopted_manifest(store, left, found), temporary=f"{path}.tmp")
 
 
-def remove_adopted(store: StoreOperations, destination: str, job_id: str) -> int:
-    """Remove what S3A left of a committed job, and abort the uploads of its tasks that did not commit;
-    return how many there were; idempotent."""
-    magic = _magic_job(store, destination, job_id)
-    aborted = 0
+def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) -> list[str]:
+    """Remove what S3A left of a job that has ended, and abort the uploads that it names; idempotent.
+
+    Returns the paths of the files that S3A's own committer had completed before. With `is_committed`,
+    all uploads of this attempt's pendingsets are completed, and the other attempts go, too. Otherwise
+    they stay.
+    """
+    magic = MagicJob(store.spec.authority, job.destination, job.job_id)
+    visible: list[str] = []
     for directory in magic.directories:
         files = store.list_files(directory)
-        uploads = [upload for one in files if (upload := _uncommitted(store, magic, one))]
-        aborted += sum(at_once(store, lambda one: completing(store).abort_upload(*one), uploads))
-        for tasks in sorted({one for file in files if (one := _tasks_of(directory, file.path))}):
+        own = [one for one in files if is_committed or _number(directory, one.path) == job.number]
+        if files and not own:
+            continue
+        uploads = _uploads(store, magic, own, job.number if is_committed else None)
+        visible += [path for path in streamed(store, partial(_end, store), uploads) if path is not None]
+        place = directory if len(own) == len(files) else _attempt_directory(directory, own[0].path)
+        for tasks in sorted({one for file in own if (one := _tasks_of(directory, file.path))}):
             store.delete_directory(tasks)  # the pendingsets last: by them this is found again
-        store.delete_directory(directory)
+        store.delete_directory(place)
         store.remove_empty_directory(parent(directory))
-    return aborted
+    return visible
+
+
+def _end(store: StoreOperations, upload: FileEntry) -> str | None:
+    """Abort an upload; return the path of its file if it was completed before."""
+    path = store_path(upload.d, store.spec)
+    if completing(store).abort_upload(path, upload.u or ""):
+        return None
+    found = store.get_status(path)
+    is_ours = found is not None and upload.e in (None, found.etag)
+    return path if is_ours else None
+
+
+def _uploads(
+    store: StoreOperations, magic: MagicJob, files: Sequence[FileStatus], committed: int | None
+) -> Iterator[FileEntry]:
+    """The uploads that some files name, without those of the attempt that is committed; what cannot be
+    read is left out."""
+
+    def read(status: FileStatus) -> list[FileEntry]:
+        place = magic.place_of(status.path)
+        if place is None or (place.task_id is not None and place.attempt == committed):
+            return []
+        with suppress(ManifestError, FileNotFoundError):
+            return uploads_in(store, magic, status)
+        return []
+
+    for found in streamed(store, read, files):
+        yield from found
+
+
+def _attempt_directory(directory: str, path: str) -> str:
+    return join(directory, path.removeprefix(f"{directory}/").partition("/")[0])
+
+
+def _number(directory: str, path: str) -> int:
+    return attempt_number(_attempt_directory(directory, path).rpartition("/")[2]) or 0
 
 
 def _tasks_of(directory: str, path: str) -> str | None:
@@ -81,43 +119,3 @@ def _tasks_of(directory: str, path: str) -> str | None:
     parts = path.removeprefix(f"{directory}/").split("/")
     depth = 1 if attempt_number(parts[0]) is None else 2
     return join(directory, *parts[:depth]) if len(parts) > depth else None
-
-
-def _magic_job(store: StoreOperations, destination: str, job_id: str) -> MagicJob:
-    return MagicJob(store.spec.authority, destination, job_id)
-
-
-def _pendingsets(store: StoreOperations, magic: MagicJob) -> list[_Found]:
-    """The pendingsets of all attempts of a job, in either layout."""
-    found = [one for directory in magic.directories for one in _listed(store, directory)]
-    numbered = [one.path for one in found if one.is_directory and attempt_number(one.name) is not None]
-    found += [one for directory in numbered for one in _listed(store, directory)]
-    places = [(one, magic.place_of(one.path)) for one in found if not one.is_directory]
-    return [(one, place) for one, place in places if place is not None and place.task_id is not None]
-
-
-def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus]:
-    with suppress(FileNotFoundError):
-        return store.list_status(directory)
-    return ()
-
-
-def _choose(magic: MagicJob, attempts: set[int], number: int | None) -> int:
-    if number is not None:
-        return number
-    if len(attempts) > 1:
-        raise AmbiguousJobError(
-            f"{magic.directories[1]}: has the attempts {sorted(attempts)}", "name one with --attempt"
-        )
-    return min(attempts)
-
-
-def _uncommitted(store: StoreOperations, magic: MagicJob, status: FileStatus) -> tuple[str, str] | None:
-    """The upload of a task attempt that did not commit; None for any other file."""
-    place = magic.place_of(status.path)
-    if place is None or place.task_attempt_id is None:
-        return None
-    with suppress(FileNotFoundError, ManifestError):
-        entry = decode_pending(store.read(status.path), status.path, magic)
-        return store_path(entry.d, store.spec), entry.u or ""
-    return None

@@ -289,7 +289,7 @@ def _run_commit(
         on_report(reports[0])
 
     commit_job_stage.commit_job(
-        replace(job.context, end_other=end_other, is_adopted=job.is_adopted),
+        replace(job.context, end_other=end_other),
         job.state,
         replaced_roots=job.replaced_roots,
         allowed_roots=job.allowed_roots,

@@ -11,6 +11,7 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.find_job import list_job_directories, not_read, skipped_link
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
+from ray_committer.job_files.survey_left import LeftSurvey, survey_left
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
@@ -38,7 +39,8 @@ class JobSummary:
     state: "running" while nothing is decided, whether or not a task still runs; "recorded" after its
         commit has begun; "sealed" after the removal of old files has begun; "committed" if only clean-up
         is left; "undoing" if its commit is being given up; "aborting" if its abort has begun; "unknown"
-        if its directory was not examined.
+        if its directory was not examined; "left" for a job of Hadoop's S3A committer, below ``__magic``,
+        that no commit here has taken over: `manifests` counts its pendingsets.
     committer: the process that is at work on its commit (`is_alive`), or else the process that began it;
         `begun_seconds`: the time since the commit was begun, maybe by another process.
     manifests: the number of tasks that have committed; for a job with a record, of those that count.
@@ -49,9 +51,11 @@ class JobSummary:
     age_seconds: since the job's directory, its record or a manifest last changed; None if the store does
         not report it. The output of running tasks does not count.
     problem: why one of its files, or its directory, was not read; the numbers are then not reliable.
-    command: the command that finishes what was begun; None if nothing was begun.
-    undo_command: the command that gives up a recorded commit, or a job that only its own process can
-        finish, such as a compaction; None if that would be refused, or if nothing was begun.
+    command: the command that finishes what was begun; None if nothing was begun. That of a job that is
+        "left" has ``N`` in the place of the number of its tasks, which the store does not show.
+    undo_command: the command that gives up a recorded commit, a job that is "left", or a job that only
+        its own process can finish, such as a compaction; None if that would be refused, or if nothing
+        was begun.
     claim: the version of its claim in the log of a table, for which other jobs wait, or None.
     partitions: what it claims, relative to the destination; an empty path is the whole table.
     table_version: the version at which the log says that it is committed.
@@ -119,7 +123,9 @@ def list_jobs(
                 )
                 summary = _summary(dest, attempt, survey, now, several=several)
                 found.append(in_log.told(summary, attempt, survey) if in_log else summary)
-        return found
+        known = {job.job_id for job in found}
+        left = (one for one in survey_left(store, destination, exact=exact) if one.job_id not in known)
+        return [*found, *(_left(dest, one, now) for one in left)]
 
 
 class _InLog:
@@ -148,6 +154,25 @@ class _InLog:
             partitions=found.partitions,
             table_version=found.version,
         )
+
+
+def _left(dest: str, job: LeftSurvey, now: float) -> JobSummary:
+    """A job of Hadoop's S3A committer that was not taken over."""
+    command = partial(job_command, dest=dest, job=job.attempt, name_attempt=job.is_beside_others)
+    return JobSummary(
+        job_id=job.job_id,
+        job_attempt=job.attempt.number,
+        directory=job.directory,
+        state="left",
+        manifests=job.pendingsets,
+        files=job.files,
+        bytes=job.bytes,
+        is_estimate=job.is_estimate,
+        age_seconds=_since(now, job.newest_milliseconds),
+        problem=job.problem,
+        command=command("commit", options=["--expect-tasks", "N"]),
+        undo_command=command("abort"),
+    )
 
 
 def _link(attempt: JobAttempt) -> JobSummary:

@@ -12,7 +12,6 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
-    JobGoneError,
     JobNotFoundError,
     PathError,
     RayCommitterError,
@@ -23,17 +22,12 @@ from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.exports.run import export_table
 from ray_committer.job_files import find_job
-from ray_committer.job_files.adopt_job import adopt_job
-from ray_committer.job_files.other_attempts import refuse_other_attempts
-from ray_committer.job_files.other_jobs import finish_first, other_jobs
-from ray_committer.limits.permits import Permits
+from ray_committer.jobs.find_attempt import Aim, find_or_adopt, guarded_here
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.state import WITH_RECORD
-from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec, has_uploads
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
 from ray_committer.work.worker import Worker, WorkerSpec
@@ -49,8 +43,6 @@ class OpenJob:
     state: find_job.AttemptState
     replaced_roots: tuple[str, ...]
     allowed_roots: tuple[str, ...]
-    is_adopted: bool = False
-    """Hadoop's S3A committer has left it, and the commit goes on from there."""
 
 
 @contextmanager
@@ -64,24 +56,26 @@ def open_job(
     on_event: EventSink = ignore,
     cancel: CancelToken | None = None,
     to_commit: bool = False,
+    changes_nothing: bool = False,
 ) -> Iterator[OpenJob]:
     """Find the job attempt and start its executor, which ends with the block.
 
     With `to_commit`, `CommitRecordExistsError` if the attempt has no commit record, and another attempt
-    is committed, or is newer.
+    is committed, or is newer. Then a job that Hadoop's S3A committer left is adopted or, if the caller
+    `changes_nothing`, its store shows it as it would be.
     """
     began = time.monotonic()
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
-        store, job, state, is_adopted = _look(spec, destination, job_id, options, to_commit=to_commit)
+        aim = Aim(to_commit=to_commit, changes_nothing=changes_nothing)
+        store, job, state, is_adopted = _look(spec, destination, job_id, options, aim)
         with _context(store, job, executor, options, on_event, cancel, began) as context:
             yield OpenJob(
-                context,
+                replace(context, is_adopted=is_adopted),
                 state,
                 roots_on_store(options.replaced_roots, spec),
                 roots_on_store(options.allowed_roots, spec),
-                is_adopted,
             )
 
 
@@ -148,21 +142,19 @@ def _choose(
         ),
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, retry_seconds),
         renames_are_local=store.capabilities.renames_are_local,
-        estimate_files=lambda: find_job.estimate_files(_guarded(store, options), job),
+        estimate_files=lambda: find_job.estimate_files(guarded_here(store, options), job),
         about=f"{job.job_id} at {shown_url(spec, job.destination)}",
         store=f"{spec.scheme}://{spec.authority}",
     )
 
 
 def _look(
-    spec: StoreSpec, destination: str, job_id: str | None, options: CommitOptions, *, to_commit: bool
+    spec: StoreSpec, destination: str, job_id: str | None, options: CommitOptions, aim: Aim
 ) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState, bool]:
     """Open the store and find the job attempt, and whether it is one of Hadoop's S3A committer;
     `CommitStateUnknownError` if a request fails."""
     try:
-        store = _open(spec, options)
-        guarded = _guarded(store, options)
-        found = _find_or_adopt(guarded, destination, job_id, options.job_attempt, to_commit=to_commit)
+        return find_or_adopt(_open(spec, options), destination, job_id, options, aim)
     except PermissionError as e:
         raise CommitStateUnknownError(
             f"{e.filename or destination}: no permission ({e.strerror}), so the state of the job is not "
@@ -174,7 +166,6 @@ def _look(
             f"{e.filename or destination}: {e.strerror or e}, so the state of the job is not known",
             "nothing was changed: fix that and run the same command",
         ) from e
-    return store, *found
 
 
 def attempt_context(store: GuardedStore, job: JobAttempt, options: CommitOptions) -> JobContext:
@@ -197,7 +188,7 @@ def open_here(
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         store = open_store(spec, retry_seconds=options.retry_seconds)
-        yield _guarded(store, options), destination
+        yield guarded_here(store, options), destination
 
 
 @contextmanager
@@ -224,14 +215,12 @@ def _open(spec: StoreSpec, options: CommitOptions) -> StoreOperations:
         ) from e
 
 
-def _guarded(store: StoreOperations, options: CommitOptions) -> GuardedStore:
-    permits = Permits(RateLimit(options.max_requests_per_second), "here", is_here=True)
-    return GuardedStore(store, permits, retry_seconds=options.retry_seconds)
-
-
 def require_destination(store: StoreOperations, destination: str) -> None:
-    """`JobNotFoundError` if there is no directory: the name is wrong, rather than the place empty."""
+    """`JobNotFoundError` if there is no directory: the name is wrong, rather than the place empty. There
+    is one also if a store without directories has nothing but uploads there."""
     status = store.get_status(destination)
+    if status is None and has_uploads(store, destination):
+        return
     if status is None:
         raise JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
     if not status.is_directory:
@@ -249,84 +238,6 @@ def existing_state(job: OpenJob) -> find_job.AttemptState:
             "nothing is left to do",
         )
     raise find_job.not_found(store, attempt.destination, attempt.job_id)
-
-
-def _find_or_adopt(
-    store: StoreOperations, destination: str, job_id: str | None, number: int | None, *, to_commit: bool
-) -> tuple[JobAttempt, find_job.AttemptState, bool]:
-    """Find the attempt and its state. A job that was not set up here, and is to be committed, can be one
-    that Hadoop's S3A committer left: it is adopted, and True returned with it."""
-
-    def is_adopted() -> bool:
-        return to_commit and job_id is not None and adopt_job(store, destination, job_id, number)
-
-    try:
-        job, state = _find(store, destination, job_id, number, to_commit=to_commit)
-        if state.is_set_up or not is_adopted():
-            return job, state, False
-    except JobNotFoundError:
-        if not is_adopted():
-            raise
-    return *_find(store, destination, job_id, number, to_commit=to_commit), True
-
-
-def _find(
-    store: StoreOperations,
-    destination: str,
-    job_id: str | None,
-    number: int | None,
-    *,
-    to_commit: bool,
-) -> tuple[JobAttempt, find_job.AttemptState]:
-    """Find the attempt and its state.
-
-    With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
-    counts. A driver that knows its tasks knows its attempt, and needs no such check.
-    """
-    try:
-        job = find_job.find_job_attempt(store, destination, job_id, number)
-    except JobNotFoundError:
-        if job_id is None:
-            _refuse_mislaid(store, destination)
-        success = _success(store, destination, strict=job_id is None)
-        if success is None or success.job_id is None or job_id not in (None, success.job_id):
-            raise
-        noted = find_job.attempt_of(success, number or 0)
-        if number not in (None, noted):
-            raise
-        job = new_job_attempt(destination, success.job_id, noted)
-    state = find_job.read_state_and_manifests(store, job)
-    documented = None if state.exists else find_job.find_documented_attempt(store, job)
-    if documented is not None:
-        job, state = documented, find_job.read_attempt_state(store, documented)
-    if state.exists and not state.is_decided:
-        _confirm(store, job, is_named=job_id is not None)
-    if to_commit and number is not None and state.phase not in WITH_RECORD:
-        refuse_other_attempts(store, job)
-    return job, state
-
-
-def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
-    """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
-    ``_SUCCESS`` belongs to another job."""
-    for other in other_jobs(store, destination, time.time_ns() // 1_000_000).jobs:
-        raise CommitStateUnknownError(*finish_first(store, other))
-
-
-def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
-    """The destination's ``_SUCCESS``. If it cannot be read, that is an error only with `strict`, where
-    it must name the job."""
-    read = find_job.read_success if strict else find_job.success_if_told
-    return read(store, destination)
-
-
-def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None:
-    try:
-        find_job.confirm_documented(store, job)
-    except JobNotFoundError as e:
-        if not is_named:
-            raise
-        raise JobGoneError(*e.args) from e
 
 
 def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:

@@ -119,6 +119,7 @@ def plan_job(
         options=options,
         storage_options=storage_options,
         to_commit=True,
+        changes_nothing=True,
     ) as job:
         now = job
         for _ in range(LOADS):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_committer.protocol.paths import attempt_number, check_name, join
+from ray_committer.protocol.paths import attempt_number, check_name, is_name, join
 
 MAGIC = "__magic"
 MAGIC_PREFIX = "__magic_job-"
@@ -76,6 +76,14 @@ def _place(parts: list[str]) -> PendingPlace | None:
     if len(rest) > 3 and (rest[0], rest[2]) == (_TASKS, _BASE) and rest[-1].endswith(PENDING):
         return PendingPlace(number or 0, task_attempt_id=rest[1])
     return None
+
+
+def magic_job_of(bucket: str, destination: str, path: str) -> MagicJob | None:
+    """The job at `destination` in one of whose directories `path` is; None if it is in none."""
+    first, second, *_ = *path.removeprefix(join(destination, "")).split("/"), ""
+    name = second.removeprefix(_JOB) if first == MAGIC and second.startswith(_JOB) else ""
+    name = first.removeprefix(MAGIC_PREFIX) if first.startswith(MAGIC_PREFIX) else name
+    return MagicJob(bucket, destination, name) if is_name(name) else None
 
 
 def is_magic(path: str) -> bool:

@@ -7,8 +7,9 @@ succeed. Source: Hadoop AbortJobStage.
 from __future__ import annotations
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TableLogError
+from ray_committer.job_files.adopt_job import remove_left
 from ray_committer.job_files.commands import abort_command, commit_command
-from ray_committer.job_files.find_job import read_attempt_state, without_late
+from ray_committer.job_files.find_job import is_noted, read_attempt_state, without_late
 from ray_committer.job_files.gone_jobs import (
     delete_gone,
     remove_husk,
@@ -17,7 +18,7 @@ from ray_committer.job_files.gone_jobs import (
 )
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, require_state
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.state import UNDECIDED, Phase
+from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
@@ -48,12 +49,14 @@ def _abort(context: JobContext) -> bool:
     state = read_attempt_state(store, job)
     if state.is_husk:
         remove_husk(store, job)
-    if state.is_husk or not state.exists:
+    is_nothing = state.is_husk or not state.exists
+    is_left = is_nothing and context.is_adopted and not is_noted(store, job)
+    if is_nothing and not is_left:
         sweep_all_gone(store, job)  # nothing shows whose it was, nor whether it was committed
         remove_empty_parents(context)
         _restore_hidden_file(context)
         return False
-    is_over = without_late(store, job, state).is_remnant
+    is_over = not is_left and without_late(store, job, state).is_remnant
     try:
         seen = state.seen or require_state(store, job, Phase.ABORTED)
     except StateChangedError:  # it had no state, and is gone: nothing identifies it any more
@@ -74,12 +77,24 @@ def _abort(context: JobContext) -> bool:
 def remove_aborted(context: JobContext, seen: Seen) -> None:
     """End the claim of an aborted job in the log of its table, and delete the job's directory."""
     _release_claim(context, seen)
+    if context.store.capabilities.completes_uploads and seen.state.stamp == UNSTAMPED:
+        _remove_left(context)
     gone = take_away(context.store, context.job, seen)
     if gone is not None:
         sync_taken_away(context)
         delete_gone(context.store, gone, seen)
     remove_empty_parents(context)
     _restore_hidden_file(context)
+
+
+def _remove_left(context: JobContext) -> None:
+    """Remove what Hadoop's S3A committer left of the job, and report what it made visible."""
+    visible = remove_left(context.store, context.job, is_committed=False)
+    if visible:
+        others = f" and {len(visible) - 1:,} more" if len(visible) > 1 else ""
+        context.notice(
+            f"{visible[0]}{others}: completed by Hadoop's committer before this abort, and still visible"
+        )
 
 
 def _release_claim(context: JobContext, seen: Seen) -> None:

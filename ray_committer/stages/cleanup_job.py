@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.adopt_job import remove_adopted
+from ray_committer.job_files.adopt_job import remove_left
 from ray_committer.job_files.gone_jobs import delete_gone, remove_husk, sweep_all_gone, take_away
 from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.other_attempts import abort_other_attempts
@@ -78,7 +78,7 @@ def finish_cleanup(context: JobContext) -> None:
 def _remove_adopted(context: JobContext) -> None:
     """Remove what S3A has left of the job, before its state goes: then no run takes it for a new job."""
     if context.is_adopted:
-        remove_adopted(context.store, context.job.destination, context.job.job_id)
+        remove_left(context.store, context.job, is_committed=True)
 
 
 def _note_failure(context: JobContext, path: str, error: Exception) -> None:

@@ -20,7 +20,8 @@ from ray_committer.errors import (
     JobGoneError,
     ManifestError,
 )
-from ray_committer.job_files.adopt_job import adopt_job, remove_adopted
+from ray_committer.job_files.adopt_job import adopt_job, remove_left
+from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.jobs import open_job
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.magic_paths import MagicJob
@@ -29,7 +30,7 @@ from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.pendingsets import decode_pendingset, encode_pendingset
 from ray_committer.protocol.success import SUCCESS_NAME, SuccessData
 from ray_committer.protocol.uri import Location, format_uri
-from ray_committer.testing import SimulatedCrash, visible_files
+from ray_committer.testing import MemoryStore, SimulatedCrash, visible_files
 from tests.servers.fake_s3 import FakeS3, Hook, Object, direct_store
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -63,6 +64,14 @@ def write_task(fake: FakeS3, task: int, directory: str = OLD) -> None:
     )
     data = encode_pendingset(manifest, MAGIC, milliseconds=0)
     direct_store(fake).write(f"{directory}/{task_id}.pendingset", data)
+
+
+def write_pending(fake: FakeS3, entry: FileEntry, directory: str = OLD) -> None:
+    """What a task leaves for a file that it has closed, before it commits."""
+    pending = encode_pendingset(TaskManifest(files=[entry]), MAGIC, milliseconds=0)
+    single = pending[pending.index(b"[") + 1 : pending.rindex(b"]")]
+    direct_store(fake).write(f"{directory}/tasks/attempt_1/__base/late.pending", single)
+    direct_store(fake).write(f"{directory}/tasks/attempt_1/__base/late", b"")
 
 
 @pytest.fixture
@@ -114,8 +123,10 @@ def test_a_job_that_s3a_left_is_committed_in_each_layout(directory: str):
 
 def test_a_manifest_is_written_for_each_pendingset(fake: FakeS3):
     store = direct_store(fake)
-    assert adopt_job(store, TABLE, UUID, None)
-    assert adopt_job(store, TABLE, UUID, None)
+    left = find_left(store, TABLE, UUID, None)
+    assert left is not None
+    adopt_job(store, left)
+    adopt_job(store, left)
     found = [decode_manifest(store.read(one.path), one.path) for one in store.list_files(JOB.manifests)]
     assert {one.task_id: len(one.files) for one in found} == {
         f"task_1_0001_m_{task:06d}": len(files) for task, files in TASKS.items()
@@ -123,12 +134,11 @@ def test_a_manifest_is_written_for_each_pendingset(fake: FakeS3):
     assert len(fake.uploads) == len(FILES)
 
 
-def test_nothing_is_adopted_of_another_job_or_on_another_store(fake: FakeS3):
+def test_nothing_is_found_of_another_job_or_on_another_store(fake: FakeS3):
     store = direct_store(fake)
-    before = dict(fake.buckets["bucket"])
-    assert not adopt_job(store, TABLE, "other", None)
-    assert not adopt_job(store, "/t/other", UUID, None)
-    assert fake.buckets["bucket"] == before
+    assert find_left(store, TABLE, "other", None) is None
+    assert find_left(store, "/t/other", UUID, None) is None
+    assert find_left(MemoryStore(), TABLE, UUID, None) is None
 
 
 def test_a_missing_task_is_found_before_anything_is_visible(fake: FakeS3):
@@ -212,9 +222,7 @@ def test_a_foreign_object_is_not_replaced(fake: FakeS3):
 
 def test_uploads_of_tasks_that_did_not_commit_are_aborted_with_the_rest(fake: FakeS3):
     entry = upload(fake, f"{TABLE}/late", b"late")
-    pending = encode_pendingset(TaskManifest(files=[entry]), MAGIC, milliseconds=0)
-    single = pending[pending.index(b"[") + 1 : pending.rindex(b"]")]
-    direct_store(fake).write(f"{OLD}/tasks/attempt_1/__base/late.pending", single)
+    write_pending(fake, entry)
     other = upload(fake, f"{TABLE}/of another job", b"x")
     assert commit(fake) is Outcome.COMMITTED
     assert list(fake.uploads) == [other.u]
@@ -222,8 +230,8 @@ def test_uploads_of_tasks_that_did_not_commit_are_aborted_with_the_rest(fake: Fa
 
 def test_what_is_left_of_a_job_is_removed_twice(fake: FakeS3):
     store = direct_store(fake)
-    assert remove_adopted(store, TABLE, UUID) == 0
-    assert remove_adopted(store, TABLE, UUID) == 0
+    assert remove_left(store, JOB, is_committed=True) == []
+    assert remove_left(store, JOB, is_committed=True) == []
     assert [name for name in fake.buckets["bucket"] if "__magic" in name] == []
 
 

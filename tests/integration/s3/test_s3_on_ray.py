@@ -14,6 +14,7 @@ import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.stores.base import StoreSpec
 from ray_committer.writers.ray_data import ManifestDatasink
+from tests.commits.test_adopted_jobs import FILES, TASKS, URL, UUID, visible, write_task
 from tests.servers.fake_s3 import FakeS3, FakeS3Server
 
 pytestmark = [
@@ -85,3 +86,15 @@ def test_rays_workers_complete_the_uploads(server: FakeS3Server):
     )
     assert (report.outcome, report.moved, report.validated) == (Outcome.COMMITTED, 60, 60)
     assert len([one for one in server.fake.buckets["bucket"] if "/p=" in one]) == 60
+
+
+def test_rays_workers_complete_a_job_that_s3a_left(server: FakeS3Server):
+    for task in TASKS:
+        write_task(server.fake, task)
+    options = CommitOptions(expected_tasks=len(TASKS), validate=True)
+    report = ray_committer.commit_job(
+        URL, UUID, executor="ray", options=options, storage_options=server.storage_options
+    )
+    assert (report.outcome, report.moved) == (Outcome.COMMITTED, len(FILES))
+    assert visible(server.fake) == FILES
+    assert server.fake.uploads == {}

@@ -1,0 +1,124 @@
+"""Find the job attempt that a command is about, also one that Hadoop's S3A committer left."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from ray_committer.errors import CommitStateUnknownError, JobGoneError, JobNotFoundError
+from ray_committer.job_files import find_job
+from ray_committer.job_files.adopt_job import adopt_job
+from ray_committer.job_files.as_adopted import as_adopted
+from ray_committer.job_files.magic_jobs import find_left
+from ray_committer.job_files.other_attempts import refuse_other_attempts
+from ray_committer.job_files.other_jobs import finish_first, other_jobs
+from ray_committer.limits.permits import Permits
+from ray_committer.limits.ratelimit import RateLimit
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import WITH_RECORD
+from ray_committer.protocol.success import SuccessData
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.guarded import GuardedStore
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a job is looked for: see `jobs.open_job.open_job`."""
+
+    to_commit: bool
+    changes_nothing: bool
+
+
+def guarded_here(store: StoreOperations, options: CommitOptions) -> GuardedStore:
+    """The store for the few requests that this process makes itself."""
+    permits = Permits(RateLimit(options.max_requests_per_second), "here", is_here=True)
+    return GuardedStore(store, permits, retry_seconds=options.retry_seconds)
+
+
+def find_or_adopt(
+    store: StoreOperations, destination: str, job_id: str | None, options: CommitOptions, aim: Aim
+) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState, bool]:
+    """Find the attempt and its state. A job that was not set up here can be one that Hadoop's S3A
+    committer left: if it is to be committed, it is adopted; True is returned with it.
+    """
+    guarded, number = guarded_here(store, options), options.job_attempt
+    error: JobNotFoundError | None = None
+    try:
+        job, state = _find(guarded, destination, job_id, number, to_commit=aim.to_commit)
+        if state.is_set_up or job_id is None:
+            return store, job, state, False
+    except JobNotFoundError as e:
+        error = e
+    left = find_left(guarded, destination, job_id, number) if job_id else None
+    if left is None or (aim.to_commit and not left.pendingsets):
+        if error is not None:
+            raise error
+        return store, job, state, False
+    if aim.changes_nothing:
+        store = as_adopted(store, left)
+    elif aim.to_commit:
+        adopt_job(guarded, left)
+    found = _find(
+        guarded_here(store, options), destination, job_id, left.number, to_commit=aim.to_commit
+    )
+    return store, *found, True
+
+
+def _find(
+    store: StoreOperations,
+    destination: str,
+    job_id: str | None,
+    number: int | None,
+    *,
+    to_commit: bool,
+) -> tuple[JobAttempt, find_job.AttemptState]:
+    """Find the attempt and its state.
+
+    With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
+    counts. A driver that knows its tasks knows its attempt, and needs no such check.
+    """
+    try:
+        job = find_job.find_job_attempt(store, destination, job_id, number)
+    except JobNotFoundError:
+        if job_id is None:
+            _refuse_mislaid(store, destination)
+        success = _success(store, destination, strict=job_id is None)
+        if success is None or success.job_id is None or job_id not in (None, success.job_id):
+            raise
+        noted = find_job.attempt_of(success, number or 0)
+        if number not in (None, noted):
+            raise
+        job = new_job_attempt(destination, success.job_id, noted)
+    state = find_job.read_state_and_manifests(store, job)
+    documented = None if state.exists else find_job.find_documented_attempt(store, job)
+    if documented is not None:
+        job, state = documented, find_job.read_attempt_state(store, documented)
+    if state.exists and not state.is_decided:
+        _confirm(store, job, is_named=job_id is not None)
+    if to_commit and number is not None and state.phase not in WITH_RECORD:
+        refuse_other_attempts(store, job)
+    return job, state
+
+
+def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
+    """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
+    ``_SUCCESS`` belongs to another job."""
+    for other in other_jobs(store, destination, time.time_ns() // 1_000_000).jobs:
+        raise CommitStateUnknownError(*finish_first(store, other))
+
+
+def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
+    """The destination's ``_SUCCESS``. If it cannot be read, that is an error only with `strict`, where
+    it must name the job."""
+    read = find_job.read_success if strict else find_job.success_if_told
+    return read(store, destination)
+
+
+def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None:
+    try:
+        find_job.confirm_documented(store, job)
+    except JobNotFoundError as e:
+        if not is_named:
+            raise
+        raise JobGoneError(*e.args) from e
