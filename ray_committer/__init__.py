@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ray_committer.jobs.table_maintenance import drop_partition, undo_version
     from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
     from ray_committer.jobs.vacuum import VacuumedJob, vacuum_jobs
+    from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
     from ray_committer.jobs.validate import Evidence, Validation, validate_job
     from ray_committer.options import CommitOptions, CommittedTask
     from ray_committer.protocol.file_list import ListedFile
@@ -91,6 +92,7 @@ __all__ = [
     "TableScan",
     "TaskAttempt",
     "VacuumedJob",
+    "VacuumedUpload",
     "Validation",
     "WrittenFile",
     "__version__",
@@ -117,6 +119,7 @@ __all__ = [
     "task_attempt",
     "undo_version",
     "vacuum_jobs",
+    "vacuum_uploads",
     "validate_job",
     "who_wrote",
 ]
@@ -146,6 +149,7 @@ _ELSEWHERE = {
     "TableScan": "jobs.scan_table",
     "TaskAttempt": "jobs.task_attempts",
     "VacuumedJob": "jobs.vacuum",
+    "VacuumedUpload": "jobs.vacuum_uploads",
     "Validation": "jobs.validate",
     "WrittenFile": "jobs.table_changes",
     "__version__": "version",
@@ -166,6 +170,7 @@ _ELSEWHERE = {
     "task_attempt": "jobs.task_attempts",
     "undo_version": "jobs.table_maintenance",
     "vacuum_jobs": "jobs.vacuum",
+    "vacuum_uploads": "jobs.vacuum_uploads",
     "validate_job": "jobs.validate",
     "who_wrote": "jobs.table_changes",
 }

@@ -12,6 +12,9 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.destination import DestinationCommand, table_option
 from ray_committer.cli.print import age_text, count_text, print_result, size_text
 from ray_committer.jobs.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
+from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
+
+SHOWN_UPLOADS = 20
 
 
 @click.command(cls=DestinationCommand)
@@ -42,17 +45,20 @@ def vacuum(
     A job whose commit has begun is kept, and the output shows the command that finishes it. If a
     clean-up was stopped, the rest of its ended job (.gone-*) is removed at any age.
 
+    On S3, uploads that belong to no job are aborted, if no part was added to them for that time.
+
     If DEST is a database, give up the jobs in --table that have been open for that time, and drop the
     staging tables of jobs that have ended.
     """
-    jobs = vacuum_jobs(
-        destination,
-        older_than_seconds=older_than,
-        dry_run=dry_run,
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
-    )
-    print_result(output, jobs, _lines(destination, jobs, dry_run=dry_run))
+    how: dict[str, Any] = {
+        "older_than_seconds": older_than,
+        "dry_run": dry_run,
+        "options": shared.commit_options(),
+        "storage_options": dict(storage_options),
+    }
+    jobs, uploads = vacuum_jobs(destination, **how), vacuum_uploads(destination, **how)
+    lines = (*_lines(destination, jobs, dry_run=dry_run), *_upload_lines(uploads, dry_run=dry_run))
+    print_result(output, [*jobs, *uploads], lines)
 
 
 def _lines(destination: str, jobs: list[VacuumedJob], *, dry_run: bool) -> Iterator[Text | str]:
@@ -71,3 +77,19 @@ def _lines(destination: str, jobs: list[VacuumedJob], *, dry_run: bool) -> Itera
             yield f"  its claim in the log of the table (version {job.claim:,}) ends with it"
         if job.command is not None:
             yield f"  finish it: {job.command}"
+
+
+def _upload_lines(uploads: list[VacuumedUpload], *, dry_run: bool) -> Iterator[Text | str]:
+    """The uploads that belong to no job, of which the first are named."""
+    if not uploads:
+        return
+    removed = [one for one in uploads if one.removed]
+    what = "would be aborted" if dry_run else "aborted"
+    size = size_text(sum(one.bytes for one in removed))
+    yield f"{len(removed):,} of {count_text(len(uploads), 'upload')} of no job {what}, {size}"
+    for one in uploads[:SHOWN_UPLOADS]:
+        yield Text(f"{one.path}: {what if one.removed else f'kept, {one.reason}'}")
+        by = f", begun by {one.began_by}" if one.began_by else ""
+        yield Text(f"  {size_text(one.bytes)}; {age_text(one.age_seconds)}{by}; upload {one.upload_id}")
+    if len(uploads) > SHOWN_UPLOADS:
+        yield f"and {len(uploads) - SHOWN_UPLOADS:,} more; --output json shows all"

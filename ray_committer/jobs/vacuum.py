@@ -76,12 +76,7 @@ def vacuum_jobs(
     If a clean-up was stopped, the rest of its ended job is removed at any age. With `dry_run` nothing is
     removed.
     """
-    if older_than_seconds < LEAST_SECONDS:
-        raise SettingsError(
-            f"older_than_seconds={older_than_seconds:g}: a running job can be without a sign of life "
-            f"for that long",
-            f"use at least {LEAST_SECONDS:g}",
-        )
+    refuse_young(older_than_seconds)
     with open_here(dest, options, storage_options) as (store, destination):
         require_destination(store, destination)
         now = time.time_ns() // 1_000_000
@@ -93,6 +88,16 @@ def vacuum_jobs(
             in_log = read_jobs_in_log(store, destination)
         settle = partial(_settle, store, dest, in_log, now, options, dry_run=dry_run)
         return list(map(settle, found))
+
+
+def refuse_young(older_than_seconds: float) -> None:
+    """`SettingsError` for an age that a running job can have."""
+    if older_than_seconds < LEAST_SECONDS:
+        raise SettingsError(
+            f"older_than_seconds={older_than_seconds:g}: a running job can be without a sign of life "
+            f"for that long",
+            f"use at least {LEAST_SECONDS:g}",
+        )
 
 
 def _settle(

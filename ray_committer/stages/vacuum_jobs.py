@@ -24,6 +24,7 @@ from ray_committer.job_files.find_job import (
     skipped_link,
 )
 from ray_committer.job_files.gone_jobs import list_gone, state_inside
+from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
 from ray_committer.protocol.state import WITH_RECORD, Phase
@@ -38,6 +39,7 @@ _TAKEN = (
     "it belongs to a job that is {phase}, and a process that was paused moved it here by mistake; move "
     "it back to $dest/_temporary/$jobId/$attempt (its manifests name both)"
 )
+_LEFT = "Hadoop's S3A committer could still commit it; to give it up, abort it by its id"
 _AT_WORK = "process {process} on {host} is at work on its commit"
 
 
@@ -84,11 +86,18 @@ def find_remains(
             remains = _attempt_remains(store, attempt, phase, decided, limit)
             if phase is Phase.DECLARED and remains.kept is None:
                 remains = replace(remains, kept=at_work(store, attempt, now_milliseconds))
+            if phase is not Phase.ABORTED and remains.kept is None and _is_left(store, attempt):
+                remains = replace(remains, kept=_LEFT)
             yield remains
         for link in found.linked:
             yield Remains(found.job_id, link.directory, kept=skipped_link(link.directory))
         if not (found.attempts or found.linked):
             yield _other_remains(store, found, limit)
+
+
+def _is_left(store: StoreOperations, attempt: JobAttempt) -> bool:
+    """Whether Hadoop's S3A committer could still commit a job, whatever becomes of what is here."""
+    return find_left(store, attempt.destination, attempt.job_id, attempt.number) is not None
 
 
 def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remains:
