@@ -28,6 +28,7 @@ def examine(
         *examine_store(
             guarded,
             GuardedStore(store, permits, retry_seconds=0.0),
+            store,
             destination,
             lambda scratch: [
                 *examine_processes(scratch),

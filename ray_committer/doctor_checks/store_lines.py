@@ -11,6 +11,7 @@ from statistics import median
 
 from ray_committer.doctor_checks.lines import Line, Verdict
 from ray_committer.doctor_checks.scratch import Scratch
+from ray_committer.doctor_checks.upload_lines import rights, upload_lines
 from ray_committer.errors import RayCommitterError
 from ray_committer.limits.backoff import until_answered
 from ray_committer.stores.base import StoreOperations, WarnsOfCosts
@@ -24,19 +25,24 @@ SLOW_SECONDS = 1.0
 def examine_store(
     store: StoreOperations,
     once: StoreOperations,
+    bucket: StoreOperations,
     destination: str,
     in_scratch: Callable[[Scratch], list[Line]],
 ) -> list[Line]:
     """Check everything in a scratch directory, which is then removed; `in_scratch` can use it before.
 
     `once` makes each request once: a repeated deletion finds nothing, which would look like a broken
-    promise.
+    promise. `bucket` is the store itself, which may have settings.
     """
     scratch = Scratch(store, destination)
     promises = promises_of(store.capabilities)
-    lines = [_safely("write", scratch.make)]
+    uploads = store.capabilities.completes_uploads
+    lines = [_safely("rights", partial(rights, store, scratch.path))] if uploads else []
+    lines.append(_safely("write", scratch.make))
     try:
-        if lines[0].verdict is Verdict.OK:
+        if lines[-1].verdict is Verdict.OK:
+            checks = upload_lines(bucket, scratch, destination) if uploads else {}
+            lines += [_safely(name, check) for name, check in checks.items()]
             lines += [_safely(one.name, partial(_keeps, one, once, scratch)) for one in promises]
             lines.append(_safely("latency", partial(_latency, scratch)))
             lines += in_scratch(scratch)
