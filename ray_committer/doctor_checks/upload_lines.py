@@ -15,6 +15,7 @@ from ray_committer.stores.base import (
     HasBucketSettings,
     StoreOperations,
     completing,
+    delete_version,
     pending_uploads,
 )
 
@@ -58,8 +59,7 @@ def rights(store: StoreOperations, path: str) -> Line:
 
 
 def _denied(store: StoreOperations, path: str) -> Iterator[tuple[str, str]]:
-    """The rights that are missing. A right to do something with an upload shows on one that there is
-    not, too."""
+    """The rights that are missing. A right shows also on an upload, or a version, that there is not."""
     uploads, name = completing(store), join(path, "rights")
     begun: list[str] = []
 
@@ -87,7 +87,7 @@ def _denied(store: StoreOperations, path: str) -> Iterator[tuple[str, str]]:
             lambda: uploads.publish(CompleteUpload(name, upload(), (_md5(b"1"),))),
         ),
         ("s3:AbortMultipartUpload", "abort an upload", lambda: uploads.abort_upload(name, upload())),
-        ("s3:DeleteObject", "delete", lambda: store.delete_file(name)),
+        ("s3:DeleteObject", "delete", lambda: delete_version(store, name, _NO_UPLOAD)),
     ]
     for right, what, attempt in attempts:
         try:

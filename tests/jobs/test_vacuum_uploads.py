@@ -384,6 +384,7 @@ class _Counts(list[tuple[str, str, str]]):
 
 
 @pytest.mark.wide
+@pytest.mark.timeout(900)
 def test_ten_thousand_uploads_are_aborted_page_by_page_in_little_memory(fake: FakeS3, many: int):
     began = time.monotonic()
     assert ray_committer.abort_job(URL, "job_1")

@@ -28,10 +28,10 @@ STAMP_HEADER = "x-amz-meta-ray-committer-stamp"
 _SETTINGS = {
     "lifecycle": ("LifecycleConfiguration",),
     "encryption": ("ServerSideEncryptionConfiguration",),
-    "versioning": ("VersioningConfiguration",),
+    "versioning": ("VersioningConfiguration", "GetBucketVersioningResponse"),
     "object-lock": ("ObjectLockConfiguration",),
 }
-"""The settings of a bucket, and what the answers are called."""
+"""The settings of a bucket, and what the answers are called; the second name is moto's."""
 _UNKNOWN = ("NotImplemented", "MethodNotAllowed")
 """What servers answer that do not know a setting."""
 _COMPLETED = b"</CompleteMultipartUploadResult>"

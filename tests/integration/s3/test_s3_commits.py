@@ -290,11 +290,25 @@ def test_the_command_line_finishes_and_shows_a_job(s3: Any, bucket: str, options
     assert keys(s3, bucket).keys() == {"table/a", "table/_SUCCESS"}
 
 
-def test_the_doctor_finds_nothing_wrong(bucket: str, options: Options):
+def test_the_doctor_finds_nothing_wrong(s3: Any, store: S3Store, bucket: str, options: Options):
+    rule = {"DaysAfterInitiation": 3}
+    rules = [
+        {
+            "ID": "1",
+            "Status": "Enabled",
+            "Filter": {"Prefix": "table/"},
+            "AbortIncompleteMultipartUpload": rule,
+        }
+    ]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
     given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     result = CliRunner().invoke(main, ["doctor", f"s3://{bucket}/table", *given])
     assert "failed" not in result.output.split("a commit")[0], result.output
     assert "one of many completions wins" in result.output
+    assert "aborts uploads 3 days after they began, also those of jobs at work" in result.output
+    assert store.settings().versioning() is None
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    assert store.settings().versioning() == "Enabled"
 
 
 def test_what_is_not_built_is_refused_with_what_to_do(bucket: str, options: Options):
