@@ -308,6 +308,9 @@ class CompletesUploads(Protocol):
 
         `StoreRefusedError` if it ignores conditions. It is called before a job gets its first state."""
 
+    def create(self, path: str, data: bytes) -> None:
+        """Write a file in one step; ``FileExistsError``, with nothing done, if one is there."""
+
     def begin_upload(self, path: str, stamp: str | None) -> str:
         """Begin an upload of the file at `path`, with the job's `stamp` in its metadata; return its id.
 

@@ -147,6 +147,10 @@ class GuardedStore:
         """Check that the server has conditions, on a store that completes uploads."""
         self._call("op_create", completing(self._store).check_conditions, path)
 
+    def create(self, path: str, data: bytes) -> None:
+        """Write a file that must not be there, on a store that completes uploads."""
+        self._call_once("op_create", completing(self._store).create, path, data)
+
     def begin_upload(self, path: str, stamp: str | None) -> str:
         """Begin an upload, on a store that completes them."""
         return self._call("op_create", completing(self._store).begin_upload, path, stamp)

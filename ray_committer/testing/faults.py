@@ -158,6 +158,11 @@ class WrappedStore:
         with self._call("check_conditions", path):
             completing(self._store).check_conditions(path)
 
+    def create(self, path: str, data: bytes) -> None:
+        """Write a file that must not be there."""
+        with self._call("create", path):
+            completing(self._store).create(path, data)
+
     def begin_upload(self, path: str, stamp: str | None) -> str:
         """Begin an upload."""
         with self._call("begin_upload", path):

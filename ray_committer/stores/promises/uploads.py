@@ -111,6 +111,22 @@ def _one_wins(own: OwnDirectory) -> str:
     return f"of {RIVALS} simultaneous completions at one name one succeeded"
 
 
+def _one_creates(own: OwnDirectory) -> str:
+    """Of several simultaneous writes of one new file, exactly one succeeds; none replaces a file."""
+    store, path = completing(own.store), own.at("new")
+
+    def create(number: int) -> int:
+        store.create(path, b"%d" % number)
+        return number
+
+    made = race(create, FileExistsError)
+    check(len(made) == 1, f"of {RIVALS} simultaneous writes of one new file {len(made)} succeeded")
+    with refused(FileExistsError, otherwise="a file was replaced by a write that must not replace"):
+        store.create(path, b"other")
+    check(own.content("new") == b"%d" % made[0], "a new file is not as the write that succeeded")
+    return f"of {RIVALS} simultaneous writes of one new file one succeeded"
+
+
 def _has_no_rename(own: OwnDirectory) -> str:
     """A rename is refused, because it would be a copy."""
     source = own.put("a", b"1")
@@ -136,5 +152,6 @@ PROMISES = (
     Promise("abort an upload", _abort, (COMPLETES_UPLOADS,)),
     Promise("pending uploads are listed", _is_listed, (COMPLETES_UPLOADS,)),
     ONE_COMPLETES,
+    Promise("one of many new files wins", _one_creates, (COMPLETES_UPLOADS,)),
     Promise("no rename", _has_no_rename, (COMPLETES_UPLOADS,)),
 )

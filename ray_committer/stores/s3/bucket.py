@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
-from ray_committer.errors import SettingsError
+from ray_committer.errors import SettingsError, StoreUnavailableError
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.stores.answers import HttpAnswer, foreign_answer
 from ray_committer.stores.http import HttpClient
@@ -70,8 +70,10 @@ class S3Bucket:
         not, or if the object that it replaces does not have the etag `old`; ``FileNotFoundError`` if
         that is gone."""
         headers = {"if-none-match": "*"} if new else {"if-match": f'"{old}"'} if old else {}
-        answer = checked(self._ask("PUT", name, data=data, headers=headers), name, "PUT")
-        return _etag(answer, name)
+        answer = self._ask("PUT", name, data=data, headers=headers)
+        if answer.status == 409 and xml.failure_of(answer).code == "ConditionalRequestConflict":
+            raise StoreUnavailableError(f"/{name}", "another request for this object is under way")
+        return _etag(checked(answer, name, "PUT"), name)
 
     def delete(self, name: str, etag: str | None = None) -> None:
         """Delete an object, whether or not it is there; with an `etag`, ``FileExistsError`` if another

@@ -191,6 +191,9 @@ class S3Store:
             check_conditions(self._bucket, path[1:], binds_deletes=self._binds_deletes)
             self._is_checked = True
 
+    def create(self, path: str, data: bytes) -> None:
+        self._bucket.put(path[1:], data, new=True)
+
     def begin_upload(self, path: str, stamp: str | None) -> str:
         return self._bucket.begin(path[1:], stamp)
 

@@ -79,5 +79,6 @@ UPLOAD_LIES: dict[str, tuple[Callable[[], S3Store], set[str]]] = {
         {"pending uploads are listed"},
     ),
     "copies": (lambda: lying({"rename": copies}), {"no rename"}),
+    "replaces new files": (lambda: lying({"create": S3Store.write}), {"one of many new files wins"}),
 }
 """Stores, and the promises about uploads that each breaks."""
