@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from ray_committer.errors import StoreUnavailableError
 from ray_committer.limits.backoff import backoff_seconds
@@ -70,18 +71,24 @@ def put(
 
 
 def _put_at_once(store: StoreOperations, path: str, data: bytes, attempts: int) -> None:
-    """Write a file in one request, which does nothing if another process has written it meanwhile."""
-    now = store.get_status(path)
-    seen = None if now is None or now.is_directory else StoredState("", now.version)
-    try:
-        settle(
-            lambda: _advance(store, path, seen, data.decode()),
-            lambda: _read(store, path) == data,
-            attempts=attempts,
-        )
-    except (FileExistsError, FileNotFoundError):  # done by a request without an answer, or not at all
-        if _read(store, path) != data:
-            raise
+    """Write a file in one request, which does nothing if another process has written it meanwhile: then
+    that file is looked at, and replaced."""
+    for attempt in range(1, attempts + 1):
+        now = store.get_status(path)
+        seen = None if now is None or now.is_directory else StoredState("", now.version)
+        try:
+            settle(
+                partial(_advance, store, path, seen, data.decode()),
+                lambda: _read(store, path) == data,
+                attempts=attempts,
+            )
+        except (FileExistsError, FileNotFoundError) as e:
+            if _read(store, path) == data:  # by a request without an answer
+                return
+            if isinstance(e, FileNotFoundError) or attempt == attempts:
+                raise
+        else:
+            return
 
 
 def _advance(store: StoreOperations, path: str, seen: StoredState | None, text: str) -> None:

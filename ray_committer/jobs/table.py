@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ray_committer.errors import JobNotFoundError, SettingsError, StoreRefusedError
+from ray_committer.errors import JobNotFoundError, SettingsError
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import NO_FILES
@@ -21,6 +21,7 @@ from ray_committer.protocol.table_entry import (
     TableDone,
 )
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.find_table import refuse_to_keep
 from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import find_head, read_definition, read_entries, version_gone
@@ -67,19 +68,16 @@ def init_table(
 
     It need not exist. Every later commit to `dest` with this package uses the log. `isolation` is
     "serializable", "snapshot" or "none". With `keep_replaced`, jobs keep the old files that they
-    replace, unless their options say otherwise. `partition_types` are the types of partition columns in
-    Spark's words, such as ``{"day": "date"}``, for readers and exports.
+    replace, unless their options say otherwise; that is refused on S3. `partition_types` are the types
+    of partition columns in Spark's words, such as ``{"day": "date"}``, for readers and exports.
 
     `CommitConflictError` if it is a table already, or while a job that was set up before is at work;
     then the same call continues.
     """
     level, columns = _level(isolation), columns_of(partition_types or {})
     with open_here(dest, options, storage_options) as (store, destination):
-        if store.capabilities.completes_uploads:
-            raise StoreRefusedError(
-                f"{destination}: cannot be a table with a log: S3 has no rename",
-                "commit jobs there without a log, or use another store",
-            )
+        if keep_replaced:
+            refuse_to_keep(store, destination)
         now = time.time_ns() // 1_000_000
         definition = TableDefinition(
             table_id=new_table_id(),

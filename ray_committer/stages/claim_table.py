@@ -35,6 +35,7 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, withdraw
 from ray_committer.stages.end_claim import end_claim
+from ray_committer.stages.find_table import refuse_to_keep
 from ray_committer.stages.keep_replaced_files import refuse_what_cannot_be_kept
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
@@ -145,6 +146,8 @@ def begin_turn(
     definition = require_definition(context.store, table, base.table_id)
     keeps = context.options.keep_replaced
     keeps = definition.keep_replaced if keeps is None else keeps
+    if keeps:
+        refuse_to_keep(context.store, context.job.destination)
     claim = structs.replace(_claim_of(context, state, base, loaded, roots, run), keeps=keeps)
     if context.options.table_work is not None:  # it depends on what its plan has seen, at any level
         definition = structs.replace(definition, isolation=Isolation.SERIALIZABLE)

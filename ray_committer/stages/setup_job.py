@@ -44,7 +44,7 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Intent, Phase, new_state
 from ray_committer.protocol.table_paths import is_hidden
 from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
-from ray_committer.stages.find_table import find_table, require_table
+from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stores.base import StoreOperations, list_anew
 
@@ -133,6 +133,7 @@ def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_tab
         seen = find_table(store, job, seen)
         if needs_table:
             require_table(job, seen)
+            refuse_to_keep(store, job.destination)
         _forget_earlier_job(store, job)
     except RayCommitterError:
         _give_up(store, job, seen)

@@ -39,6 +39,7 @@ from ray_committer.stages.heartbeat import heartbeat
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
+from ray_committer.stages.task_files import TaskFiles, task_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.worker import Worker
 
@@ -94,8 +95,8 @@ def run_table_job(
         raise
 
 
-def write_task(worker: Worker, number: int, write: Callable[[str, str], None]) -> CommittedTask:
-    """Run one attempt of a task: `write` gets its directory and a name that no other attempt has.
+def write_task(worker: Worker, number: int, write: Callable[[TaskFiles, str], None]) -> CommittedTask:
+    """Run one attempt of a task: `write` gets its files and a name that no other attempt has.
 
     If a lost worker's task is run again, each attempt has its own manifest, and the driver names the
     one that counts.
@@ -104,9 +105,12 @@ def write_task(worker: Worker, number: int, write: Callable[[str, str], None]) -
     stem = f"{job.job_id}_m_{number:06d}_{secrets.randbelow(2**31)}"
     task_attempt_id = f"attempt_{stem}"
     directory, stamp = setup_task(store, job, task_attempt_id)
+    files = task_files(store, job.destination, directory, stamp)
     try:
-        write(directory, stem)
+        write(files, stem)
     except _ENDED:
+        if files.uploads is not None:
+            files.uploads.abort()
         abort_task(store, job, task_attempt_id)
         raise
     saved = commit_task(
@@ -116,6 +120,7 @@ def write_task(worker: Worker, number: int, write: Callable[[str, str], None]) -
         task_attempt_id=task_attempt_id,
         stamp=stamp,
         attempts=1,
+        uploads=files.uploads,
     )
     return CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
 

@@ -21,7 +21,7 @@ from ray_committer.errors import (
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.file_list import FileSet, ListedFile
-from ray_committer.protocol.paths import join, parent
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted, follow
@@ -30,6 +30,7 @@ from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.read_files import find_read_files
 from ray_committer.stages.table_job import TableTasks, run_table_job, write_task
+from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import copy_file
@@ -182,13 +183,9 @@ def _restore(worker: Worker, item: tuple[int, tuple[Kept, ...]], *, copy: Copy) 
     """Work: a task that copies some kept files."""
     number, files = item
 
-    def write(directory: str, _: str) -> None:
-        store = worker.store
+    def write(restored: TaskFiles, _: str) -> None:
         for one in files:
-            path = join(directory, one.file.p)
-            if store.capabilities.has_directories:
-                store.mkdirs(parent(path))
-            if copy(store, one.place, path) != one.file.z:
+            if copy(worker.store, one.place, restored.path(one.file.p)) != one.file.z:
                 raise CommitAbortedError(
                     f"{one.place}: has changed while it was copied",
                     "nothing was changed: run the same command again",

@@ -1,8 +1,9 @@
-"""Put a file into a table's log by a rename that never replaces.
+"""Put a file into a table's log by a rename that never replaces or, where nothing is renamed, by a write
+that never replaces.
 
 Of several processes that put a file at one version, one succeeds; the others read its file. A process
 puts a file only right after one that it has read to its end, so the versions have no gaps. If the answer
-to the rename is lost, the file that is there shows who put it.
+is lost, the file that is there shows who put it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,24 @@ from ray_committer.protocol.table_entry import (
     encode_entries,
 )
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, draft_of
-from ray_committer.stores.base import StoreOperations, list_anew, sync, write_once
+from ray_committer.stores.base import (
+    StoreOperations,
+    completing,
+    list_anew,
+    sync,
+    write_once,
+)
 from ray_committer.tables.log import read_definition
 
 
 class Draft:
     """A file of the log on its way to its place. It is written once, under a temporary name, however
     many places are taken; so use it in a ``with`` block, which deletes it if it found none. `new_name`
-    makes the temporary name."""
+    makes the temporary name.
+
+    Where nothing is renamed, it is written to its place in one request, and has a temporary name only if
+    others must see it before that.
+    """
 
     def __init__(
         self, store: StoreOperations, table: TablePlaces, new_name: Callable[[], str] | None = None
@@ -73,10 +84,7 @@ class Draft:
         """Put a file at `path`, unless one is there; the content that is there then."""
         store = self._store
         try:
-            if data != self._written:
-                self._write(data)
-            temporary = self._temporary
-            settle(lambda: store.rename(temporary, path))
+            self._put(path, data)
         except OSError as e:
             there = _read_if_there(store, path)
             if there is None and isinstance(e, FileNotFoundError):
@@ -88,10 +96,19 @@ class Draft:
             if isinstance(e, FileNotFoundError):  # it was put there, although the answer was lost
                 self._written = None
             data = there
-        else:
-            self._written = None
         sync(store, parent(path))
         return data
+
+    def _put(self, path: str, data: bytes) -> None:
+        store = self._store
+        if store.capabilities.completes_uploads:
+            settle(lambda: completing(store).create(path, data))
+            return
+        if data != self._written:
+            self._write(data)
+        temporary = self._temporary
+        settle(lambda: store.rename(temporary, path))
+        self._written = None
 
     def _write(self, data: bytes) -> None:
         """Write the file. A request that got no answer can be carried out later, and the file is empty
@@ -117,6 +134,8 @@ def init_table(
     """Make the destination a table with a log, unless it is one; the definition that is there then."""
     if (there := read_definition(store, table)) is not None:
         return there
+    if store.capabilities.completes_uploads:
+        completing(store).check_conditions(table.temporary(new_nonce()))
     store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
     if store.capabilities.has_directories:
         for directory in (table.temporaries, table.file_lists):

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, islice
 
 from ray_committer.errors import RayCommitterError, TableLogError
-from ray_committer.job_files.settle import put
+from ray_committer.job_files.settle import put, settle
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_checkpoint import Between, Changes, Checkpoint, Part, merge_parts
@@ -128,7 +128,11 @@ def _save_parts(
 
     def save(new: tuple[Part, bytes]) -> None:
         part, data = new
-        put(store, join(table.parts, part.name), data, temporary=table.temporary(new_nonce()))
+        path = join(table.parts, part.name)
+        if store.capabilities.completes_uploads:  # a write is atomic, and the name says what it holds
+            settle(lambda: store.write(path, data))
+        else:
+            put(store, path, data, temporary=table.temporary(new_nonce()))
 
     parts: list[Part] = []
     merged = merge_parts(old, changes, partial(read_part, store, table))

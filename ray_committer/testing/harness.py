@@ -24,6 +24,7 @@ from ray_committer.stages.compact_table import Bin, Compaction, Rewritten, compa
 from ray_committer.stages.context import DRIVER_THREADS, JobContext
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
+from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stages.undo_job import undo_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
@@ -166,6 +167,15 @@ def commit_attempt(
         stamp=stamp,
         attempts=1,
     )
+
+
+def put_task_file(files: TaskFiles, name: str, data: bytes) -> None:
+    """Write a file of a task of a job that is made from the log of its table."""
+    if files.uploads is None:
+        files.store.write(files.path(name), data)
+        return
+    with files.open(name) as file:
+        file.write(data)
 
 
 def put_file(store: StoreOperations, path: str, data: bytes) -> None:

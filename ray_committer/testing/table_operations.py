@@ -19,9 +19,16 @@ from ray_committer.stages.compact_table import Bin, Compaction, Rewritten
 from ray_committer.stages.make_table import make_table
 from ray_committer.stages.read_files import find_read_files
 from ray_committer.stages.table_job import write_task
+from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import FilesAt
-from ray_committer.testing.harness import put_file, run_abort, run_commit, run_compaction, run_undo
+from ray_committer.testing.harness import (
+    put_task_file,
+    run_abort,
+    run_commit,
+    run_compaction,
+    run_undo,
+)
 from ray_committer.testing.operations import (
     APPEND,
     DYNAMIC,
@@ -74,8 +81,8 @@ def _compact(store: StoreOperations, table: str) -> str:
 def _merge(worker: Worker, one: Bin) -> Rewritten:
     data = b"\n".join(worker.store.read(file.path) for file in one.files)
 
-    def write(directory: str, stem: str) -> None:
-        put_file(worker.store, join(directory, one.directory, stem), data)
+    def write(files: TaskFiles, stem: str) -> None:
+        put_task_file(files, join(one.directory, stem), data)
 
     return Rewritten((write_task(worker, one.number, write),), one.files)
 

@@ -14,11 +14,12 @@ from io import BytesIO
 from typing import Any, BinaryIO
 
 from ray_committer.errors import CommitAbortedError, CommitCancelledError
-from ray_committer.protocol.paths import join, parent
+from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.stages.compact_table import Bin, Rewritten
 from ray_committer.stages.table_job import write_task
-from ray_committer.stores.output import open_input, open_output
+from ray_committer.stages.task_files import TaskFiles
+from ray_committer.stores.output import open_input
 from ray_committer.work.worker import Worker
 from ray_committer.writers.arrow import pa, parquet
 
@@ -69,10 +70,10 @@ def rewrite_bin(worker: Worker, one: Bin) -> Rewritten:
             return Rewritten(left=left)
         directory = one.directory
 
-        def write(attempt: str, stem: str) -> None:
+        def write(files: TaskFiles, stem: str) -> None:
             for number, group in enumerate(chosen):
-                path = join(attempt, directory, f"part-{stem}-c{number:03d}.parquet")
-                _write(worker, path, group)
+                name = f"part-{stem}-c{number:03d}.parquet"
+                _write(worker, files, join(directory, name) if directory else name, group)
 
         task = write_task(worker, one.number, write)
         sources = tuple(source.file for group in chosen for source in group)
@@ -113,33 +114,37 @@ def _reason_to_leave(group: Sequence[_Source]) -> str | None:
         return "it has timestamps as INT96 that Spark has not written"
     written = BytesIO()
     try:
-        with _writer(written, group[0]) as writer:
+        with _writer(written, group[0], []) as writer:
             writer.write_table(group[0].schema.empty_table())
     except (pa.ArrowException, AttributeError, TypeError, ValueError) as e:
         return f"pyarrow cannot write its schema ({e})"
-    if _key(parquet.ParquetFile(written)) != group[0].key:
+    if _key(parquet.ParquetFile(written).metadata) != group[0].key:
         return "pyarrow would write another schema or other metadata"
     return None
 
 
-def _write(worker: Worker, path: str, group: Sequence[_Source]) -> None:
-    store, rows = worker.store, 0
-    if store.capabilities.has_directories:
-        store.mkdirs(parent(path))
-    with open_output(store.spec, path) as sink, _writer(sink, group[0]) as writer:
+def _write(worker: Worker, files: TaskFiles, name: str, group: Sequence[_Source]) -> None:
+    rows, expected = 0, sum(source.rows for source in group)
+    footers: list[parquet.FileMetaData] = []
+    with files.open(name) as sink, _writer(sink, group[0], footers) as writer:
         for table in _row_groups(worker, group):
             rows += table.num_rows
             writer.write_table(table, row_group_size=max(table.num_rows, 1))
-    with open_input(store.spec, path) as written:
-        found = parquet.ParquetFile(written)
-        expected = sum(source.rows for source in group)
-        if (rows, found.metadata.num_rows, _key(found)) != (expected, expected, group[0].key):
-            raise CommitAbortedError(
-                f"{group[0].file.path}: was not rewritten as it is ({found.metadata.num_rows} of "
-                f"{expected} rows of {len(group)} files)",
-                "nothing was changed: another program may have changed a file meanwhile; report this if "
-                "it happens again",
-            )
+    found = footers[0] if files.uploads is not None else _footer(worker, files.path(name))
+    if (rows, found.num_rows, _key(found)) != (expected, expected, group[0].key):
+        raise CommitAbortedError(
+            f"{group[0].file.path}: was not rewritten as it is ({found.num_rows} of {expected} rows of "
+            f"{len(group)} files)",
+            "nothing was changed: another program may have changed a file meanwhile; report this if it "
+            "happens again",
+        )
+
+
+def _footer(worker: Worker, path: str) -> parquet.FileMetaData:
+    """The footer of a file that was just written. An upload cannot be read, but the store has checked
+    the sum of each part: there the footer is the one that was written."""
+    with open_input(worker.store.spec, path) as written:
+        return parquet.ParquetFile(written).metadata
 
 
 def _row_groups(worker: Worker, group: Sequence[_Source]) -> Iterator[pa.Table]:
@@ -181,8 +186,12 @@ def _open(opened: BinaryIO) -> parquet.ParquetFile:
 
 
 @contextmanager
-def _writer(sink: BinaryIO, source: _Source) -> Iterator[parquet.ParquetWriter]:
-    with parquet.ParquetWriter(sink, source.schema, **source.options) as writer:
+def _writer(
+    sink: BinaryIO, source: _Source, footers: list[parquet.FileMetaData]
+) -> Iterator[parquet.ParquetWriter]:
+    """A writer of files like a source; it adds its footer to `footers` when it is closed."""
+    options = {**source.options, "metadata_collector": footers}
+    with parquet.ParquetWriter(sink, source.schema, **options) as writer:
         if not source.options["store_schema"]:  # with the schema, its metadata is written
             writer.add_key_value_metadata(dict(source.key[1]))
         yield writer
@@ -197,8 +206,8 @@ def _codecs(metadata: parquet.FileMetaData) -> Any:
     return {column.path_in_schema: _NAMES.get(column.compression, "snappy") for column in columns}
 
 
-def _key(found: parquet.ParquetFile) -> Key:
-    own = found.metadata.metadata or {}
+def _key(found: parquet.FileMetaData) -> Key:
+    own = found.metadata or {}
     return _structure(found.schema), tuple(sorted(own.items()))
 
 

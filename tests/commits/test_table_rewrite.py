@@ -51,6 +51,7 @@ from ray_committer.stages.compact_table import (
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.drop_partitions import drop_partitions, plan_drop
 from ray_committer.stages.table_job import dead_table_jobs, write_task
+from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -65,7 +66,7 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
-from ray_committer.testing.harness import put_file
+from ray_committer.testing.harness import put_file, put_task_file
 from ray_committer.work.worker import Worker
 from tests.commits.test_table_commit import data_in, data_of_log, in_flight, kinds_of, stopped_at
 from tests.stages import support
@@ -136,8 +137,8 @@ def merge(worker: Worker, one: Bin) -> Rewritten:
     """Rewrite the bytes of a bin's files as one file."""
     data = b"".join(worker.store.read(file.path) for file in one.files)
 
-    def write(directory: str, stem: str) -> None:
-        put_file(worker.store, join(directory, one.directory, f"{stem}.parquet"), data)
+    def write(files: TaskFiles, stem: str) -> None:
+        put_task_file(files, "/".join(filter(None, (one.directory, f"{stem}.parquet"))), data)
 
     return Rewritten((write_task(worker, one.number, write),), one.files)
 

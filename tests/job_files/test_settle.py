@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 import ray_committer.job_files.settle as settle_module
@@ -17,6 +19,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from tests.servers.fake_s3 import FakeS3Store
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +106,23 @@ def test_a_replacement_that_was_made_and_then_refused_is_known():
     assert memory.files() == {"/final": b"new"}
     with pytest.raises(FileNotFoundError):
         put(WrappedStore(memory, before=gone), "/final", b"newer", temporary="/tmp")
+
+
+def test_of_two_that_put_a_file_at_once_where_nothing_is_renamed_the_last_one_stands():
+    store, others = FakeS3Store(), iter((b"a", b"b"))
+
+    def hook(call: StoreCall) -> None:
+        if call.operation == "advance" and (data := next(others, None)) is not None:
+            store.write("/f", data)
+
+    put(WrappedStore(store, before=hook), "/f", b"own", temporary="/tmp")
+    assert store.read("/f") == b"own"
+    numbers = count()
+
+    def each_time(call: StoreCall) -> None:
+        if call.operation == "advance":
+            store.write("/f", b"%d" % next(numbers))
+
+    with pytest.raises(FileExistsError):
+        put(WrappedStore(store, before=each_time), "/f", b"own", temporary="/tmp")
+    assert store.read("/f") == b"%d" % (ATTEMPTS - 1)

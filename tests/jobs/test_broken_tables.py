@@ -45,7 +45,7 @@ from tests.jobs.tables_in_use import (
     table_with_old_files,
     write,
 )
-from tests.stages.support import JOB, KINDS, do_at, state_of
+from tests.stages.support import EACH_TABLE, JOB, KINDS, KINDS_OF_TABLES, do_at, state_of
 from tests.tables.support import TABLE
 
 ENTRY = "_ray_committer/log/000000000000/002.entry"
@@ -81,9 +81,9 @@ DAMAGES: dict[str, tuple[str, Damage, type[TableLogError], str]] = {
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
 @pytest.fixture(autouse=True)
@@ -228,6 +228,7 @@ def test_a_log_that_is_deleted_before_the_claim_changes_nothing(kind: Kind):
     assert data_of_log(store) == data_in(store) == sizes(NEW)
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
 @pytest.mark.parametrize("entry", ["004.entry", "005.entry"])
 @pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE])
 def test_a_log_that_is_deleted_before_an_entry_is_missed_and_restored(kind: Kind, options, entry: str):

@@ -60,7 +60,17 @@ from tests.jobs.tables_in_use import (
     write,
 )
 from tests.jobs.test_resolve_claim import broken_table
-from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash, state_of
+from tests.stages.support import (
+    EACH_TABLE,
+    JOB,
+    KINDS,
+    KINDS_OF_TABLES,
+    ON_DIRECTORIES,
+    ON_OBJECTS,
+    do_at,
+    each_crash,
+    state_of,
+)
 from tests.tables.support import TABLE, claim_of, table_on
 from tests.tiers import moments
 
@@ -69,9 +79,9 @@ imports = partial(scanned, import_foreign=True)
 removes = partial(scanned, remove_orphans=True)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
 @pytest.fixture(autouse=True)

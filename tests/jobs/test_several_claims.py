@@ -35,15 +35,15 @@ from tests.jobs.tables_in_use import (
     table_with_old_files,
     write,
 )
-from tests.stages.support import JOB, KINDS, OTHER_JOB, do_at
+from tests.stages.support import EACH_TABLE, JOB, KINDS, KINDS_OF_TABLES, OTHER_JOB, do_at
 from tests.tables.support import TABLE, commit_of
 
 Kind = Callable[[], MemoryStore]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +148,7 @@ def test_the_claim_whose_job_is_gone_is_resolved_beside_that_of_a_job_at_work(ki
     assert data_of_log(store) == data_in(store)
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_old_files_are_kept_where_the_table_keeps_them(kind: Kind):
     store = kind()
     init_table(store, TABLE, TableDefinition(table_id="id", keep_replaced=True, created_milliseconds=1))

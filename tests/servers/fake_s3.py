@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
+from ray_committer.protocol.paths import is_inside
 from ray_committer.stores.answers import HttpAnswer, raise_if_unanswered
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store
@@ -328,6 +329,26 @@ def direct_store(
     server.buckets.setdefault("bucket", {})
     client: Any = Direct(server, before=before, after=after)
     return S3Store(StoreSpec("s3", "bucket", {**OPTIONS, **options}), client=client, retry_seconds=1.0)
+
+
+class FakeS3Store(S3Store):
+    """A store on an own `FakeS3`, which can be copied with all that is in it. It has the URL of a
+    `MemoryStore`, so that tests of both read the same messages."""
+
+    def __init__(self, fake: FakeS3 | None = None) -> None:
+        self.fake = fake or FakeS3(buckets={"bucket": {}})
+        client: Any = Direct(self.fake)
+        super().__init__(StoreSpec("s3", "bucket", OPTIONS), client=client, retry_seconds=1.0)
+        self.spec = StoreSpec("memory", "test")
+
+    def files(self, directory: str = "/") -> dict[str, bytes]:
+        """As `MemoryStore.files`."""
+        found = self.fake.buckets["bucket"].items()
+        paths = {f"/{name}": one.data for name, one in found if not name.endswith("/")}
+        return {path: paths[path] for path in sorted(paths) if is_inside(path, directory)}
+
+    def copy(self) -> FakeS3Store:
+        return FakeS3Store(self.fake.copy())
 
 
 class FakeS3Server:

@@ -45,6 +45,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import ending
 from ray_committer.work.worker import Worker
+from tests.servers.fake_s3 import FakeS3Store
 
 JOB = new_job_attempt("/table", "job_1", 0)
 OTHER_JOB = new_job_attempt("/table", "job_2", 0)
@@ -65,6 +66,9 @@ KINDS: dict[str, Callable[[], MemoryStore]] = {
     "generations": lambda: MemoryStore(real_directories=False, identity=Identity.GENERATION),
 }
 """Stores that differ in what a stage does on them."""
+KINDS_OF_TABLES: dict[str, Callable[[], Any]] = {**KINDS, "uploads": FakeS3Store}
+EACH_TABLE = [*KINDS, pytest.param("uploads", marks=pytest.mark.wide)]
+"""Stores on which tables with a log differ."""
 
 
 def only(kept: str) -> list[ParameterSet]:
@@ -258,7 +262,9 @@ def at(operation: str, error: BaseException, end: str = "") -> Callable[[StoreCa
 
 
 def _is_at(call: StoreCall, operation: str, end: str) -> bool:
+    """Where nothing is renamed, "rename" stands for the request that puts an entry into a log."""
     last = call.paths[-1]
+    operation = "create" if (call.operation, operation) == ("create", "rename") else operation
     is_there = last.startswith(end) if operation == "advance" else last.endswith(end)
     return call.operation == operation and is_there
 

@@ -18,13 +18,21 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, WrappedStore
 from ray_committer.testing.harness import run_abort, write_job
-from tests.stages.support import JOB, KINDS, do_at, each_crash, requests, state_of
+from tests.stages.support import (
+    EACH_TABLE,
+    JOB,
+    KINDS_OF_TABLES,
+    do_at,
+    each_crash,
+    requests,
+    state_of,
+)
 from tests.tables.support import TABLE, append_commit, table_on
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
 def test_a_job_notes_its_table_and_the_last_version_there(kind):

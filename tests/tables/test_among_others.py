@@ -30,7 +30,7 @@ from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.put import init_table, put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at
-from tests.stages.support import KINDS, at, do_at
+from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, at, do_at
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
 
 FIRST, LATER = "0" * 16, "f" * 16
@@ -39,9 +39,9 @@ OVERWRITE = claim_of("over", mode=WriteMode.OVERWRITE)
 OTHERS = [claim_of(f"other_{number}") for number in range(3)]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
 @pytest.fixture(autouse=True)
@@ -318,7 +318,7 @@ def test_a_pack_that_is_beaten_is_judged_again(kind, faster: LogEntry):
     renames = [0]
 
     def hook(call: StoreCall) -> None:
-        if call.operation == "rename":
+        if call.operation in ("rename", "create"):
             renames[0] += 1
             if renames[0] == 1:
                 put_entry(memory, TABLE, 2, claim_of("faster", partitions=["day=8"]))
@@ -387,7 +387,7 @@ def test_a_lost_answer_to_a_pack_is_settled_by_looking(kind):
     renames = [0]
 
     def lost(call: StoreCall) -> None:
-        if call.operation == "rename":
+        if call.operation in ("rename", "create"):
             renames[0] += 1
             if renames[0] == 1:
                 raise StoreUnavailableError(call.paths[0], "lost")

@@ -19,13 +19,13 @@ from ray_committer.tables.append import append
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore
-from tests.stages.support import KINDS, requests
+from tests.stages.support import EACH_TABLE, KINDS_OF_TABLES, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, commit_of, done_of, table_on
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
 def since(store: StoreOperations, version: int) -> list[tuple[int, str]]:

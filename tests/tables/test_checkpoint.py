@@ -38,20 +38,22 @@ from ray_committer.tables.file_sets import read_file_set, save_file_set
 from ray_committer.tables.log import find_head
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
-from tests.stages.support import KINDS, context, do_at, requests
+from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, context, do_at, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, table_on
 
 JOB = {"job_id": "many", "job_attempt": 0}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
-@pytest.fixture(params=[*KINDS, "local"])
+@pytest.fixture(params=[*EACH_TABLE, "local"])
 def store(request: pytest.FixtureRequest) -> StoreOperations:
-    return LocalStore(StoreSpec("file")) if request.param == "local" else KINDS[request.param]()
+    return (
+        LocalStore(StoreSpec("file")) if request.param == "local" else KINDS_OF_TABLES[request.param]()
+    )
 
 
 @pytest.fixture
@@ -144,6 +146,7 @@ def test_a_checkpoint_is_due_after_many_entries_or_files(entries: int, files: in
 # Parts
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_parts_that_have_not_changed_are_shared(kind):
     memory = table_on(kind())
     append_commit(memory, "a", [ListedFile(f"day={day}/a", 1) for day in range(MOST_INLINE)])
@@ -216,6 +219,7 @@ def test_a_version_that_is_not_there_is_an_error(kind):
             read(memory, TABLE, "id", 9)
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_only_what_has_changed_is_read_and_written(kind):
     memory = table_on(kind())
     old = save_file_set(memory, TABLE, many(30_000), **JOB)

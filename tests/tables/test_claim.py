@@ -31,7 +31,7 @@ from ray_committer.tables.claim import Claimant, Waiting, claim_partitions
 from ray_committer.tables.log import find_head, read_entries
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
-from tests.stages.support import KINDS, do_at, requests
+from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, do_at, requests
 from tests.tables.support import (
     DEFINITION,
     TABLE,
@@ -50,14 +50,16 @@ REPLACE = claim_of("replaces", mode=WriteMode.REPLACE, base=0)
 APPEND = claim_of("appends")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
-@pytest.fixture(params=[*KINDS, "local"])
+@pytest.fixture(params=[*EACH_TABLE, "local"])
 def store(request: pytest.FixtureRequest) -> StoreOperations:
-    return LocalStore(StoreSpec("file")) if request.param == "local" else KINDS[request.param]()
+    return (
+        LocalStore(StoreSpec("file")) if request.param == "local" else KINDS_OF_TABLES[request.param]()
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +95,7 @@ def test_a_claim_is_put_at_the_end_of_the_log(store, tmp_path: Path):
     assert read_entries(store, table) == [(1, APPEND)]
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_a_claim_without_others_makes_few_requests(kind):
     memory = table_on(kind())
     for job_id in "abc":
@@ -114,6 +117,7 @@ def test_the_log_is_read_from_where_no_claim_was_in_flight(kind):
     assert claimed(memory, APPEND) == ClaimInFlight(7, structs.replace(APPEND, quiet=6))
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_a_claim_that_is_in_flight_for_long_makes_others_look_for_a_checkpoint(kind):
     memory = table_on(kind())
     append(memory, TABLE, claim_of("dead"), 0)

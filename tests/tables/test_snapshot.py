@@ -18,15 +18,17 @@ from ray_committer.tables.append import append
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import MemoryStore
-from tests.stages.support import KINDS, requests
+from tests.stages.support import EACH_TABLE, KINDS_OF_TABLES, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, commit_of, done_of, table_on
 
 A, B, C = (ListedFile(f"day={day}/{name}", 1) for day, name in ((1, "a"), (1, "b"), (2, "c")))
 
 
-@pytest.fixture(params=[*KINDS, "local"])
+@pytest.fixture(params=[*EACH_TABLE, "local"])
 def store(request: pytest.FixtureRequest) -> StoreOperations:
-    return LocalStore(StoreSpec("file")) if request.param == "local" else KINDS[request.param]()
+    return (
+        LocalStore(StoreSpec("file")) if request.param == "local" else KINDS_OF_TABLES[request.param]()
+    )
 
 
 @pytest.fixture
@@ -36,9 +38,9 @@ def table(store: StoreOperations, tmp_path: Path) -> TablePlaces:
     return found
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
+    return KINDS_OF_TABLES[request.param]
 
 
 def replace_files(

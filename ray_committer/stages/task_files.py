@@ -1,0 +1,44 @@
+"""The files of a task whose driver is this package: where they are written before the commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from ray_committer.protocol.paths import join, parent
+from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.output import open_output
+from ray_committer.work.upload_file import TaskUploads
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles:
+    """The files of one task attempt, by their names relative to the `destination`; they are written
+    below its `directory` or, where nothing is renamed, as `uploads`."""
+
+    store: StoreOperations
+    destination: str
+    directory: str
+    uploads: TaskUploads | None = None
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a new file for writing. The caller closes it."""
+        if self.uploads is not None:
+            return self.uploads.open(join(self.destination, name))  # type: ignore[return-value]
+        return open_output(self.store.spec, self.path(name))
+
+    def path(self, name: str) -> str:
+        """Where a new file is written, on a store with renames; its directory is made."""
+        path = join(self.directory, name)
+        if self.store.capabilities.has_directories:
+            self.store.mkdirs(parent(path))
+        return path
+
+
+def task_files(store: StoreOperations, destination: str, directory: str, stamp: str) -> TaskFiles:
+    """The files of a task attempt that was just set up in `directory`, of the job with this `stamp`."""
+    uploads: TaskUploads | None = None
+    if store.capabilities.completes_uploads:
+        uploads = TaskUploads(store, directory, None if stamp == UNSTAMPED else stamp)
+    return TaskFiles(store, destination, directory, uploads)
