@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from ray_committer.errors import ExportError
+from ray_committer.exports.s3_clients import delta_s3_options
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
 
 _KEYS: Mapping[str, Mapping[str, str]] = {
     "file": {},
+    "s3": {},
     "gs": {"token": "google_service_account"},
     "abfs": {
         "account_name": "azure_storage_account_name",
@@ -47,6 +49,8 @@ def delta_url(spec: StoreSpec, path: str) -> str:
 
 def delta_options(spec: StoreSpec) -> dict[str, str]:
     """The storage options as the library names them; those that it does not have are left out."""
+    if spec.scheme == "s3":
+        return delta_s3_options(spec)
     keys = _KEYS[spec.scheme]
     return {
         keys[name]: str(value)

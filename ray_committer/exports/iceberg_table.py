@@ -22,6 +22,7 @@ from ray_committer.errors import ExportError
 from ray_committer.exports.beaten import BeatenError
 from ray_committer.exports.columns import Partitioning
 from ray_committer.exports.files import Change
+from ray_committer.exports.s3_clients import iceberg_s3_properties
 from ray_committer.exports.schemas import normal_schema
 from ray_committer.job_files.settle import put
 from ray_committer.protocol.file_list import ListedFile
@@ -188,7 +189,7 @@ def open_iceberg(store: StoreOperations, table: TablePlaces) -> Iceberg | None:
         return None
     version = max(found)
     url = _url(store, table, version)
-    io = load_file_io({}, url)
+    io = load_file_io(iceberg_s3_properties(store.spec) if store.spec.scheme == "s3" else {}, url)
     opened: Any = Table(("table",), _read(store, table, version), url, io, None)
     opened.catalog = iceberg = Iceberg(opened, version, store, table)
     return iceberg

@@ -45,8 +45,14 @@ def export_symlinks(store: StoreOperations, table: TablePlaces, definition: Tabl
     """Bring the manifests of a table to its last version; idempotent.
 
     Several processes can do this at once. `ExportError` if there are manifests that this function
-    has not made, if files have different partition columns, or if a name has a line break.
+    has not made, if files have different partition columns, if a name has a line break, or on S3.
     """
+    if store.capabilities.completes_uploads:
+        raise ExportError(
+            f"{join(table.destination, SYMLINKS)}: manifests cannot be replaced there: S3 has no "
+            f"rename, so a slow process could bring back an old one",
+            "the table itself is as it was: export it as delta or iceberg, which Athena reads, too",
+        )
     return until_done(_Export(store, table, definition).run, table.destination)
 
 

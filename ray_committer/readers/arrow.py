@@ -115,6 +115,8 @@ class FileReader:
     def _place(self, file: PlacedFile) -> str:
         if self.spec.scheme == "file":
             return file.place
+        if self.spec.scheme == "s3":
+            return f"{self.spec.authority}{file.place}"
         place: str = self._fsspec._strip_protocol(fsspec_url(self.spec, file.place))
         return place
 
@@ -130,6 +132,11 @@ class FileReader:
     def _file_system(self) -> pafs.FileSystem:
         if self.spec.scheme == "file":
             return pafs.LocalFileSystem()
+        if self.spec.scheme == "s3":
+            from ray_committer.stores.s3.arrow import arrow_file_system
+
+            own: pafs.FileSystem = arrow_file_system(self.spec)
+            return own
         return pafs.PyFileSystem(pafs.FSSpecHandler(self._fsspec))
 
     def __getstate__(self) -> dict[str, Any]:

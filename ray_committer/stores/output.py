@@ -1,7 +1,7 @@
 """Open the files that tasks write and readers read; all other work on a store is small requests.
 
-A commit never writes data, so a store has no operation for it. Python opens local files, fsspec any
-other. The tasks of a process share an fsspec client, as fsspec does it.
+A commit never writes data, so a store has no operation for it. Python opens local files, pyarrow those
+on S3, fsspec any other. The tasks of a process share an fsspec client, as fsspec does it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ def open_input(spec: StoreSpec, path: str) -> BinaryIO:
     """Return a file open for reading; errors as `open_output`."""
     if spec.scheme == "file":
         return open(path, "rb")
+    if spec.scheme == "s3":
+        from ray_committer.stores.s3.arrow import arrow_file_system
+
+        return cast("BinaryIO", arrow_file_system(spec).open_input_file(f"{spec.authority}{path}"))
     opened: Any = file_system(spec, "read").open(fsspec_url(spec, path), "rb")
     return cast("BinaryIO", opened)
 

@@ -147,10 +147,6 @@ def fsspec_options(spec: StoreSpec) -> Mapping[str, Any]:
         from ray_committer.stores.hdfs.webhdfs import fsspec_options as webhdfs_options
 
         return webhdfs_options(spec)
-    if spec.scheme == "s3":
-        from ray_committer.stores.s3.connect import s3fs_options
-
-        return s3fs_options(spec.storage_options)
     return spec.storage_options
 
 
