@@ -61,6 +61,10 @@ class Credentials:
             try:
                 frozen = self._found.get_frozen_credentials()
             except Exception as e:  # each provider of botocore has errors of its own
+                if _is_login_over(e):
+                    raise CredentialsRefusedError(
+                        errno.EACCES, f"the login has ended ({e}): run aws sso login", f"/{self._bucket}"
+                    ) from e
                 raise StoreUnavailableError(
                     f"/{self._bucket}",
                     f"the credentials could not be refreshed: {type(e).__name__}: {e}",
@@ -104,6 +108,12 @@ class Credentials:
         return found
 
 
+def _is_login_over(error: Exception) -> bool:
+    from botocore.exceptions import SSOError, TokenRetrievalError
+
+    return isinstance(error, SSOError | TokenRetrievalError)
+
+
 def new_session(bucket: str, profile: str | None) -> Any:
     """Return botocore's session; `StoreRefusedError` for a profile that does not exist."""
     from botocore.exceptions import BotoCoreError
@@ -111,6 +121,8 @@ def new_session(bucket: str, profile: str | None) -> Any:
 
     try:
         session = Session(profile=profile)
+        if own := os.environ.get("AWS_REGION"):  # of the other SDKs; botocore knows another name
+            session.set_config_variable("region", own)
         session.get_scoped_config()
     except BotoCoreError as e:
         raise StoreRefusedError(f"s3://{bucket}: {e}", "name a profile that is on all nodes") from e
@@ -139,14 +151,6 @@ def find_place(bucket: str, options: Mapping[str, Any], credentials: Credentials
     if is_by_path:
         return Place(f"{url.scheme}://{host}/{bucket}", host, f"/{bucket}", region)
     return Place(f"{url.scheme}://{bucket}.{host}", f"{bucket}.{host}", "", region)
-
-
-def s3fs_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with which s3fs reads the same bucket."""
-    named = ("anon", "endpoint_url", "key", "profile", "requester_pays", "secret", "token")
-    found = {name: options[name] for name in named if name in options}
-    region = options.get("region")
-    return found | ({"client_kwargs": {"region_name": region}} if region else {})
 
 
 def is_true(name: str, value: object) -> bool:
