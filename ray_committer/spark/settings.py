@@ -15,7 +15,7 @@ from ray_committer.stores.registry import resolve_destination, without_password
 
 CommitMode = Literal["ray", "deferred", "spark"]
 DriverName = Literal["jvm", "pyspark"]
-StoreName = Literal["file", "hdfs", "gs", "abfs"]
+StoreName = Literal["file", "hdfs", "gs", "abfs", "s3"]
 
 JAR_KEY = "spark.jars"
 MODE_KEY = "spark.ray_committer.commit"
@@ -31,6 +31,7 @@ _SETTINGS: dict[str, dict[str, str]] = {
         "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
     },
     "abfs": {},
+    "s3": {"spark.hadoop.fs.s3a.committer.magic.enabled": "true"},
 }
 
 

@@ -2,8 +2,8 @@
 
 Tasks write through Hadoop's file systems, the commit through fsspec's storage options. A setting with a
 clear counterpart is translated. Without a counterpart, the error names Hadoop's key and the storage
-option to give instead. The user's own options take precedence. Sources: Hadoop's "ABFS" and Google's
-"CONFIGURATION.md" pages, hdfs-native's README.
+option to give instead. The user's own options take precedence. Sources: Hadoop's "ABFS" and "S3A" pages,
+Google's "CONFIGURATION.md", hdfs-native's README.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ray_committer.protocol.uri import parse_uri
 from ray_committer.spark.hadoop.abfs import abfs_options
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.gs import gs_options
+from ray_committer.spark.hadoop.s3a import s3a_options
 from ray_committer.stores.options import options_of
 
 DEFAULT_FS = "fs.defaultFS"
@@ -80,6 +81,10 @@ def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any
     return abfs_options(url.partition(":")[0].lower(), parse_uri(url).authority, conf, given)
 
 
+def _s3(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
+    return s3a_options(parse_uri(url).authority, conf, given)
+
+
 _NAMES = {"gcs": "gs", "s3a": "s3", "s3n": "s3"}
 _MAPPERS: dict[str, _Mapper] = {
     "hdfs": _hdfs,
@@ -88,4 +93,7 @@ _MAPPERS: dict[str, _Mapper] = {
     "gs": _gs,
     "gcs": _gs,
     "abfs": _abfs,
+    "s3": _s3,
+    "s3a": _s3,
+    "s3n": _s3,
 }
