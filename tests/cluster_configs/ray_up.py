@@ -12,18 +12,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import jsonschema
 import ray.autoscaler._private as autoscaler
+from botocore.validate import ParamValidator
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from tests.cluster_configs.schema import schema_problems
 
 _AUTOSCALER = Path(autoscaler.__path__[0])
-_SOURCES = {"gcp": "gcp", "azure": "_azure"}
+_SOURCES = {"gcp": "gcp", "azure": "_azure", "aws": "aws"}
 _READ = re.compile(r"provider(?:_config|\"\])(?:\.get\(|\[)\s*\"(\w+)\"")
 _BY_RAY = {"vmName", "vmTags", "vmCount", "provisionPublicIp", "msi", "nsg", "subnet", "zones"}
 _BY_RAY |= {"adminUsername", "publicKey"}
 _CPUS = re.compile(r"\w+-standard-(\d+)|Standard_\D+(\d+)\w*")
+_CPUS_OF_AMAZON = {"large": 2, "xlarge": 4, "2xlarge": 8}
 
 
 def problems(config: Mapping[str, Any]) -> list[str]:
@@ -43,6 +46,7 @@ def _provider(provider: Mapping[str, Any]) -> Iterator[str]:
     needed = {
         "gcp": {"project_id", "region", "availability_zone"},
         "azure": {"location", "resource_group"},
+        "aws": {"region", "availability_zone"},
     }
     for key in sorted(needed[kind] - provider.keys()):
         yield f"provider.{key}: is missing"
@@ -64,13 +68,26 @@ def _nodes(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where}: min_workers {low} is more than max_workers {high}"
         if high > config["max_workers"]:
             yield f"{where}: max_workers {high} is more than that of the cluster"
-        check = _google if config["provider"]["type"] == "gcp" else _azure
+        check = {"gcp": _google, "azure": _azure, "aws": _amazon}[config["provider"]["type"]]
         yield from (f"{where}.node_config: {problem}" for problem in check(node["node_config"]))
         yield from (f"{where}: {problem}" for problem in _cpus(node, name == config["head_node_type"]))
 
 
 def _google(node: Mapping[str, Any]) -> Iterator[str]:
     yield from schema_problems(node, "compute-instance.json")
+
+
+def _amazon(node: Mapping[str, Any]) -> Iterator[str]:
+    """By botocore's model of the request that starts machines; Ray gives the number and the network."""
+    model = botocore.session.get_session().get_service_model("ec2").operation_model("RunInstances")
+    given = {**node, "MinCount": 1, "MaxCount": 1}
+    report = ParamValidator().validate(given, model.input_shape)
+    yield from report.generate_report().splitlines()
+    market = node.get("InstanceMarketOptions", {}).get("MarketType", "spot")
+    if market not in model.input_shape.members["InstanceMarketOptions"].members["MarketType"].enum:
+        yield f"InstanceMarketOptions.MarketType: {market} is none of Amazon's"
+    for key in sorted({"InstanceType", "ImageId", "IamInstanceProfile"} - node.keys()):
+        yield f"{key}: is missing"
 
 
 def _azure(node: Mapping[str, Any]) -> Iterator[str]:
@@ -95,11 +112,15 @@ def _azure(node: Mapping[str, Any]) -> Iterator[str]:
 
 def _cpus(node: Mapping[str, Any], is_head: bool) -> Iterator[str]:
     """Commit workers go where CPUs are: to no head, and to what its machine type has."""
-    machine = (
-        node["node_config"].get("machineType") or node["node_config"]["azure_arm_parameters"]["vmSize"]
-    )
-    size = _CPUS.fullmatch(machine)
-    expected = 0 if is_head else int(size[1] or size[2]) if size else None
+    given = node["node_config"]
+    if "InstanceType" in given:
+        machine = given["InstanceType"]
+        own = _CPUS_OF_AMAZON.get(machine.partition(".")[2])
+    else:
+        machine = given.get("machineType") or given["azure_arm_parameters"]["vmSize"]
+        size = _CPUS.fullmatch(machine)
+        own = int(size[1] or size[2]) if size else None
+    expected = 0 if is_head else own
     said = node["resources"].get("CPU")
     if said != expected:
         yield f"resources: CPU {said} is not {expected}, as a node of {machine} has"

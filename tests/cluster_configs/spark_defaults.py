@@ -29,9 +29,11 @@ DESTINATIONS = {
     "hdfs": "/warehouse/table",
     "gs": "gs://my-bucket/warehouse/table",
     "abfss": "abfss://data@myaccount.dfs.core.windows.net/warehouse/table",
+    "s3a": "s3a://my-bucket/warehouse/table",
 }
 FOR_TASKS = re.compile(
     r"dfs\.client\.failover\.proxy\.provider\.\w+|fs\.azure\.account\.oauth2\.msi\.tenant"
+    r"|fs\.s3a\.aws\.credentials\.provider"
 )
 """Settings of Hadoop's clients alone: the commit's have another way, or need none."""
 
@@ -108,7 +110,7 @@ def _others(defaults: SparkDefaults, settings: Mapping[str, str]) -> Iterator[st
 
 
 def _for_tasks(store: str) -> dict[str, str]:
-    name: Any = "abfs" if store == "abfss" else store
+    name: Any = {"abfss": "abfs", "s3a": "s3"}.get(store, store)
     return store_settings(name)
 
 

@@ -12,7 +12,7 @@ from ray_committer.version import __version__
 from tests.cluster_configs.pins import CONFIGS, ray_version, wrong_pins
 from tests.cluster_configs.ray_up import problems
 
-FILES = ("gcp.yaml", "azure.yaml")
+FILES = ("gcp.yaml", "azure.yaml", "aws.yaml")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -71,6 +71,28 @@ WRONG: list[tuple[str, str, Any, str]] = [
         "'preemptable'",
     ),
     ("gcp.yaml", "available_node_types.worker.node_config.scheduling", [], "[] is not of type 'object'"),
+    ("aws.yaml", "provider.zone", "x", "zone: is read by nothing in Ray's provider for aws"),
+    ("aws.yaml", "provider.region", None, "region: is missing"),
+    ("aws.yaml", "available_node_types.worker.resources.CPU", 4, "CPU 4 is not 2, as a node of m5.l"),
+    (
+        "aws.yaml",
+        "available_node_types.worker.node_config.ImageID",
+        "x",
+        'parameter in input: "ImageID"',
+    ),
+    ("aws.yaml", "available_node_types.head.node_config.ImageId", None, "ImageId: is missing"),
+    (
+        "aws.yaml",
+        "available_node_types.worker.node_config.InstanceMarketOptions.MarketType",
+        "spots",
+        "spots is none of Amazon's",
+    ),
+    (
+        "aws.yaml",
+        "available_node_types.head.node_config.BlockDeviceMappings.0.Ebs.VolumeSize",
+        "140",
+        "VolumeSize",
+    ),
     ("azure.yaml", "docker.imagee", "x", "Additional properties are not allowed ('imagee'"),
     ("azure.yaml", "provider.resourcegroup", "x", "resourcegroup: is read by nothing in Ray's"),
     ("azure.yaml", "provider.location", None, "location: is missing"),

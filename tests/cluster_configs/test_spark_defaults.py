@@ -44,9 +44,10 @@ def test_the_file_leads_to_its_store(name: str):
     url = qualify(DESTINATIONS[defaults.store], conf)
     options = storage_options(url, conf)
     spec, _ = resolve_destination(url, options)
-    assert spec.scheme == {"abfss": "abfs"}.get(defaults.store, defaults.store)
+    assert spec.scheme == {"abfss": "abfs", "s3a": "s3"}.get(defaults.store, defaults.store)
     expected = {
         "gs": {"token": "cloud"},
+        "s3a": {"region": "eu-west-1"},
         "abfss": {
             "credential": AzureIdentity(
                 "ManagedIdentityCredential", {"client_id": f"{0:08}-0000-0000-0000-{0:012}"}
@@ -141,6 +142,14 @@ WRONG = [
     ),
     ("raydp-gs.conf", "fs.gs.auth.type", "fs.gs.auth.typ", "fs.gs.auth.typ: means nothing to a commit"),
     ("raydp-gs.conf", "fs.gs.impl", "fs.gs.imp", "spark.hadoop.fs.gs.impl: is not com.google"),
+    (
+        "raydp-s3a.conf",
+        "com.amazonaws.auth.Default",
+        "com.amazonaws.auth.MyDefault",
+        "which Python cannot call",
+    ),
+    ("raydp-s3a.conf", "endpoint.region", "endpoint.regions", "endpoint.regions: means nothing"),
+    ("jvm-s3a.conf", "magic.enabled  true", "magic.enabled  false", "is not true, which tasks need"),
     ("raydp-abfss.conf", "MsiTokenProvider", "MSITokenProvider", "which Python cannot call"),
     (
         "raydp-abfss.conf",
