@@ -65,6 +65,8 @@ class FakeS3:
 
     forgets: bool = False
     hides_md5: bool = False
+    revives: bool = False
+    """Writes an object with If-Match although none is there, as some releases of MinIO did."""
     ignores: frozenset[str] = frozenset()
     denied: set[tuple[str, str]] = field(default_factory=set)
     refuses: str = ""
@@ -289,7 +291,7 @@ class FakeS3:
             return None
         found, wanted = objects.get(name), headers.get("if-match", "").strip('"')
         if wanted and found is None:
-            return _error(404, "NoSuchKey")
+            return None if self.revives else _error(404, "NoSuchKey")
         if (wanted and found.etag != wanted) or (headers.get("if-none-match") and found is not None):
             return _error(412, "PreconditionFailed")
         return None

@@ -17,6 +17,7 @@ from ray_committer.stores.s3.bucket import S3Bucket
 
 _OTHER = "0" * 32
 """An etag that no object has."""
+_WRITES = "writes an object although a condition of the request does not hold"
 _ADVICE = "use a server that has conditional writes, such as Amazon S3, or write to another store"
 
 
@@ -37,13 +38,16 @@ def check_conditions(bucket: S3Bucket, name: str, *, binds_deletes: bool) -> Non
 
 
 def _check_writes(bucket: S3Bucket, probe: str) -> None:
+    with suppress(FileExistsError, FileNotFoundError):  # some releases of MinIO wrote it
+        bucket.put(probe, b"other", old=_OTHER)
+        raise _ignored(bucket, _WRITES)
     etag = bucket.put(probe, b"probe", new=True)
     for condition in ({"new": True}, {"old": _OTHER}):
         try:
             bucket.put(probe, b"other", **condition)
         except (FileExistsError, FileNotFoundError):
             continue
-        raise _ignored(bucket, "writes an object although a condition of the request does not hold")
+        raise _ignored(bucket, _WRITES)
     bucket.put(probe, b"probe", old=etag)
 
 

@@ -174,6 +174,13 @@ def test_a_server_without_uploads_is_refused_before_any_task_runs(job: JobAttemp
     assert server.buckets["bucket"] == {}
 
 
+def test_a_server_that_writes_what_is_gone_is_refused(job: JobAttempt):
+    server = FakeS3(revives=True)
+    with pytest.raises(StoreRefusedError, match="although a condition of the request does not hold"):
+        write_job(direct_store(server), job, TASKS)
+    assert server.buckets["bucket"] == {}
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [
