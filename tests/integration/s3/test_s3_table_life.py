@@ -84,6 +84,7 @@ def test_a_table_is_compacted_undone_dropped_and_looked_at(dest: str, bucket: st
     assert not s3.list_multipart_uploads(Bucket=bucket).get("Uploads")
 
 
+@pytest.mark.wide
 def test_a_foreign_file_is_imported_and_a_table_is_made_once(dest: str, bucket: str, s3: Any, options):
     ray_committer.init_table(dest, storage_options=options)
     commit(dest, options, 1)

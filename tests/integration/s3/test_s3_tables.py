@@ -17,23 +17,28 @@ from ray_committer.errors import (
     StoreUnavailableError,
 )
 from ray_committer.jobs.table import init_table
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_paths import DraftName
 from ray_committer.stages.find_table import refuse_to_keep
 from ray_committer.stages.make_table import make_table
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.stages.table_job import write_task
+from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.tables.among_others import Entrant
 from ray_committer.tables.append import append, append_next
 from ray_committer.tables.put import init_table as put_definition
 from ray_committer.tables.put import put_entry
-from ray_committer.testing import MemoryStore, SimulatedCrash, run_commit, write_job
+from ray_committer.testing import MemoryStore, SimulatedCrash, run_commit, visible_files, write_job
+from ray_committer.testing.harness import put_task_file
 from ray_committer.testing.table_oracle import judge_log
+from ray_committer.work.worker import Worker
 from tests import table_crashes
 from tests.doubles import pending_uploads
 from tests.servers.fake_s3 import FakeS3, FakeS3Store, Hook, direct_store
-from tests.stages.support import requests
+from tests.stages.support import context, requests
 from tests.table_crashes import CASES_OF_A_SERVER, WORKS, check_finished, check_resolved, small_table
 from tests.tables.support import DEFINITION, TABLE, claim_of, commit_of, table_on
 from tests.tiers import RANGE
@@ -118,7 +123,7 @@ def test_a_job_that_was_hit_inside_any_call_of_the_store_is_finished(
                 assert len(pending_uploads(store)) <= (found.mode is None), (number, when)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.wide), "after"])
 @pytest.mark.parametrize("error", [SimulatedCrash, StoreUnavailableError])
 def test_a_table_that_was_not_made_to_its_end_is_made_by_the_same_command(when: str, error):
     first = FakeS3()
@@ -145,6 +150,29 @@ def run_commit_of(store: S3Store, files: dict[str, bytes]) -> None:
     job = new_job_attempt(TABLE.destination, "job_1", 0)
     write_job(store, job, {0: files})
     run_commit(store, job)
+
+
+def test_a_task_of_a_compaction_that_fails_leaves_no_upload_and_the_next_one_is_committed():
+    store, job = table_on(FakeS3Store()), new_job_attempt(TABLE.destination, "compact-1", 0)
+    setup_job(store, job)
+    pending: list[list[str]] = []
+
+    def write(files: TaskFiles, stem: str) -> None:
+        put_task_file(files, f"day=1/{stem}", b"1")
+        pending.append(pending_uploads(store))
+        if len(pending) == 1:
+            raise ZeroDivisionError
+
+    def work(worker: Worker, number: int) -> CommittedTask:
+        with pytest.raises(ZeroDivisionError):
+            write_task(worker, number, write)
+        assert pending_uploads(store) == []
+        return write_task(worker, number, write)
+
+    (task,) = context(store, job=job).executor.run(work, [0])
+    assert [len(one) for one in pending] == [1, 1]
+    run_commit(store, job, CommitOptions(committed_tasks=(task,), expected_tasks=1))
+    assert list(visible_files(store, f"{TABLE.destination}/day=1").values()) == [b"1"]
 
 
 # An entry is put in one request
