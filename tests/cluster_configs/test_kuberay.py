@@ -56,7 +56,7 @@ WRONG: list[tuple[str, str, Any, str]] = [
     (JOB, "spec.rayClusterSpec.authOptions.mode", "tokens", "'tokens' is not one of"),
     (JOB, f"spec.rayClusterSpec.{HEAD}.imag", "x", "('imag' was unexpected)"),
     (JOB, f"spec.rayClusterSpec.{HEAD}.command", "pip", "'pip' is not of type 'array'"),
-    (JOB, "spec.entrypoint", "ray-committer comit gs://b/t", "No such command 'comit'"),
+    (JOB, "spec.entrypoint", "ray-committer comit gs://b/t", "no such command 'comit'"),
     (JOB, "spec.entrypoint", "ray-committer commit gs://b/t --executer ray", "No such option"),
     (JOB, "spec.entrypoint", "ray-committer commit gs://b/t --executor mars", "'mars' is not one of"),
     (JOB, "spec.entrypoint", "ray-commiter commit gs://b/t", "is no command of this package"),
