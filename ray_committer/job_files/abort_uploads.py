@@ -18,7 +18,7 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.at_once import at_once, streamed
 from ray_committer.stores.base import StoreOperations, completing, pending_uploads
 from ray_committer.work.entries import store_path
-from ray_committer.work.upload_file import COMMITTED, read_notes
+from ray_committer.work.upload_file import SUFFIX, read_notes
 
 BATCH = 1000
 """So many uploads are held, and aborted after one look at the job's state."""
@@ -63,7 +63,7 @@ def job_uploads(
     """
     copied: set[str] = set()
     for path, files in read_notes(store, job.tasks, skips_damaged=skips_damaged):
-        if path.endswith(f"/{COMMITTED}") and files:
+        if not path.endswith(SUFFIX) and files:
             copied.add(path.split("/")[-2])
         yield from _places(store, files)
     for manifest in _manifests(store, job, skips_damaged=skips_damaged):

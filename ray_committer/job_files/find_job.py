@@ -19,6 +19,7 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.job_tree import JobTree
 from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import (
     DOCUMENTED_PREFIX,
@@ -124,12 +125,17 @@ def read_attempt_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     return _listed_state(store, job) if seen is None else _state_of(seen)
 
 
-def read_state_and_manifests(store: StoreOperations, job: JobAttempt) -> AttemptState:
-    """`read_attempt_state` and, in parallel where requests have to be waited for, list the manifests.
+def read_state_and_manifests(
+    store: StoreOperations, job: JobAttempt, tree: JobTree | None = None
+) -> AttemptState:
+    """`read_attempt_state` and, in parallel where requests have to be waited for, list the manifests,
+    unless the `tree` of the job's files is known.
 
     The listing counts only for a job that has a state: it is compared again after the manifests are
     frozen. For a job without a state, the manifests that late tasks have left do not count.
     """
+    if tree is not None and (seen := read_state(store, job)) is not None:
+        return replace(_state_of(seen), manifests=tree.manifests(job))
     if store.capabilities.renames_are_local:
         return without_late(store, job, read_attempt_state(store, job))
     _refuse_linked_attempt(store, job)
@@ -315,16 +321,24 @@ def _by_number(attempts: Iterable[JobAttempt]) -> tuple[JobAttempt, ...]:
 
 
 def find_job_attempt(
-    store: StoreOperations, destination: str, job_id: str | None, number: int | None
+    store: StoreOperations,
+    destination: str,
+    job_id: str | None,
+    number: int | None,
+    tree: JobTree | None = None,
 ) -> JobAttempt:
     """Find the one attempt of one job that these arguments select.
 
-    With both `job_id` and `number` this makes no request, and the attempt possibly does not exist.
+    With both `job_id` and `number` this makes no request, and the attempt possibly does not exist; so it
+    is for one in the `tree` of a named job's files, if that is given.
     Raises `JobNotFoundError`, `JobGoneError` for a job that is named, or `AmbiguousJobError` if several
     qualify.
     """
     if job_id is not None and number is not None:
         return new_job_attempt(destination, job_id, number)
+    attempts = tree.attempts(destination, job_id) if tree is not None and job_id is not None else ()
+    if job_id is not None and tree is not None and attempts:
+        return _choose_attempt(FoundJob(job_id, tree.directory, attempts), number, destination)
     job = _find_job(store, destination, job_id)
     return _choose_attempt(job, number, destination)
 

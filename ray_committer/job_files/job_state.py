@@ -46,6 +46,11 @@ class Seen:
     def phase(self) -> Phase:
         return self.state.phase
 
+    @property
+    def content(self) -> str:
+        """What was stored with the state, on a store that keeps it as an object; else empty."""
+        return self.stored.text.partition("\n")[2]
+
 
 class StateChangedError(Exception):
     """The state to be changed is no longer there; `now` is the job's present state.
@@ -70,7 +75,7 @@ def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
         if e.errno == errno.ENODATA and _is_remade(store, job):
             return None
         raise
-    return None if stored is None else Seen(parse_token(stored.text, path), stored)
+    return None if stored is None else Seen(parse_token(stored.text.partition("\n")[0], path), stored)
 
 
 def _is_remade(store: StoreOperations, job: JobAttempt) -> bool:
@@ -141,14 +146,21 @@ def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.
 
 
 def advance(
-    store: StoreOperations, job: JobAttempt, seen: Seen, phase: Phase, nonce: str | None = None
+    store: StoreOperations,
+    job: JobAttempt,
+    seen: Seen,
+    phase: Phase,
+    nonce: str | None = None,
+    *,
+    content: str = "",
 ) -> Seen:
     """Change the state from `seen` to `phase`, under the given nonce or a new one.
 
+    A store that keeps the state as an object also keeps the `content` in it, until the next change.
     `StateChangedError` if another process has changed it. After every failure the state is read again
     to see whether it was changed.
     """
-    return _change(store, job, seen, seen.state.to(phase, nonce or new_nonce()))
+    return _change(store, job, seen, seen.state.to(phase, nonce or new_nonce()), content)
 
 
 def join_table(store: StoreOperations, job: JobAttempt, seen: Seen, table: TableBase) -> Seen:
@@ -156,10 +168,12 @@ def join_table(store: StoreOperations, job: JobAttempt, seen: Seen, table: Table
     return _change(store, job, seen, seen.state.at(table, new_nonce()))
 
 
-def _change(store: StoreOperations, job: JobAttempt, seen: Seen, new: JobState) -> Seen:
-    path = _place(store, job)
+def _change(
+    store: StoreOperations, job: JobAttempt, seen: Seen, new: JobState, content: str = ""
+) -> Seen:
+    path, text = _place(store, job), f"{new.token}\n{content}" if content else new.token
     try:
-        return _settled(store, job, new, lambda: store.advance(path, seen.stored, new.token))
+        return _settled(store, job, new, lambda: store.advance(path, seen.stored, text))
     except OSError as e:
         now = read_state(store, job)
         if isinstance(e, _CONSUMED) or now is None or now.state.nonce != seen.state.nonce:

@@ -13,24 +13,26 @@ from ray_committer.errors import CommitRecordExistsError
 from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.find_job import list_attempts
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state, require_state
+from ray_committer.job_files.job_tree import JobTree
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import destination_url
 
 
-def refuse_other_attempts(store: StoreOperations, job: JobAttempt) -> None:
-    """`CommitRecordExistsError` if another attempt of this job is committed, or a newer one runs."""
-    for other in _others(store, job):
+def refuse_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
+    """`CommitRecordExistsError` if another attempt of this job is committed, or a newer one runs. Here
+    and below, the `tree` of the job's files shows the attempts, if it was listed already."""
+    for other in _others(store, job, tree):
         _refuse(store, job, other)
 
 
-def abort_older_attempts(store: StoreOperations, job: JobAttempt) -> None:
+def abort_older_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
     """Abort the older attempts of this job, so that none of them is committed as well; idempotent.
 
     `CommitRecordExistsError` if another attempt is being committed, or if a newer one is not aborted.
     """
-    others = list(_others(store, job))
+    others = list(_others(store, job, tree))
     for other in others:
         _refuse(store, job, other)
     for other in others:
@@ -38,12 +40,12 @@ def abort_older_attempts(store: StoreOperations, job: JobAttempt) -> None:
             _abort(store, job, other)
 
 
-def abort_other_attempts(store: StoreOperations, job: JobAttempt) -> None:
+def abort_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
     """Abort the other attempts of a committed job before its own files are removed; idempotent.
 
     A newer attempt may have been set up after the check for other attempts and before the record.
     """
-    for other in _others(store, job):
+    for other in _others(store, job, tree):
         _abort(store, job, other)
 
 
@@ -70,8 +72,9 @@ def _abort(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
             seen = e.now
 
 
-def _others(store: StoreOperations, job: JobAttempt) -> Iterator[JobAttempt]:
-    return (other for other in list_attempts(store, job) if other.number != job.number)
+def _others(store: StoreOperations, job: JobAttempt, tree: JobTree | None) -> Iterator[JobAttempt]:
+    listed = tree.attempts(job.destination, job.job_id) if tree else list_attempts(store, job)
+    return (other for other in listed if other.number != job.number)
 
 
 def _gives_way(

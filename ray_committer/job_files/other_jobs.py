@@ -184,7 +184,7 @@ def _read(
             return _Read()
         path = job.content(seen.state.record or seen.state.nonce)
         try:
-            declaration = decode_claim(store.read(path), path)
+            declaration = decode_claim(seen.content.encode() or store.read(path), path)
         except FileNotFoundError:
             continue  # its state has changed, or it is being removed
         owner, beat = _at_work(store, job, declaration, now_milliseconds, wants_beat=wants_beat)

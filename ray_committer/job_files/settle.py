@@ -72,10 +72,9 @@ def put(
 
 def _put_at_once(store: StoreOperations, path: str, data: bytes, attempts: int) -> None:
     """Write a file in one request, which does nothing if another process has written it meanwhile: then
-    that file is looked at, and replaced."""
-    for attempt in range(1, attempts + 1):
-        now = store.get_status(path)
-        seen = None if now is None or now.is_directory else StoredState("", now.version)
+    that file is looked at, and replaced. Mostly there is none, so it is looked for only then."""
+    seen: StoredState | None = None
+    for attempt in range(attempts + 1):
         try:
             settle(
                 partial(_advance, store, path, seen, data.decode()),
@@ -87,12 +86,18 @@ def _put_at_once(store: StoreOperations, path: str, data: bytes, attempts: int) 
                 return
             if isinstance(e, FileNotFoundError) or attempt == attempts:
                 raise
+            now = store.get_status(path)
+            seen = None if now is None or now.is_directory else StoredState("", now.version)
         else:
             return
 
 
 def _advance(store: StoreOperations, path: str, seen: StoredState | None, text: str) -> None:
     store.advance(path, seen, text)
+
+
+def _holds(store: StoreOperations, path: str, data: bytes) -> bool:
+    return _read(store, path) == data
 
 
 def _read(store: StoreOperations, path: str) -> bytes | None:

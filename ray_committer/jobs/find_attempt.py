@@ -9,6 +9,7 @@ from ray_committer.errors import CommitStateUnknownError, JobGoneError, JobNotFo
 from ray_committer.job_files import find_job
 from ray_committer.job_files.adopt_job import adopt_job
 from ray_committer.job_files.as_adopted import as_adopted
+from ray_committer.job_files.job_tree import named_tree
 from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.job_files.other_jobs import finish_first, other_jobs
@@ -78,8 +79,9 @@ def _find(
     With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
     counts. A driver that knows its tasks knows its attempt, and needs no such check.
     """
+    tree = named_tree(store, destination, job_id) if job_id is not None else None
     try:
-        job = find_job.find_job_attempt(store, destination, job_id, number)
+        job = find_job.find_job_attempt(store, destination, job_id, number, tree)
     except JobNotFoundError:
         if job_id is None:
             _refuse_mislaid(store, destination)
@@ -90,14 +92,14 @@ def _find(
         if number not in (None, noted):
             raise
         job = new_job_attempt(destination, success.job_id, noted)
-    state = find_job.read_state_and_manifests(store, job)
+    state = find_job.read_state_and_manifests(store, job, tree)
     documented = None if state.exists else find_job.find_documented_attempt(store, job)
     if documented is not None:
         job, state = documented, find_job.read_attempt_state(store, documented)
     if state.exists and not state.is_decided:
         _confirm(store, job, is_named=job_id is not None)
     if to_commit and number is not None and state.phase not in WITH_RECORD:
-        refuse_other_attempts(store, job)
+        refuse_other_attempts(store, job, tree)
     return job, state
 
 

@@ -235,7 +235,7 @@ def _requests(context: JobContext, loaded: LoadedManifests, directories: int, re
     if validates is None:
         validates = store.listing_is_cheap
     copies = freezes_copies(context.store, context.job.manifests)
-    a_task = 2 + copies  # its manifest, its files, and a copy
+    a_task = 1 if store.completes_uploads else 2 + copies  # its manifest, its files, and a copy
     a_directory = store.has_directories + 1 + validates  # created, checked, and listed once more
     above = context.job.destination.count("/")
     moved = loaded.files + replaced

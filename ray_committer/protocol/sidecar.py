@@ -15,6 +15,8 @@ import msgspec
 from ray_committer.errors import ManifestError
 
 SUFFIX = ".sidecar"
+COPY_PREFIX = "manifest-"
+"""The beginning of the name of a copy that a task saves in its own directory."""
 
 
 class FileIdentity(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -27,6 +29,11 @@ class FileIdentity(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def sidecar_name(manifest: str, digest: str) -> str:
     """The file name of a sidecar, which is never the name of a manifest."""
     return f"{manifest}.{digest[:16]}{SUFFIX}"
+
+
+def copy_name(digest: str) -> str:
+    """The file name of a task's own copy of the manifest with this digest."""
+    return f"{COPY_PREFIX}{digest[:16]}"
 
 
 _IDENTITIES = msgspec.json.Decoder(list[FileIdentity] | None)

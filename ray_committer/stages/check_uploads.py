@@ -1,36 +1,45 @@
 """Check, before the record, that every upload of the job still waits for its completion.
 
 An upload can have been aborted by a rule of the bucket, or by a person. After the record such a file is
-lost; before it, the job can be given up and run again. The store lists 1,000 uploads in one request, and
-this process keeps eight bytes of each. Some servers list uploads for an exact name alone, so what is not
-listed is asked for by its id before it counts as gone. Of an adopted job, the committer that left it can
-have completed some: then the file is at its destination.
+lost; before it, the job can be given up and run again. The store lists 1,000 uploads in one request.
+Most often these are exactly the job's, as their number and the sum of their fingerprints show. So this
+process keeps few of them. Otherwise eight bytes of each are compared. Some servers list uploads for an
+exact name alone, so what is not listed is asked for by its id before it counts as gone. Of an adopted
+job, the committer that left it can have completed some: then the file is at its destination.
+
+A rule of the bucket can also abort an upload soon. It is read only if an upload is an hour old.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from hashlib import blake2b
 
-from ray_committer.job_files.abort_uploads import mark as upload_mark
 from ray_committer.protocol.actions import Place
-from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint
+from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint, fingerprints
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import completing, pending_uploads
+from ray_committer.stores.base import PendingUpload, completing, upload_pages
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import place_of
 from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import WrongSources, wrong_sources
 from ray_committer.work.worker import Worker
 
-DAY_MILLISECONDS = 86_400_000
+HOUR_MILLISECONDS = 3_600_000
+DAY_MILLISECONDS = 24 * HOUR_MILLISECONDS
 _WARNING = (
     "{url}: in less than a day, a rule of the bucket aborts uploads of this job, and the files of those "
     "that are not completed by then are lost: finish the commit at once, and give the rule more days"
 )
+KEPT = 1_000_000
+"""The most fingerprints that are kept; if more are needed, the uploads are listed again."""
+Tally = tuple[int, int]
+NOTHING: Tally = (0, 0)
 
 Marks = tuple[ManifestRef, bytes]
 """A manifest and the fingerprints of its uploads, in their order."""
@@ -42,10 +51,14 @@ def check_uploads(
     """`ManifestError` names uploads of a job that are gone; nothing is done on a store with renames."""
     if not context.store.capabilities.completes_uploads or not any(one.files for one in manifests):
         return
-    listed, old = _listed(context, (context.job.destination, *allowed_roots))
-    looked = list(_looked_for(context, manifests, listed, old))
-    if any(are_old for _, _, are_old in looked):
-        context.notice_once(_WARNING.format(url=context.url))
+    roots = (context.job.destination, *allowed_roots)
+    there = _list(context, roots, KEPT)
+    if there.tally == _tally_of_job(context, manifests):
+        _warn(context, any_is_old=bool(there.old))
+        return
+    listed = there.marks if there.marks is not None else _list(context, roots, None).marks or b""
+    looked = list(_looked_for(context, manifests, listed, there.old))
+    _warn(context, any_is_old=any(are_old for _, _, are_old in looked))
     unlisted = [(ref, missing) for ref, missing, _ in looked if missing]
     wrong: list[WrongSources] = []
     work = context.until_cancelled(batches(context.executor, unlisted))
@@ -57,26 +70,83 @@ def check_uploads(
         raise sources_error(sorted(wrong, key=lambda one: one.manifest))
 
 
-def _listed(context: JobContext, roots: Sequence[str]) -> tuple[bytes, frozenset[bytes]]:
-    """The fingerprints of all pending uploads, and of those that a rule of the store soon aborts."""
-    days = _abort_days(context)
-    limit = None if days is None else context.now_milliseconds() - (days - 1) * DAY_MILLISECONDS
-    listed, old = bytearray(), set[bytes]()
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The tally of all pending uploads, their fingerprints unless there are too many, and those of the
+    uploads that a rule of the bucket soon aborts."""
+
+    tally: Tally
+    marks: bytes | None
+    old: frozenset[bytes]
+
+
+class _AbortRule:
+    """What the rule of the bucket soon aborts; it is read for the first upload that is an hour old."""
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+        self._now = context.now_milliseconds()
+        self._limit: int | None = None
+        self._is_read = False
+
+    def concerns(self, one: PendingUpload) -> bool:
+        """Whether the rule aborts this upload in less than a day."""
+        if one.began_milliseconds is None or one.began_milliseconds > self._now - HOUR_MILLISECONDS:
+            return False
+        if not self._is_read:
+            days, self._is_read = self._days(), True
+            self._limit = None if days is None else self._now - (days - 1) * DAY_MILLISECONDS
+        return self._limit is not None and one.began_milliseconds < self._limit
+
+    def _days(self) -> int | None:
+        """The days of the rule; None also if it cannot be read, which does not concern the commit."""
+        try:
+            return completing(self._context.store).abort_days(self._context.job.destination)
+        except OSError:
+            return None
+
+
+def _list(context: JobContext, roots: Sequence[str], limit: int | None) -> _Listed:
+    """List all pending uploads; no fingerprints are kept if there are more than `limit`."""
+    tally, marks, old, rule = NOTHING, bytearray(), set[bytes](), _AbortRule(context)
     for root in roots:
-        for one in pending_uploads(context.store, root):
-            mark = upload_mark(one.path, one.id)
-            listed += mark
-            if limit is not None and (one.began_milliseconds or limit) < limit:
-                old.add(mark)
-    return bytes(listed), frozenset(old)
+        for page in upload_pages(context.store, root):
+            context.check_cancelled()
+            fresh = [_name(one.path, one.id) for one in page]
+            tally = _sum(tally, _tally(fresh))
+            if limit is None or tally[0] <= limit:
+                marks += fingerprints(fresh)
+            old.update(fingerprint(_name(one.path, one.id)) for one in page if rule.concerns(one))
+    are_kept = limit is None or tally[0] <= limit
+    return _Listed(tally, bytes(marks) if are_kept else None, frozenset(old))
 
 
-def _abort_days(context: JobContext) -> int | None:
-    """The days of the rule; None also if it cannot be read, which does not concern the commit."""
-    try:
-        return completing(context.store).abort_days(context.job.destination)
-    except OSError:
-        return None
+def _warn(context: JobContext, *, any_is_old: bool) -> None:
+    if any_is_old:
+        context.notice_once(_WARNING.format(url=context.url))
+
+
+def _tally_of_job(context: JobContext, manifests: Sequence[ManifestRef]) -> Tally:
+    work = context.until_cancelled(batches(context.executor, manifests))
+    tally = reduce(_sum, context.executor.run(_tally_of_batch, work), NOTHING)
+    context.check_cancelled()
+    return tally
+
+
+def _tally_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> Tally:
+    """Work: the tally of the uploads of some manifests."""
+    found = worker.map(lambda ref: _tally(map(_name_of, _entries(worker, ref))), refs)
+    return reduce(_sum, found, NOTHING)
+
+
+def _tally(names: Iterable[str]) -> Tally:
+    """The number of uploads, and the sum of 16-byte fingerprints, which depends on no order."""
+    sums = [int.from_bytes(blake2b(name.encode(), digest_size=16).digest()) for name in names]
+    return len(sums), sum(sums)
+
+
+def _sum(one: Tally, other: Tally) -> Tally:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def _looked_for(
@@ -125,4 +195,12 @@ def _entries(worker: Worker, ref: ManifestRef) -> list[Entry]:
 
 
 def _mark(entry: Entry) -> bytes:
-    return upload_mark(entry.dest, entry.upload.id) if entry.upload else fingerprint("")
+    return fingerprint(_name_of(entry))
+
+
+def _name_of(entry: Entry) -> str:
+    return _name(entry.dest, entry.upload.id if entry.upload else "")
+
+
+def _name(path: str, upload: str) -> str:
+    return f"{path}\0{upload}"

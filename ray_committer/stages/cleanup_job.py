@@ -13,14 +13,15 @@ from functools import partial
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.adopt_job import remove_left
 from ray_committer.job_files.gone_jobs import delete_gone, remove_husk, sweep_all_gone, take_away
-from ray_committer.job_files.job_state import Seen, StateChangedError
+from ray_committer.job_files.job_state import Seen, StateChangedError, delete_state
+from ray_committer.job_files.job_tree import list_tree
 from ray_committer.job_files.other_attempts import abort_other_attempts
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.file_destination import delete_hidden_file
 from ray_committer.stages.sync_to_disk import sync_taken_away
-from ray_committer.stores.base import network_file_system
+from ray_committer.stores.base import completing, network_file_system
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -40,6 +41,9 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
         if seen.state.replaces:
             delete_hidden_file(store, context.job)
         _remove_adopted(context)
+        if store.capabilities.completes_uploads:
+            _delete_tree(context, seen, record.manifests if record else ())
+            return True
         gone = take_away(store, context.job, seen)
         if gone is not None:
             sync_taken_away(context)
@@ -56,13 +60,34 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
 
 def end_other_attempts(context: JobContext) -> bool:
     """Abort the other attempts of a committed job, which must not outlive it; idempotent. False, with a
-    notice, if the store refused to; then nothing must be cleaned up."""
+    notice, if the store refused to; then nothing must be cleaned up. On a store that completes uploads,
+    the clean-up does it, by its own listing."""
+    if context.store.capabilities.completes_uploads and context.options.cleanup:
+        return True
     try:
         abort_other_attempts(context.store, context.job)
     except (OSError, RayCommitterError) as e:
         _note_failure(context, context.job.directory, e)
         return False
     return True
+
+
+def _delete_tree(context: JobContext, seen: Seen, manifests: Sequence[ManifestRef]) -> None:
+    """Abort the other attempts and delete all of this one, by one listing of the job, if that shows the
+    state `seen`; the state is deleted last, on condition that it has not changed.
+
+    Uploads are looked for only if a task attempt that does not count has left notes of them.
+    """
+    store, job = context.store, context.job
+    tree = list_tree(store, job.job_directory)
+    if tree is None or not tree.is_in_state(job, seen):
+        return
+    abort_other_attempts(store, job, tree)
+    if tree.has_left(job, manifests):
+        delete_gone(store, job, seen)
+        return
+    completing(store).delete_objects(tree.own(job))
+    delete_state(store, job, seen)
 
 
 def finish_cleanup(context: JobContext) -> None:

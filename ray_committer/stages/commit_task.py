@@ -14,7 +14,7 @@ from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations
-from ray_committer.work.upload_file import COMMITTED, SUFFIX, TaskUploads, closed_uploads
+from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
 
 
 def commit_task(
@@ -49,6 +49,8 @@ def commit_task(
         directories=directories,
         extra_data={} if stamp == UNSTAMPED else {STAMP: stamp},
     )
+    if store.capabilities.completes_uploads and stamp != UNSTAMPED:
+        save_copy(store, directory, encode_manifest(manifest))
     saved = save_task_manifest(
         store,
         job,
@@ -59,14 +61,14 @@ def commit_task(
         attempts=attempts,
     )
     if uploads is not None:
-        uploads.remove_notes(encode_manifest(manifest))
+        uploads.remove_notes()
     return saved
 
 
 def _refuse_other_files(store: StoreOperations, directory: str) -> None:
     """`TaskCommitError` names a file that is no note of an upload: nothing can move it."""
     for status in store.list_files(directory):
-        if not (status.name.endswith(SUFFIX) or status.name == COMMITTED):
+        if not is_own_file(status.name):
             raise TaskCommitError(
                 f"{status.path}: was written here, and S3 has no rename that could move it",
                 "write it with attempt.open()",

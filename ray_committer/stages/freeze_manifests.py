@@ -8,6 +8,7 @@ shows whether the copies are still current.
 from __future__ import annotations
 
 from ray_committer.errors import MissingManifestsError
+from ray_committer.job_files.job_tree import JobTree
 from ray_committer.job_files.settle import settle
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, counted_manifests, listing_of
@@ -33,10 +34,15 @@ def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
     return _are_same(context, loaded, job.frozen)
 
 
-def copies_are_current(context: JobContext, loaded: LoadedManifests) -> bool:
-    """Whether no task has saved a manifest since copies were made; True where none were."""
+def copies_are_current(
+    context: JobContext, loaded: LoadedManifests, tree: JobTree | None = None
+) -> bool:
+    """Whether no task has saved a manifest since copies were made; True where none were. The `tree` of
+    the job's files shows the manifests, if it was listed already."""
     if context.store.capabilities.moves_directories:
         return True
+    if tree is not None and (found := tree.manifests(context.job)):
+        return listing_of(context, counted_manifests(context, found)).digest == loaded.listing.digest
     return _are_same(context, loaded, context.job.manifests)
 
 

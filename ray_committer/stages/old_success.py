@@ -23,7 +23,7 @@ from ray_committer.stages.old_files import (
     put_aside,
     replaced_file,
 )
-from ray_committer.stores.base import delete_version
+from ray_committer.stores.base import StoredState, delete_version
 
 
 def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> ReplacedFile | None:
@@ -33,12 +33,20 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
     """
     if not context.options.mark_success:
         return None
+    if context.store.capabilities.completes_uploads:  # one request, which also shows the version
+        return _as_object(context.job.success, context.store.read_state(context.job.success))
     status = context.store.get_status(context.job.success)
     if status is None or not status.is_directory:
         return replaced_file(status) if status is not None else None
     if context.store.capabilities.has_directories and context.job.destination not in replaced_roots:
         raise is_taken({status.path: "is a directory where the job needs a file"})
     return None
+
+
+def _as_object(path: str, found: StoredState | None) -> ReplacedFile | None:
+    if found is None:
+        return None
+    return ReplacedFile(path, len(found.text.encode()), etag=found.version, version=found.version)
 
 
 def success_aside(context: JobContext, record: CommitRecord) -> list[Old]:
@@ -59,11 +67,14 @@ def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
     """Put the old ``_SUCCESS`` aside, unless another job has replaced it; idempotent."""
     store = context.store
     with suppress(FileExistsError, FileNotFoundError):
-        if record.success is None or not is_unchanged(store, record.success):
+        if record.success is None:
             return
-        if store.capabilities.completes_uploads:
+        if store.capabilities.completes_uploads:  # its version is a condition of the request
             delete_version(store, record.success.path, record.success.version)
-        elif not can_put_aside(store):
+            return
+        if not is_unchanged(store, record.success):
+            return
+        if not can_put_aside(store):
             store.delete_file(record.success.path)
         for old in success_aside(context, record):
             put_aside(store, old)

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ray_committer.errors import ManifestChangedError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, StateChangedError
+from ray_committer.job_files.job_tree import list_tree
 from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import nobody, owner_of
@@ -255,18 +256,28 @@ def _check(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles | E
     """The old files where the job writes, or the error to raise if no other job is in the way."""
     context = decision.context
     steps: list[Callable[[], Any]] = [
-        partial(abort_older_attempts, context.store, context.job),
-        partial(copies_are_current, context, decision.loaded),
+        partial(_is_still_alone, context, decision.loaded),
         partial(with_coordinator, context, partial(_look, decision, claim, turn), decision.load),
         partial(find_old_success, context, decision.roots.replaced),
     ]
     try:
-        _, are_current, old, success = context.at_once(lambda step: step(), steps)
+        are_current, old, success = context.at_once(lambda step: step(), steps)
         if not are_current:
             return ManifestsChangedError()
         return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
     except (OSError, RayCommitterError) as e:
         return e
+
+
+def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
+    """Abort the older attempts of the job; whether no task has saved a manifest since the load."""
+    tree = list_tree(context.store, context.job.job_directory)
+    steps: list[Callable[[], Any]] = [
+        partial(abort_older_attempts, context.store, context.job, tree),
+        partial(copies_are_current, context, loaded, tree),
+    ]
+    _, are_current = context.at_once(lambda step: step(), steps)
+    return bool(are_current)
 
 
 def _look(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles:

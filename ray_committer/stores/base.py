@@ -345,21 +345,35 @@ class CompletesUploads(Protocol):
     def list_prefix(self, path: str) -> list[FileStatus]:
         """List the names in the directory of `path` that begin with its last element, in no order."""
 
+    def list_objects(self, path: str) -> list[FileStatus]:
+        """`list_files`, with the marks of directories, whose paths end in a slash."""
+
+    def delete_objects(self, listed: Sequence[FileStatus]) -> None:
+        """Delete objects as they were listed; one that is gone, or has changed, is left out, but some
+        servers do not look whether it has changed."""
+
 
 def completing(store: StoreOperations) -> CompletesUploads:
     """Return the store as one that completes uploads; its capabilities must say so."""
     return cast("CompletesUploads", store)
 
 
-def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload]:
-    """List the pending uploads below a directory page by page, on a store that completes uploads."""
+def upload_pages(store: StoreOperations, path: str) -> Iterator[list[PendingUpload]]:
+    """The pending uploads of all files below a directory, a page at a time; none on a store with
+    renames."""
     after: tuple[str, str] | None = None
-    while True:
+    while store.capabilities.completes_uploads:
         page = completing(store).list_uploads(path, after)
-        yield from page.uploads
+        yield page.uploads
         if page.after is None:
             return
         after = page.after
+
+
+def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload]:
+    """The pending uploads of all files below a directory; none on a store with renames."""
+    for page in upload_pages(store, path):
+        yield from page
 
 
 def has_uploads(store: StoreOperations, path: str) -> bool:

@@ -183,6 +183,14 @@ class GuardedStore:
         """List the names that begin with a prefix, on a store that completes uploads."""
         return self._call("op_list_status", completing(self._store).list_prefix, path)
 
+    def list_objects(self, path: str) -> list[FileStatus]:
+        """List files and the marks of directories, on a store that completes uploads."""
+        return self._call("op_list_files", completing(self._store).list_objects, path)
+
+    def delete_objects(self, listed: Sequence[FileStatus]) -> None:
+        """Delete listed objects, on a store that completes uploads."""
+        self._call("op_delete", completing(self._store).delete_objects, listed)
+
     def delete_file(self, path: str) -> bool:
         return self._call("op_delete", self._store.delete_file, path)
 

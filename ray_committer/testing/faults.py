@@ -203,6 +203,16 @@ class WrappedStore:
         with self._call("list_prefix", path):
             return completing(self._store).list_prefix(path)
 
+    def list_objects(self, path: str) -> list[FileStatus]:
+        """The files below a directory, and the marks of directories."""
+        with self._call("list_objects", path):
+            return completing(self._store).list_objects(path)
+
+    def delete_objects(self, listed: Sequence[FileStatus]) -> None:
+        """Delete listed objects."""
+        with self._call("delete_objects", *(one.path for one in listed)):
+            completing(self._store).delete_objects(listed)
+
     def delete_file(self, path: str) -> bool:
         with self._call("delete_file", path):
             return self._store.delete_file(path)

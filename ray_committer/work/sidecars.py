@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.manifest import TaskManifest, stamp_of
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
@@ -45,9 +45,17 @@ def new_sidecar(
         if isinstance(found, WrongSources):
             return found
         identities = found
-    if identities is None and not freezes_copies(worker.store, path):
+    if identities is None and (
+        _has_copy(worker.store, manifest) or not freezes_copies(worker.store, path)
+    ):
         return None
     return encode_sidecar(identities, data)
+
+
+def _has_copy(store: StoreOperations, manifest: TaskManifest) -> bool:
+    """Whether the task has saved a copy that no other attempt replaces, before it saved `manifest`: on a
+    store that completes uploads, each task of a job that was set up here does."""
+    return store.capabilities.completes_uploads and stamp_of(manifest) is not None
 
 
 def freezes_copies(store: StoreOperations, path: str) -> bool:

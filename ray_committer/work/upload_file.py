@@ -20,8 +20,9 @@ import msgspec
 
 from ray_committer.errors import ManifestError, TaskCommitError
 from ray_committer.protocol.actions import predict_etag
-from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, decode_manifest
+from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, decode_manifest, digest
 from ray_committer.protocol.paths import join
+from ray_committer.protocol.sidecar import COPY_PREFIX, copy_name
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations, completing, delete_listed
@@ -34,8 +35,6 @@ IN_FLIGHT = 2
 
 NOTES = "uploads"
 SUFFIX = ".upload"
-COMMITTED = "committed"
-"""The copy of a saved manifest, which takes the place of the notes of its uploads."""
 _NOTE = msgspec.json.Decoder(FileEntry)
 
 
@@ -72,11 +71,24 @@ class TaskUploads:
         for file in self._files.values():
             file.abort()
 
-    def remove_notes(self, manifest: bytes) -> None:
-        """Replace the notes by one copy of the saved `manifest`: so the clean-up deletes few files."""
+    def remove_notes(self) -> None:
+        """Remove the notes after a copy of the manifest was saved: a clean-up then deletes few files."""
         if self._files:
-            self._store.write(join(self._directory, COMMITTED), manifest)
             delete_listed(self._store, (join(self._directory, NOTES),), lambda: True)
+
+
+def save_copy(store: StoreOperations, directory: str, manifest: bytes) -> None:
+    """Save a copy of a task attempt's manifest in its `directory`; idempotent.
+
+    A later attempt of the task can replace the manifest, but not the copy, because the name of a copy
+    has the digest of its content. So the commit need not copy the manifest to freeze it.
+    """
+    store.write(join(directory, copy_name(digest(manifest))), manifest)
+
+
+def is_own_file(name: str) -> bool:
+    """Whether a task attempt's file is a note of an upload, or a copy of its manifest."""
+    return name.endswith(SUFFIX) or name.startswith(COPY_PREFIX)
 
 
 class UploadFile(io.BufferedIOBase):
@@ -209,7 +221,7 @@ def read_notes(
 ) -> Iterator[tuple[str, Sequence[FileEntry]]]:
     """The files with notes below `tasks`, each with the uploads that it names, few at a time."""
     names = [status.path for status in store.list_files(tasks)]
-    paths = [path for path in names if path.endswith((SUFFIX, f"/{COMMITTED}"))]
+    paths = [path for path in names if is_own_file(path.rpartition("/")[2])]
     found = streamed(store, partial(_read_note, store, skips_damaged=skips_damaged), paths)
     yield from zip(paths, found, strict=True)
 
@@ -217,15 +229,14 @@ def read_notes(
 def closed_uploads(store: StoreOperations, directory: str) -> list[FileEntry]:
     """The entries of the files that a task attempt has closed, from its notes; only for who knows that
     no write has failed: a file of one part is noted with that part before it is uploaded."""
-    return sorted(
-        (entry for entry in noted_uploads(store, directory) if entry.p), key=lambda entry: entry.d
-    )
+    closed = {entry.u: entry for entry in noted_uploads(store, directory) if entry.p}
+    return sorted(closed.values(), key=lambda entry: entry.d)
 
 
 def _read_note(store: StoreOperations, path: str, *, skips_damaged: bool) -> Sequence[FileEntry]:
     try:
         data = store.read(path)
-        if path.endswith(f"/{COMMITTED}"):
+        if not path.endswith(SUFFIX):
             return decode_manifest(data, path).files
         return [_NOTE.decode(data)]
     except FileNotFoundError:

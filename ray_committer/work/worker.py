@@ -20,7 +20,7 @@ from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.protocol.sidecar import FileIdentity, decode_sidecar, sidecar_name
+from ray_committer.protocol.sidecar import FileIdentity, copy_name, decode_sidecar, sidecar_name
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store
@@ -154,14 +154,7 @@ class Worker:
         wanted = ref.sidecar or ref.digest
         data = self._read.get(wanted)
         if data is None:
-            name = kept_name(ref)
-            data = self._read_frozen(name)
-            if digest(data) != wanted:
-                raise ManifestChangedError(
-                    f"{join(self.job.frozen, name)}: was replaced after the commit record was written "
-                    f"(perhaps by a task attempt that was taken for dead)",
-                    f"put back the file with SHA-256 {wanted}",
-                )
+            data = self._read_kept(ref, wanted)
             self._read.put(wanted, data, len(data))
         return data
 
@@ -173,20 +166,37 @@ class Worker:
         self._read.put(own, data, len(data))
         return own
 
-    def _read_frozen(self, name: str) -> bytes:
-        """Read a manifest or sidecar among the frozen ones or, before the freeze, where tasks save them.
-
-        It may be frozen between the two looks.
-        """
-        for directory in (self.job.frozen, self.job.manifests, self.job.frozen):
+    def _read_kept(self, ref: ManifestRef, wanted: str) -> bytes:
+        """Read the first of the kept files of `ref` that has the `wanted` digest."""
+        places = self._places(ref)
+        is_there = False
+        for place in places:
             with suppress(FileNotFoundError, NotADirectoryError):
-                return self.store.read(join(directory, name))
+                data, is_there = self.store.read(place), True
+                if digest(data) == wanted:
+                    return data
+        if is_there:
+            raise ManifestChangedError(
+                f"{places[0]}: was replaced after the commit record was written (perhaps by a task "
+                f"attempt that was taken for dead)",
+                f"put back the file with SHA-256 {wanted}",
+            )
         raise ManifestChangedError(
-            f"{join(self.job.frozen, name)}: is named by the commit record but is gone, perhaps because "
-            f"another job's clean-up deleted it",
+            f"{places[0]}: is named by the commit record but is gone, perhaps because another job's "
+            f"clean-up deleted it",
             "put it back and run the same command, since the files "
             "that it names cannot be moved without it",
         )
+
+    def _places(self, ref: ManifestRef) -> tuple[str, ...]:
+        """Where a manifest or its sidecar is: among the frozen ones or, before the freeze, where tasks
+        save them; it may be frozen between the two looks. On a store that completes uploads, the task
+        has saved a copy that is read if another attempt has replaced its manifest."""
+        job, name = self.job, kept_name(ref)
+        if self.store.capabilities.completes_uploads and ref.sidecar is None:
+            attempt = ref.task_attempt_directory or job.task_attempt(ref.task_attempt_id or "unnamed")
+            return (join(job.manifests, name), join(attempt, copy_name(ref.digest)))
+        return tuple(join(one, name) for one in (job.frozen, job.manifests, job.frozen))
 
 
 def kept_name(ref: ManifestRef) -> str:

@@ -86,7 +86,7 @@ def test_a_commit_on_an_object_store_keeps_its_budget(tasks: int, files: int, di
     assert found["get_status"] == looks_for_success
     assert found["mkdirs"] == 0
     assert found["read"] == tasks
-    assert found["write"] == tasks + 3  # declaration, record, _SUCCESS
+    assert found["write"] == tasks + 2  # record, _SUCCESS
     assert found["rename"] == tasks * files
 
 

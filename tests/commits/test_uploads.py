@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_fields
 
 from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import (
@@ -16,13 +17,16 @@ from ray_committer.errors import (
     StoreUnavailableError,
     ThrottledError,
 )
+from ray_committer.job_files.job_state import begin_state
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.state import Phase, new_state
+from ray_committer.stages import check_uploads
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
-from ray_committer.testing.harness import run_undo
+from ray_committer.testing.harness import run_undo, set_up_attempt, write_attempt
+from ray_committer.work.upload_file import closed_uploads
 from tests.doubles import pending_uploads, phase_of
 from tests.servers.fake_s3 import FakeS3, Hook, Object, direct_store
 
@@ -100,6 +104,22 @@ def test_a_commit_that_died_in_the_middle_completes_each_upload_once(fake: FakeS
 
 
 @kinds
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["replaced", "deleted"])
+def test_a_manifest_that_a_late_attempt_has_replaced_is_read_from_the_copy_of_its_task(
+    fake: FakeS3, job: JobAttempt, is_deleted: bool
+):
+    with pytest.raises(SimulatedCrash):
+        run_commit(direct_store(fake, after=at_completion(1, crash)), job)
+    name = next(name for name in fake.buckets["bucket"] if name.endswith("-manifest.json"))
+    if is_deleted:
+        del fake.buckets["bucket"][name]
+    else:
+        direct_store(fake).write(f"/{name}", b"of a later attempt")
+    assert run_commit(direct_store(fake), job).outcome is Outcome.COMMITTED
+    assert visible_files(direct_store(fake), job.destination) == ALL
+
+
+@kinds
 def test_a_foreign_object_that_comes_after_the_record_is_never_replaced(fake: FakeS3, job: JobAttempt):
     def write(name: str) -> None:
         fake.buckets["bucket"][key("p=1/c")] = Object(b"foreign", "foreign")
@@ -163,6 +183,27 @@ def test_where_etags_prove_nothing_the_stamp_does(job: JobAttempt, forgets: bool
     assert report.outcome is Outcome.COMMITTED
     assert report.proved == ({Proof.STAMP: number} if forgets else {})
     assert visible_files(direct_store(fake), job.destination) == ALL
+
+
+@kinds
+@pytest.mark.parametrize("kept", [0, 1_000_000], ids=["listed again", "kept"])
+@pytest.mark.parametrize("is_missing", [False, True], ids=["whole", "one missing"])
+def test_uploads_of_others_are_told_from_those_of_the_job_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch, fake: FakeS3, job: JobAttempt, kept: int, is_missing: bool
+):
+    monkeypatch.setattr(check_uploads, "KEPT", kept)
+    fake.page = 2
+    store = direct_store(fake)
+    store.begin_upload(f"{job.destination}/p=1/foreign", None)
+    if is_missing:
+        fake.uploads.pop(next(one for one, held in fake.uploads.items() if held.name == key("p=1/c")))
+        with pytest.raises(RayCommitterError, match=r"its upload .* is gone: completed or aborted"):
+            run_commit(store, job)
+        return
+    fake.requests.clear()
+    run_commit(store, job)
+    pages = [query for method, _, query in fake.requests if method == "GET" and "uploads=" in query]
+    assert len(pages) >= (2 if kept else 4)
 
 
 @kinds
@@ -268,23 +309,91 @@ def test_bad_entries_are_refused_before_anything_is_completed(
     assert len(fake.uploads) == 3
 
 
+def at_listing(fake: FakeS3, number: int, act: Callable[[], None]) -> Hook:
+    """Do something before a listing of the job's files, with this number, counted from 1."""
+    seen: list[str] = []
+
+    def hook(method: str, name: str, query: str) -> None:
+        if method == "GET" and query.endswith("_temporary%2Fjob_1%2F"):
+            seen.append(query)
+            if len(seen) == number:
+                act()
+
+    return hook
+
+
 @kinds
-def test_a_file_makes_one_request_and_a_commit_few_others(job: JobAttempt, forgets: bool):
-    fake = FakeS3(forgets=forgets)
-    files = 200
-    tasks = {task: {f"p=1/{task}-{n}": b"x" for n in range(files // 4)} for task in range(4)}
+def test_a_clean_up_that_comes_late_deletes_nothing_of_the_next_job_with_the_id(
+    fake: FakeS3, job: JobAttempt
+):
+    """Also where the server deletes many objects without a look at their etags."""
+    fake.ignores = frozenset({"delete"})
+
+    def finish_and_begin_again() -> None:
+        store = direct_store(fake, conditional_deletes=False)
+        run_commit(store, job)
+        write_job(store, job, {0: {"p=3/d": b"d"}})
+
+    at_last = at_listing(fake, 2, finish_and_begin_again)
+    run_commit(direct_store(fake, before=at_last, conditional_deletes=False), job)
+    assert phase_of(direct_store(fake), job) is Phase.OPEN
+    assert run_commit(direct_store(fake), job).files == 1
+    assert visible_files(direct_store(fake), job.destination) == {**ALL, "p=3/d": b"d"}
+
+
+@kinds
+def test_a_state_that_changes_after_the_listing_of_a_clean_up_is_kept(fake: FakeS3, job: JobAttempt):
+    def finish_and_begin_again(method: str, name: str, query: str) -> None:
+        if query == "delete=" and phase_of(direct_store(fake), job) is Phase.COMMITTED:
+            run_commit(direct_store(fake), job)
+            write_job(direct_store(fake), job, {0: {"p=3/d": b"d"}})
+
+    run_commit(direct_store(fake, before=finish_and_begin_again), job)
+    assert phase_of(direct_store(fake), job) is Phase.OPEN
+    assert run_commit(direct_store(fake), job).files == 1
+
+
+@kinds
+def test_a_clean_up_aborts_the_uploads_of_a_task_attempt_that_does_not_count(
+    fake: FakeS3, job: JobAttempt
+):
     store = direct_store(fake)
-    write_job(store, job, tasks)
-    fake.requests.clear()
+    write_attempt(store, job, set_up_attempt(store, job, 7, 0), {"p=1/late": b"x"})
     run_commit(store, job)
-    kinds = [
-        "complete" if is_completion(method, query) else f"{method} object" if name else f"{method} list"
-        for method, name, query in fake.requests
-    ]
-    assert kinds.count("complete") == files
-    heads = [name for method, name, _ in fake.requests if method == "HEAD" and "p=1" in name]
-    assert heads == []  # nothing is looked at without a fault
-    assert len(kinds) - files <= 2 * len(tasks) + 45, sorted(kinds)
+    assert fake.uploads == {}
+    assert visible_files(store, job.destination) == ALL
+
+
+@kinds
+def test_a_manifest_that_is_saved_during_the_load_is_loaded_too(fake: FakeS3, job: JobAttempt):
+    store = direct_store(fake)
+    late = set_up_attempt(store, job, 7, 0)
+    write_attempt(store, job, late, {"p=1/late": b"x"})
+    known = decode_manifest(store.read(job.manifest("task_job_1_m_000000")), "")
+    files = closed_uploads(store, job.task_attempt(late))
+    manifest = replace_fields(
+        known, task_id="task_7", task_attempt_id=late, task_attempt_dir=None, files=files
+    )
+
+    def save() -> None:
+        store.write(job.manifest("task_7"), encode_manifest(manifest))
+
+    run_commit(direct_store(fake, before=at_listing(fake, 1, save)), job)
+    assert visible_files(store, job.destination) == {**ALL, "p=1/late": b"x"}
+
+
+@kinds
+def test_a_newer_attempt_that_is_set_up_during_a_commit_is_aborted(fake: FakeS3, job: JobAttempt):
+    newer = new_job_attempt(job.destination, job.job_id, 1)
+    at_last = at_listing(fake, 2, lambda: begin_attempt(fake, newer))
+    run_commit(direct_store(fake, before=at_last), job)
+    assert phase_of(direct_store(fake), newer) is Phase.ABORTED
+    assert phase_of(direct_store(fake), job) is None
+
+
+def begin_attempt(fake: FakeS3, job: JobAttempt) -> None:
+    """The state of an attempt whose set-up has looked before the other one was recorded."""
+    begin_state(direct_store(fake), job, new_state())
 
 
 @kinds

@@ -81,6 +81,7 @@ def figures() -> list[tuple[str, str]]:
         *on_ray(),
         *beside_ray_data(),
         *costs_of_a_rename(),
+        *on_s3(),
         *whole_jobs(),
         *(("docs/comparison.md", row) for row in tables_of_tpch()),
     ]
@@ -191,12 +192,32 @@ def tables_of_tpch() -> Iterator[str]:
             yield f"| {table}, {words} | {' | '.join(cells)} |"
 
 
+def on_s3() -> list[tuple[str, str]]:
+    """Ratios of a commit on S3."""
+    found, ms = result("s3_commits"), "ms of processor a completion"
+    medians = [one["median"] for one in found["completions"].values()]
+    alone, many = (one[f"boto3, {ms}"] / one[f"S3Store, {ms}"] for one in medians)
+    at = found["commits"]["32 in flight, 35 ms"]["median"]
+    times = min(one["times"] for one in found["beside S3A"]["rounds"])
+    page = "docs/stores/s3.md"
+    return [
+        (page, f"boto3 took {alone:.0f} times"),
+        (page, f"and {many:.0f} times with 32 in flight"),
+        (
+            page,
+            f"ran at {at['of ideal']:.2f} of the ideal speed, and at {at['of bare']:.2f} of the speed",
+        ),
+        (page, f"took {times:.1f} times as long"),
+    ]
+
+
 def costs_of_a_rename() -> list[tuple[str, str]]:
     """The tables of processor time a rename, 32 in flight."""
     google = result("http_renames")["levels"]["32 in flight"]["median"]
     azure = result("adls_renames")["levels"]["32 in flight"]["median"]
     hdfs = result("hdfs_renames")["in_flight"]["32"]["median"]
-    ms = "ms of processor a rename"
+    ms, completion = "ms of processor a rename", "ms of processor a completion"
+    s3 = {name: one["median"] for name, one in result("s3_commits")["completions"].items()}
     rows = [
         ("Google: ray_committer", f"{google[f'GcsStore, {ms}']:.2f}"),
         ("gcsfs' `mv_file`", f"{google[f'gcsfs mv_file, {ms}']:.2f}"),
@@ -207,6 +228,8 @@ def costs_of_a_rename() -> list[tuple[str, str]]:
             f"{azure[f'azure-storage-file-datalake aio rename_file, {ms}']:.2f}",
         ),
         ("adlfs, a copy and a delete", f"{azure[f'adlfs copy and delete, {ms}']:.2f}"),
+        ("S3: ray_committer, a completion", f"{s3['32 in flight'][f'S3Store, {completion}']:.2f}"),
+        ("boto3, a completion", f"{s3['32 in flight'][f'boto3, {completion}']:.2f}"),
         ("HDFS: ray_committer over RPC", f"{hdfs['HdfsStore: ms']:.3f}"),
         ("hdfs-native's own fsspec", f"{hdfs['hdfs_native.fsspec mv: ms']:.3f}"),
         ("WebHDFS: ray_committer", f"{hdfs['WebHdfsStore: ms']:.2f}"),

@@ -52,7 +52,7 @@ def test_nothing_is_aborted_if_the_id_was_set_up_again(fake: FakeS3, job: JobAtt
     fake.requests.clear()
     assert abort_uploads(direct_store(fake), job, is_meant, is_committed=False) == 0
     assert len(uploads(fake)) == 3
-    assert seen == [5]  # three notes and two manifests
+    assert seen == [4]  # two manifests and their copies
     assert not any(method == "DELETE" for method, _, _ in fake.requests)
 
 

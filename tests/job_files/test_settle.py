@@ -125,4 +125,4 @@ def test_of_two_that_put_a_file_at_once_where_nothing_is_renamed_the_last_one_st
 
     with pytest.raises(FileExistsError):
         put(WrappedStore(store, before=each_time), "/f", b"own", temporary="/tmp")
-    assert store.read("/f") == b"%d" % (ATTEMPTS - 1)
+    assert store.read("/f") == b"%d" % ATTEMPTS

@@ -144,7 +144,7 @@ def test_the_record_is_made_from_the_very_declaration_that_has_looked(store: Mem
             seen = read_state(store, JOB)
             assert seen is not None
             path = JOB.content(seen.state.nonce)
-            found.append(decode_claim(store.read(path), path))
+            found.append(decode_claim(seen.content.encode() or store.read(path), path))
 
     _, record = decide(WrappedStore(store, after=note))
     assert [one.claim for one in found] == [record.claim]

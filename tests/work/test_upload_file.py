@@ -10,10 +10,11 @@ import pytest
 
 from ray_committer.errors import ManifestError, TaskCommitError
 from ray_committer.protocol.actions import CompleteUpload, predict_etag
-from ray_committer.protocol.manifest import TaskManifest, encode_manifest
+from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
+from ray_committer.protocol.sidecar import copy_name
 from ray_committer.stores.base import completing
 from ray_committer.work import upload_file
-from ray_committer.work.upload_file import TaskUploads, closed_uploads, noted_uploads
+from ray_committer.work.upload_file import TaskUploads, closed_uploads, noted_uploads, save_copy
 from tests.servers.fake_s3 import FakeS3, direct_store
 
 PART = 5 << 20
@@ -146,8 +147,11 @@ def test_the_notes_give_way_to_one_copy_of_the_manifest(fake: FakeS3, uploads: T
         uploads.open(f"/t/{number}").close()
     store = direct_store(fake)
     entries = uploads.entries()
-    uploads.remove_notes(encode_manifest(TaskManifest(files=entries)))
-    assert [one.name for one in store.list_files(DIRECTORY)] == ["committed"]
+    saved = encode_manifest(TaskManifest(files=entries))
+    save_copy(store, DIRECTORY, saved)
+    assert closed_uploads(store, DIRECTORY) == entries
+    uploads.remove_notes()
+    assert [one.name for one in store.list_files(DIRECTORY)] == [copy_name(digest(saved))]
     assert list(noted_uploads(store, DIRECTORY)) == entries
 
 

@@ -98,6 +98,21 @@ def _is_listed(own: OwnDirectory) -> str:
     return "exactly those below a directory"
 
 
+def _deletes_listed(own: OwnDirectory) -> str:
+    """Objects that were listed are deleted, and no others; the mark of a directory is one of them."""
+    store = completing(own.store)
+    own.put("d/a", b"1")
+    own.put("e", b"2")
+    own.store.mkdirs(own.at("d/b"))
+    listed = store.list_objects(own.at("d"))
+    wanted = {own.at("d/"), own.at("d/a"), own.at("d/b/")}
+    check({one.path for one in listed} == wanted, "a listing does not show all objects")
+    store.delete_objects(listed)
+    check(store.list_objects(own.at("d")) == [], "listed objects were not deleted")
+    check(own.content("e") == b"2", "an object that was not listed was deleted")
+    return "exactly those that were listed"
+
+
 def _one_wins(own: OwnDirectory) -> str:
     """Of several simultaneous completions at one name, exactly one succeeds."""
     store, path = completing(own.store), own.at("dest")
@@ -151,6 +166,7 @@ PROMISES = (
     Promise("completion again", _again, (COMPLETES_UPLOADS,)),
     Promise("abort an upload", _abort, (COMPLETES_UPLOADS,)),
     Promise("pending uploads are listed", _is_listed, (COMPLETES_UPLOADS,)),
+    Promise("listed objects are deleted", _deletes_listed, (COMPLETES_UPLOADS,)),
     ONE_COMPLETES,
     Promise("one of many new files wins", _one_creates, (COMPLETES_UPLOADS,)),
     Promise("no rename", _has_no_rename, (COMPLETES_UPLOADS,)),

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
-from ray_committer.errors import SettingsError, StoreUnavailableError
+from ray_committer.errors import StoreUnavailableError
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.stores.answers import HttpAnswer, foreign_answer
 from ray_committer.stores.http import HttpClient
@@ -167,6 +167,10 @@ class S3Bucket:
         root = self.setting("lifecycle")
         return [] if root is None else xml.abort_rules_of(root)
 
+    def look(self) -> HttpAnswer:
+        """Look at the bucket itself."""
+        return self._ask("HEAD", "")
+
     def setting(self, name: str) -> ElementTree.Element | None:
         """Return a setting of the bucket; None if it has none, or the server does not know it."""
         answer = self._ask("GET", "", {name: ""})
@@ -195,18 +199,6 @@ class S3Bucket:
             query["key-marker"], query["upload-id-marker"] = after
         answer = self._ask("GET", "", query, shown=prefix)
         return xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
-
-    def is_in(self, region: str) -> bool:
-        """Return whether requests are signed for this region."""
-        return region == self._requests.place.region
-
-    def wrong_region(self, answer: HttpAnswer) -> SettingsError:
-        """The error for a bucket that is in another region."""
-        return self._requests.wrong_region(answer, xml.Failure())
-
-    def look(self) -> HttpAnswer:
-        """Look at the bucket itself."""
-        return self._ask("HEAD", "")
 
 
 def _confirmed(answer: HttpAnswer, name: str) -> Answer:

@@ -10,7 +10,12 @@ import errno
 import hashlib
 from collections.abc import Mapping
 
-from ray_committer.errors import SettingsError, StoreUnavailableError, ThrottledError
+from ray_committer.errors import (
+    SettingsError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    ThrottledError,
+)
 from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer, foreign_answer
 from ray_committer.stores.http import HttpClient
 from ray_committer.stores.s3 import xml
@@ -24,6 +29,7 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 _EXPIRED = ("ExpiredToken", "TokenRefreshRequired", "InvalidToken", "ExpiredTokenException")
 _REFUSED = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", *_EXPIRED)
 _SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
+_REFUSALS = (400, 401, 403, 404)
 _BUSY = ("SlowDown", "RequestLimitExceeded", "TooManyRequests", "Throttling")
 _UNANSWERED = ("RequestTimeout", "InternalError", "ServiceUnavailable")
 
@@ -63,7 +69,7 @@ class SignedRequests:
 
     def _failure(self, keys: Keys | None, method: str, answer: HttpAnswer, shown: str) -> xml.Failure:
         """Read why a request was refused; an answer to HEAD says nothing, so a listing is asked for."""
-        if answer.status not in (400, 401, 403):
+        if answer.status not in _REFUSALS or (answer.status == 404 and method == "HEAD"):
             return xml.Failure()
         if method == "HEAD":
             query = {"list-type": "2", "max-keys": "1"}
@@ -97,8 +103,12 @@ class SignedRequests:
 
     def _raise_if_refused(self, answer: HttpAnswer, failure: xml.Failure, path: str) -> None:
         """Raise for answers that have nothing to do with the object that was asked for."""
-        if answer.status in (301, 307) or failure.code == "AuthorizationHeaderMalformed":
-            raise self.wrong_region(answer, failure)
+        region = answer.headers.get("x-amz-bucket-region", self.place.region)
+        is_elsewhere = answer.status >= 400 and region != self.place.region  # HEAD has no code
+        if is_elsewhere or answer.status in (301, 307) or failure.code == "AuthorizationHeaderMalformed":
+            raise self._wrong_region(answer, failure)
+        if failure.code == "NoSuchBucket":
+            raise StoreRefusedError(f"s3://{self._name}: there is no such bucket", "create it")
         if failure.code in _SKEWED:
             raise CredentialsRefusedError(
                 errno.EACCES,
@@ -116,7 +126,7 @@ class SignedRequests:
         if failure.code in _UNANSWERED:
             raise StoreUnavailableError(path, f"the store answered {answer.status} {failure.code}")
 
-    def wrong_region(self, answer: HttpAnswer, failure: xml.Failure) -> SettingsError:
+    def _wrong_region(self, answer: HttpAnswer, failure: xml.Failure) -> SettingsError:
         """The error for a bucket that is in another region."""
         region = answer.headers.get("x-amz-bucket-region") or failure.region or "another one"
         return SettingsError(

@@ -18,7 +18,7 @@ from urllib.parse import quote
 UNSIGNED = "UNSIGNED-PAYLOAD"
 """The hash of a payload that is not signed; for large parts, whose MD5 the store checks."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.~/-]*")
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,11 @@ def signed_headers(
     sent["x-amz-date"] = moment
     if keys.token:
         sent["x-amz-security-token"] = keys.token
-    named = sorted({**sent, "host": host}.items())
-    names = ";".join(name for name, _ in named)
-    lines = "".join(f"{name}:{' '.join(value.split())}\n" for name, value in named)
-    request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{payload_hash}"
+    named = {**sent, "host": host}
+    ordered = _ordered(tuple(named))
+    names = ";".join(ordered)
+    lines = "\n".join([f"{name}:{' '.join(named[name].split())}" for name in ordered])
+    request = f"{method}\n{path}\n{query}\n{lines}\n\n{names}\n{payload_hash}"
     scope = f"{moment[:8]}/{region}/s3/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
     signature = hmac.digest(_key(keys.secret, moment[:8], region), text.encode(), "sha256").hex()
@@ -74,12 +75,26 @@ def query_string(query: Mapping[str, str]) -> str:
 
 
 def _quote(text: str) -> str:
-    return quote(text, safe="-_.~")
+    return text if _PLAIN.fullmatch(text) else quote(text, safe="-_.~")
 
 
 def quoted(name: str) -> str:
-    """Quote an object's name for a URL's path, as it is signed."""
-    return name if _PLAIN.fullmatch(name) else quote(name, safe="/-_.~")
+    """Quote an object's name for a URL's path, as it is signed.
+
+    Many names have the directory of a partition, and that alone has characters to be quoted.
+    """
+    above, slash, own = name.rpartition("/")
+    return f"{_quoted_directory(above)}{slash}{own if _PLAIN.fullmatch(own) else _quote(own)}"
+
+
+@lru_cache(maxsize=1024)
+def _quoted_directory(path: str) -> str:
+    return quote(path, safe="/-_.~")
+
+
+@lru_cache(maxsize=64)
+def _ordered(names: tuple[str, ...]) -> list[str]:
+    return sorted(names)
 
 
 @lru_cache(maxsize=2)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from ray_committer.errors import SettingsError, StoreRefusedError
-from ray_committer.limits.backoff import RETRY_SECONDS, until_answered
+from ray_committer.errors import StoreRefusedError
+from ray_committer.limits.backoff import RETRY_SECONDS
 from ray_committer.protocol.actions import Action, Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import (
@@ -53,7 +53,7 @@ UPLOADS = StoreCapabilities(
 class S3Store:
     """`StoreOperations` on ``s3://`` that `CompletesUploads`.
 
-    Opening it looks at the bucket once: one that is missing, or in another region, is refused.
+    Opening it makes no request: a bucket that is missing, or in another region, is refused by the first.
     """
 
     capabilities = UPLOADS
@@ -76,7 +76,6 @@ class S3Store:
         self._bucket = S3Bucket(spec.authority, place, credentials, used, pays=pays)
         self._binds_deletes = is_true("conditional_deletes", options.get("conditional_deletes", True))
         self._is_checked = False
-        until_answered(self._look, retry_seconds)
 
     def get_status(self, path: str) -> FileStatus | None:
         headers = self._bucket.head(path[1:]) if path != "/" else None
@@ -171,6 +170,13 @@ class S3Store:
             self._delete([(item.name, item.etag if bound else None) for item in listed & now])
         return True
 
+    def list_objects(self, path: str) -> list[FileStatus]:
+        return [status_of(item) for item in self._objects(path)]
+
+    def delete_objects(self, listed: Sequence[FileStatus]) -> None:
+        bound = self._binds_deletes
+        self._delete([(one.path[1:], one.version if bound else None) for one in listed])
+
     def delete_directory(self, path: str) -> bool:
         items = [(item.name, None) for item in self._objects(path)]
         self._delete(items)
@@ -239,21 +245,6 @@ class S3Store:
 
     def list_prefix(self, path: str) -> list[FileStatus]:
         return [one for page in self._bucket.pages(path[1:], delimiter="/") for one in listed(page)]
-
-    def _look(self) -> None:
-        """Refuse a bucket that is missing or elsewhere; a denied look leaves that to later requests."""
-        answer = self._bucket.look()
-        region = answer.headers.get("x-amz-bucket-region")
-        if answer.status == 404:
-            raise StoreRefusedError(f"s3://{self.spec.authority}: there is no such bucket", "create it")
-        if answer.status >= 400 and region and not self._bucket.is_in(region):
-            raise self._bucket.wrong_region(answer)
-        if answer.status == 400:
-            raise SettingsError(
-                f"s3://{self.spec.authority}: the server does not accept requests for this bucket (HTTP "
-                f"400)",
-                "check the region, the endpoint and the credentials",
-            )
 
     def _objects(self, path: str) -> Iterator[xml.Listed]:
         return (item for page in self._bucket.pages(_prefix(path)) for item in page.objects)

@@ -207,24 +207,24 @@ def test_a_commit_without_faults_keeps_its_budget(
     # Manifests; the state, and once more before anything is deleted. Without: one manifest, whether it
     # has a stamp, whether the destination is a table with a log, and the state once more.
     assert found["read"] == tasks + 2 + 3 * is_hadoops
-    # The copies of manifests; a declaration, the record, _SUCCESS; three changes of state.
-    assert found["write"] == tasks + 3 + 3 + is_hadoops
+    # The copies of manifests; the record, _SUCCESS; three changes of state: one holds the declaration.
+    assert found["write"] == tasks + 2 + 3 + is_hadoops
     # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
     # manifests twice, other jobs at the destination. In it: other attempts, four directories to delete
     # and four that are empty afterwards. Without a state: the attempt, and the manifests once more.
     # Without an earlier _SUCCESS: whether that is a folder.
     assert found["list"] == tasks + partitions + above + 5 + 9 + 2 * is_hadoops + 1
     # Manifests, their copies and the marks of attempts; the mark of one directory, or of two; the
-    # declaration, the record, the state.
+    # record, the state.
     objects = 2 * tasks + 2 if is_hadoops else 3 * tasks + 1
-    assert found["delete"] == objects + 3
+    assert found["delete"] == objects + 2
     batches = sum(request.path == BATCH for request in server.proxy.requests)
     assert bool(batches) == (objects > DELETES_AT_ONCE)
     assert batches <= BATCHES_AT_ONCE
     assert found["layout"] == 1
 
 
-def test_each_declaration_that_was_withdrawn_costs_one_request_in_the_clean_up(
+def test_each_file_that_belonged_to_a_state_costs_one_request_in_the_clean_up(
     server: GcsServer, store: GcsStore, job: JobAttempt
 ):
     write_job(store, job, {0: {"a": b"1"}})
@@ -235,7 +235,7 @@ def test_each_declaration_that_was_withdrawn_costs_one_request_in_the_clean_up(
     assert run_commit(store, job).outcome is Outcome.COMMITTED
     of_states = [request for request in server.proxy.requests if "%2Fstate%2F" in request.path]
     found = Counter(map(kind, of_states))
-    assert found["delete"] == len(withdrawn) + 3  # the declaration, the record, the state
+    assert found["delete"] == len(withdrawn) + 2  # the record, the state
     assert found["list"] == 2
     assert store.get_status(job.temporary) is None
 

@@ -236,7 +236,7 @@ class DyingClient(HttpClient):
         return answer
 
 
-STRIDE = 12
+STRIDE = 8
 STEPS = [
     pytest.param(step, marks=() if step == RANGE % STRIDE else (pytest.mark.wide,))
     for step in range(STRIDE)
@@ -251,7 +251,7 @@ def test_a_commit_that_died_at_any_http_request_is_finished(
     tasks = {0: {"p=1/a": b"a", "p=2/b": b"bb"}, 1: {"p=1/c": b"ccc"}}
     expected = {name: data for files in tasks.values() for name, data in files.items()}
     died, how = 0, CommitOptions(mode=mode)
-    for number in range(2 + step, 100, STRIDE):
+    for number in range(1 + step, 100, STRIDE):
         job = new_job_attempt("/t", "j", 0)
         store.delete_directory("/t")
         write_job(store, job, tasks, mode=mode)
@@ -270,7 +270,7 @@ def test_a_commit_that_died_at_any_http_request_is_finished(
         assert visible_files(store, "/t") == expected, (number, when)
         assert uploads(s3, bucket) == [], (number, when)
         assert store.get_status("/t/_temporary") is None, (number, when)
-    assert died > 2
+    assert died >= 2
 
 
 def test_the_command_line_finishes_and_shows_a_job(s3: Any, bucket: str, options: Options):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ray_committer.protocol.actions import Action, Answer
-from ray_committer.stores.base import UploadPage
+from ray_committer.stores.base import FileStatus, UploadPage
 from ray_committer.stores.s3.store import S3Store
 from tests.servers.fake_s3 import FakeS3, direct_store
 
@@ -45,6 +45,10 @@ def lists_neighbours(store: S3Store, path: str, after: tuple[str, str] | None = 
     return UploadPage([one for one in page.uploads if one.path.startswith(path)], page.after)
 
 
+def deletes_marks_alone(store: S3Store, listed: Sequence[FileStatus]) -> None:
+    S3Store.delete_objects(store, [one for one in listed if one.path.endswith("/")])
+
+
 def copies(store: S3Store, source: str, dest: str, *_: Any, **__: Any) -> None:
     store.write(dest, store.read(source))
 
@@ -77,6 +81,10 @@ UPLOAD_LIES: dict[str, tuple[Callable[[], S3Store], set[str]]] = {
     "lists neighbours": (
         lambda: lying({"list_uploads": lists_neighbours}),
         {"pending uploads are listed"},
+    ),
+    "deletes marks alone": (
+        lambda: lying({"delete_objects": deletes_marks_alone}),
+        {"listed objects are deleted"},
     ),
     "copies": (lambda: lying({"rename": copies}), {"no rename"}),
     "replaces new files": (lambda: lying({"create": S3Store.write}), {"one of many new files wins"}),

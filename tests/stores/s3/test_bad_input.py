@@ -67,18 +67,20 @@ def test_a_url_without_a_bucket_is_refused():
         S3Store(StoreSpec("s3", ""))
 
 
-def test_a_bucket_that_is_missing_is_refused_when_it_is_opened():
+def test_a_bucket_that_is_missing_is_refused_by_the_first_request():
     client: Any = Direct(FakeS3())
+    store = S3Store(StoreSpec("s3", "nowhere", OPTIONS), client=client)
     with pytest.raises(StoreRefusedError, match="s3://nowhere: there is no such bucket"):
-        S3Store(StoreSpec("s3", "nowhere", OPTIONS), client=client)
+        store.get_status("/a")
 
 
 def test_a_bucket_of_another_region_is_named_with_its_region():
     server = FakeS3(region="eu-west-3", buckets={"bucket": {}})
-    with pytest.raises(
-        SettingsError, match=r"in region eu-west-3, not in us-east-1; give .* region=eu-west-3"
-    ):
-        direct_store(server)
+    for request in (S3Store.get_status, S3Store.read):
+        with pytest.raises(
+            SettingsError, match=r"in region eu-west-3, not in us-east-1; give .* region=eu-west-3"
+        ):
+            request(direct_store(server), "/a")
     store = direct_store(server, region="eu-west-3")
     assert store.get_status("/missing") is None
     wrong, _ = answering(301, "PermanentRedirect")
@@ -97,7 +99,7 @@ def test_a_bucket_of_another_region_is_named_with_its_region():
         (400, "SlowDown", ThrottledError, "/a"),
         (400, "RequestTimeout", StoreUnavailableError, "the store answered 400 RequestTimeout"),
         (404, "NoSuchKey", FileNotFoundError, "NoSuchKey"),
-        (404, "NoSuchBucket", FileNotFoundError, "NoSuchBucket"),
+        (404, "NoSuchBucket", StoreRefusedError, "there is no such bucket"),
         (200, "", StoreUnavailableError, "the answer is not the store's"),
         (418, "Teapot", OSError, "Teapot"),
     ],
@@ -129,7 +131,7 @@ def test_each_answer_to_a_completion_has_its_meaning(status: int, code: str, ans
     [
         (400, "InvalidPart", OSError),
         (403, "AccessDenied", PermissionError),
-        (404, "NoSuchBucket", FileNotFoundError),
+        (404, "NoSuchBucket", StoreRefusedError),
         (200, "", StoreUnavailableError),
     ],
 )

@@ -1,0 +1,86 @@
+"""All files of one job, from one listing, on a store where a file is an upload until it is completed.
+
+There a job has few files: its state, manifests and copies of them. So one listing shows at once which
+attempts it has, which manifests these have, and what a clean-up deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ray_committer.job_files.job_state import Seen
+from ray_committer.protocol.paths import (
+    CURRENT,
+    JobAttempt,
+    attempt_number,
+    is_inside,
+    join,
+    new_job_attempt,
+    parent,
+)
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.sidecar import copy_name
+from ray_committer.stores.base import FileStatus, StoreOperations, completing
+
+
+@dataclass(frozen=True, slots=True)
+class JobTree:
+    """The files below the directory of one job, and marks of directories, as one listing showed them."""
+
+    directory: str
+    files: tuple[FileStatus, ...]
+
+    def attempts(self, destination: str, job_id: str) -> tuple[JobAttempt, ...]:
+        """The attempts of the job, by number; each has a file, since its state is one."""
+        names = {one.path.removeprefix(f"{self.directory}/").partition("/")[0] for one in self.files}
+        numbers = sorted(
+            (number, name) for name in names if (number := attempt_number(name)) is not None
+        )
+        return tuple(
+            JobAttempt(destination, job_id, number, join(self.directory, name))
+            for number, name in numbers
+        )
+
+    def manifests(self, job: JobAttempt) -> tuple[FileStatus, ...]:
+        """What is directly in the directory of an attempt's manifests."""
+        return tuple(one for one in self.files if one.name and parent(one.path) == job.manifests)
+
+    def own(self, job: JobAttempt) -> list[FileStatus]:
+        """All of the attempt but its state, and the mark of the job's directory."""
+        place, mark = join(job.state, CURRENT), f"{self.directory}/"
+        return [
+            one
+            for one in self.files
+            if one.path == mark or (one.path.startswith(f"{job.directory}/") and one.path != place)
+        ]
+
+    def is_in_state(self, job: JobAttempt, seen: Seen) -> bool:
+        """Whether the attempt was in the state `seen` when this was listed."""
+        place = join(job.state, CURRENT)
+        return any(one.path == place and one.version == seen.stored.version for one in self.files)
+
+    def has_left(self, job: JobAttempt, manifests: Sequence[ManifestRef]) -> bool:
+        """Whether an attempt of a task has left notes of uploads that are not in these `manifests`."""
+        copies = {
+            join(
+                one.task_attempt_directory or job.task_attempt(one.task_attempt_id),
+                copy_name(one.digest),
+            )
+            for one in manifests
+            if one.task_attempt_id is not None
+        }
+        noted = {one.path for one in self.files if one.name and is_inside(one.path, job.tasks)}
+        return not noted <= copies
+
+
+def list_tree(store: StoreOperations, directory: str) -> JobTree | None:
+    """List the directory of a job; None on a store where that would list the job's data."""
+    if not store.capabilities.completes_uploads:
+        return None
+    return JobTree(directory, tuple(completing(store).list_objects(directory)))
+
+
+def named_tree(store: StoreOperations, destination: str, job_id: str) -> JobTree | None:
+    """`list_tree` of the job with an id."""
+    return list_tree(store, new_job_attempt(destination, job_id, 0).job_directory)
