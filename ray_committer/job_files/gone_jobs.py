@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 
 from ray_committer.errors import LinkedPathError
 from ray_committer.job_files.abort_uploads import abort_uploads
 from ray_committer.job_files.find_job import list_temporary, refuse_links
 from ray_committer.job_files.job_state import Seen, delete_state, read_state
 from ray_committer.job_files.settle import settle
+from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.protocol.paths import (
     CONTENT_SUFFIX,
     GONE_PREFIX,
@@ -75,12 +77,10 @@ def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
         store.delete_directory(gone.directory)
         return
 
-    def is_meant() -> bool:
-        now = read_state(store, gone)
-        return now is not None and now.state.nonce == seen.state.nonce
-
+    is_meant = partial(is_still, store, gone, seen)
     if store.capabilities.completes_uploads:
         abort_uploads(store, gone, is_meant, is_committed=seen.phase is Phase.COMMITTED)
+        end_spark_uploads(store, gone, is_meant)
     undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
     contents = [one for one in _listed_in(store, gone.state) if one.path.endswith(CONTENT_SUFFIX)]
     if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
@@ -90,6 +90,12 @@ def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
     delete_state(store, gone, seen)
     for directory in (gone.state, gone.directory):
         store.remove_empty_directory(directory)
+
+
+def is_still(store: StoreOperations, job: JobAttempt, seen: Seen) -> bool:
+    """Whether the job has the state that was `seen`, and not that of a job with the same id."""
+    now = read_state(store, job)
+    return now is not None and now.state.nonce == seen.state.nonce
 
 
 def remove_husk(store: StoreOperations, job: JobAttempt) -> None:

@@ -30,7 +30,6 @@ from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import ignored_keys
 from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.job_settings import HandlerSettings, job_options, on_destination
-from ray_committer.spark.settings import refuse_uploads
 from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
 from ray_committer.stages.commit_result import Outcome
@@ -125,7 +124,6 @@ class CommitHandler:
 
     def _setup(self, request: _Request) -> dict[str, Any]:
         self._settings.check_ready()
-        refuse_uploads(request.dest)
         if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
             raise StoreRefusedError(
                 f"{request.dest}: is a staging directory that Hive moves when the write returns, so its "

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from ray_committer.errors import SettingsError, StoreRefusedError
+from ray_committer.errors import SettingsError
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
-from ray_committer.stores.registry import resolve_destination, without_password
+from ray_committer.stores.registry import resolve_destination
 
 CommitMode = Literal["ray", "deferred", "spark"]
 DriverName = Literal["jvm", "pyspark"]
@@ -81,18 +81,7 @@ def store_settings(store: StoreName | None) -> dict[str, str]:
     return dict(_SETTINGS[store])
 
 
-def refuse_uploads(dest: str) -> None:
-    """`StoreRefusedError` for S3, where the tasks of Spark cannot write uploads for this commit yet."""
-    if resolve_destination(dest)[0].scheme == "s3":
-        raise StoreRefusedError(
-            f"{without_password(dest)}: cannot be written by df.write with this protocol: S3 has no "
-            f"rename",
-            "use Hadoop's S3A committers (fs.s3a.committer.name=magic), or write_transactional",
-        )
-
-
 def _store(dest: str) -> StoreName | None:
-    refuse_uploads(dest)
     name: Any = resolve_destination(dest)[0].scheme
     store: StoreName | None = name if name in get_args(StoreName) else None
     return store

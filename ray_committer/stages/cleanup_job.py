@@ -12,10 +12,17 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.adopt_job import remove_left
-from ray_committer.job_files.gone_jobs import delete_gone, remove_husk, sweep_all_gone, take_away
+from ray_committer.job_files.gone_jobs import (
+    delete_gone,
+    is_still,
+    remove_husk,
+    sweep_all_gone,
+    take_away,
+)
 from ray_committer.job_files.job_state import Seen, StateChangedError, delete_state
 from ray_committer.job_files.job_tree import list_tree
 from ray_committer.job_files.other_attempts import abort_other_attempts
+from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
@@ -76,13 +83,15 @@ def _delete_tree(context: JobContext, seen: Seen, manifests: Sequence[ManifestRe
     """Abort the other attempts and delete all of this one, by one listing of the job, if that shows the
     state `seen`; the state is deleted last, on condition that it has not changed.
 
-    Uploads are looked for only if a task attempt that does not count has left notes of them.
+    Uploads are looked for only if a task attempt that does not count has left notes of them, or if the
+    job is one of Spark.
     """
     store, job = context.store, context.job
     tree = list_tree(store, job.job_directory)
     if tree is None or not tree.is_in_state(job, seen):
         return
     abort_other_attempts(store, job, tree)
+    end_spark_uploads(store, job, partial(is_still, store, job, seen))
     if tree.has_left(job, manifests):
         delete_gone(store, job, seen)
         return

@@ -8,6 +8,7 @@ from functools import partial
 
 from ray_committer.errors import PreflightError
 from ray_committer.job_files.find_job import refuse_links
+from ray_committer.protocol.magic_paths import is_magic
 from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.table_paths import DIRECTORY, EXPORTED, is_in_log
@@ -38,10 +39,10 @@ class OldData:
 def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
     """List the files below `roots`, one level at a time; a root that does not exist has none.
 
-    The files of running jobs (``_temporary``, Spark's staging) are left out, and so is the destination's
-    ``_SUCCESS`` if the job will write its own in the place of that file. The log of the destination's
-    table is never old data, nor are exports of that table. `PreflightError` if a root is in a log, or
-    another table is below a root.
+    The files of running jobs (``_temporary``, Spark's staging, ``__magic`` on S3) are left out, and so
+    is the destination's ``_SUCCESS`` if the job will write its own in the place of that file. The log of
+    the destination's table is never old data, nor are exports of that table. `PreflightError` if a root
+    is in a log, or another table is below a root.
     """
     destination = context.job.destination
     list_level = partial(_list_directories, keeps_success=context.options.mark_success)
@@ -125,4 +126,9 @@ def _list_directory(
     except NotADirectoryError:
         no_directories.append(directory)
         return []
-    return [status for status in statuses if not status.name.startswith(SPARK_STAGING)]
+    is_on_s3 = store.capabilities.completes_uploads
+    return [
+        status
+        for status in statuses
+        if not status.name.startswith(SPARK_STAGING) and not (is_on_s3 and is_magic(status.name))
+    ]

@@ -83,10 +83,6 @@ OSS = (
     "oss://bucket/table: cannot be committed to: this store renames by copying",
     "use the committer of its Hadoop client",
 )
-S3 = (
-    "s3a://bucket/table: cannot be written by df.write with this protocol: S3 has no rename",
-    "use Hadoop's S3A committers (fs.s3a.committer.name=magic), or write_transactional",
-)
 SPELLING = "check the destination's spelling"
 COMMIT = ("commit", "D", "--assume-complete")
 
@@ -237,7 +233,6 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         for command in (*JOB_COMMANDS, *READERS)
     ),
     ("OSS", nothing, ("vacuum", "oss://bucket/table"), 1, *OSS),
-    ("S3", nothing, ("spark-conf", "s3a://bucket/table"), 1, *S3),
     (
         "no catalog",
         a_file,
@@ -368,7 +363,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         one_job,
         (*COMMIT, "--fast"),
         2,
-        "no such option --fast",
+        "no such option --fast; did you mean --first or --reads?",
         "see `ray-committer commit --help`",
     ),
     (

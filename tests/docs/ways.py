@@ -143,6 +143,7 @@ NOT_RUN = {
     "docs/stores/hdfs.md: HDFS 2": ACCOUNT,
     "docs/stores/s3.md: Amazon S3 2": ACCOUNT,
     "docs/platforms.md: Airflow": ACCOUNT,
+    "docs/stores/s3.md: Spark": ACCOUNT,
     "docs/stores/s3.md: Uploads of no job": ACCOUNT,
     "docs/s3a_committer.md: Finishing a job whose driver has died": ACCOUNT,
     "docs/s3a_committer.md: Giving a job up": ACCOUNT,

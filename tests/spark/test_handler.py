@@ -142,10 +142,3 @@ def test_an_abort_without_the_secret_does_nothing(dest: Path):
     assert (dest / "_temporary/job_1/00/state").exists()
     assert python.abortJob("the secret", request(dest)) == "{}"
     assert not (dest / "_temporary").exists()
-
-
-@pytest.mark.parametrize("url", ["s3a://bucket/t", "s3://bucket/t"])
-def test_a_write_to_s3_is_refused_at_its_set_up(ask: Ask, dest: Path, url: str):
-    asked = json.dumps({**json.loads(request(dest)), "dest": url})
-    error = ask("setup", asked)["error"]
-    assert "cannot be written by df.write with this protocol: S3 has no rename" in error

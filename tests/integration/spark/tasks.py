@@ -98,27 +98,32 @@ def set_up(
     *,
     protocol: str = PROTOCOL_CLASS,
     dynamic_partition_overwrite: bool = False,
+    configuration: Any = None,
+    url: str | None = None,
 ) -> Job:
-    """Set up a job in the JVM, as Spark does before any task runs."""
+    """Set up a job in the JVM, as Spark does before any task runs; `url` is that of `dest`."""
     jvm: Any = spark._jvm
-    configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
-    for key, value in {_DESTINATION: str(dest), **settings}.items():
+    hadoop = jvm.org.apache.hadoop.conf.Configuration
+    configuration = configuration or hadoop(spark._jsc.hadoopConfiguration())
+    for key, value in {_DESTINATION: url or str(dest), **settings}.items():
         configuration.set(key, value)
     protocol_class = reduce(getattr, protocol.split("."), jvm)
-    made = protocol_class(JOB_ID, str(dest), dynamic_partition_overwrite)
+    made = protocol_class(JOB_ID, url or str(dest), dynamic_partition_overwrite)
     made.setupJob(_context(jvm, configuration))
     return Job(jvm, made, configuration, dest)
 
 
-def configuration_with(spark: SparkSession, filesystem: str, settings: Mapping[str, str]) -> Any:
-    """A configuration whose local files are those of a Java class of these tests."""
+def configuration_with(
+    spark: SparkSession, filesystem: str, settings: Mapping[str, str], scheme: str = "file"
+) -> Any:
+    """A configuration whose files with this scheme are those of a Java class of these tests."""
     jvm: Any = spark._jvm
     urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, 1)
     urls[0] = jvm.java.io.File(str(compiled())).toURI().toURL()
     parent = jvm.Thread.currentThread().getContextClassLoader()
     configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
     configuration.setClassLoader(jvm.java.net.URLClassLoader(urls, parent))
-    own = {"fs.file.impl": filesystem, "fs.file.impl.disable.cache": "true"}
+    own = {f"fs.{scheme}.impl": filesystem, f"fs.{scheme}.impl.disable.cache": "true"}
     for key, value in {**own, **settings}.items():
         configuration.set(key, value)
     return configuration
@@ -134,7 +139,7 @@ def _context(jvm: Any, configuration: Any) -> Any:
 
 
 def _path(text: str) -> str:
-    return text.removeprefix("file:")
+    return text.removeprefix("file:").removeprefix("s3a://bucket")
 
 
 def _decoded(uri: str) -> str:

@@ -210,8 +210,10 @@ def test_the_builders_settings_download_nothing_and_name_the_stores():
         "spark.hadoop.fs.AbstractFileSystem.gs.impl",
     }
     assert "spark.jars.packages" not in spark_conf(store="gs")
-    with pytest.raises(SettingsError, match="must be one of file, hdfs, gs, abfs"):
-        spark_conf(store="s3")
+    magic = {"spark.hadoop.fs.s3a.committer.magic.enabled": "true"}
+    assert spark_conf(store="s3") == own | magic
+    with pytest.raises(SettingsError, match="must be one of file, hdfs, gs, abfs, s3"):
+        spark_conf(store="oss")
 
 
 def make_jceks(spark: SparkSession, path: Path, alias: str, secret: str) -> str:

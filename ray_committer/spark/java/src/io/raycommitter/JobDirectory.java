@@ -173,18 +173,23 @@ final class JobDirectory {
         }
     }
 
-    /** Removes the empty directories of a task that still ran after the job's clean-up. */
-    void removeLeftovers(FileSystem fs) throws IOException {
-        if (state(fs) == null) {
+    /**
+     * Removes the empty directories of a task that still ran after the job's clean-up. Returns false if
+     * the job is still there.
+     */
+    boolean removeLeftovers(FileSystem fs) throws IOException {
+        boolean isOver = state(fs) == null;
+        if (isOver) {
             removeIfEmpty(fs, new Path(attemptDir, "tasks"));
             removeIfEmpty(fs, attemptDir);
             removeIfEmpty(fs, attemptDir.getParent());
             removeIfEmpty(fs, attemptDir.getParent().getParent());
         }
+        return isOver;
     }
 
     /** Ignores errors: another job may use the directory, or it may be gone already. */
-    private static void removeIfEmpty(FileSystem fs, Path directory) {
+    static void removeIfEmpty(FileSystem fs, Path directory) {
         try {
             if (!fs.listStatusIterator(directory).hasNext()) {
                 fs.delete(directory, false);

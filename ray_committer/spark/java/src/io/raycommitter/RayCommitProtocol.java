@@ -90,6 +90,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
         Path target = new Path(path);
         dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
+        if (TaskUploads.areNeeded(new Path(dest))) {
+            TaskUploads.requireMagic(fileSystem(context), new Path(dest));
+        }
         JobCommitHandler handler = requireHandler(context);
         try {
             JsonNode answer = call(handler::setupJob, request(), context);

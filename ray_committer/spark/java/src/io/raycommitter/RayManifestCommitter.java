@@ -24,6 +24,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     private final Map<String, Path> destinations = new LinkedHashMap<>();
     private final TreeSet<String> absoluteRoots = new TreeSet<>();
     private final TreeSet<String> partitionPaths = new TreeSet<>();
+    private final TaskUploads uploads; // null where the job's commit renames files
     private TaskCommit committed;
 
     RayManifestCommitter(JobDirectory job, String stamp, TaskAttemptContext context)
@@ -31,7 +32,11 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         super(null, context);
         this.job = job;
         this.stamp = stamp;
-        this.taskAttemptDir = job.taskAttemptDir(context.getTaskAttemptID().toString());
+        String attempt = context.getTaskAttemptID().toString();
+        this.taskAttemptDir = job.taskAttemptDir(attempt);
+        this.uploads = TaskUploads.areNeeded(job.dest())
+                ? new TaskUploads(fileSystem(context), job, attempt)
+                : null;
     }
 
     /** Remembers a partition whose old files a dynamic overwrite replaces. */
@@ -41,11 +46,18 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     /** Returns where to write a file that the job's commit moves to a partition's directory. */
     Path newPartitionFile(String partitionPath, String name) {
-        return stage(TaskScan.join(job.dest(), partitionPath + "/" + name));
+        return uploads != null
+                ? uploads.begin(partitionPath + "/" + name)
+                : stage(TaskScan.join(job.dest(), partitionPath + "/" + name));
     }
 
     /** Returns where to write a file that the job's commit moves to an absolute destination. */
-    Path newAbsoluteFile(Path destination) {
+    Path newAbsoluteFile(Path destination) throws IOException {
+        if (uploads != null) {
+            throw new IOException("ray_committer: " + destination.getParent() + ": is the location of a"
+                    + " partition outside of its table, where no task can write uploads; write that"
+                    + " partition as a table of its own");
+        }
         absoluteRoots.add(destination.getParent().toUri().toString());
         return stage(destination);
     }
@@ -74,7 +86,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     @Override
     public Path getWorkPath() {
-        return taskAttemptDir;
+        return uploads != null ? uploads.workPath() : taskAttemptDir;
     }
 
     @Override
@@ -106,7 +118,9 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     public void setupTask(TaskAttemptContext context) throws IOException {
         FileSystem fs = fileSystem(context);
         job.requireOpen(fs, stamp);
-        if (!fs.mkdirs(taskAttemptDir)) {
+        if (uploads != null) {
+            TaskUploads.requireMagic(fs, job.dest());
+        } else if (!fs.mkdirs(taskAttemptDir)) {
             throw new IOException(taskAttemptDir + ": cannot create the task's work directory");
         }
     }
@@ -120,18 +134,37 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     @Override
     public void commitTask(TaskAttemptContext context) throws IOException {
         FileSystem fs = fileSystem(context);
-        TaskScan scan = TaskScan.of(fs, job.dest(), taskAttemptDir, destinations);
-        SavedManifest saved =
-                new TaskManifestWriter(fs, job, stamp, context.getTaskAttemptID()).save(scan);
+        TaskManifestWriter writer =
+                new TaskManifestWriter(fs, job, stamp, context.getTaskAttemptID());
+        SavedManifest saved = uploads != null
+                ? writer.save(uploads)
+                : writer.save(TaskScan.of(fs, job.dest(), taskAttemptDir, destinations));
         committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
     }
 
     /** Removes the attempt's files, but no manifest: it may be another attempt's. Idempotent. */
     @Override
     public void abortTask(TaskAttemptContext context) throws IOException {
-        FileSystem fs = fileSystem(context);
-        fs.delete(taskAttemptDir, true);
-        job.removeLeftovers(fs);
+        boolean wasInterrupted = Thread.interrupted(); // Otherwise every request would end at once.
+        try {
+            abortTask(fileSystem(context));
+        } finally {
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void abortTask(FileSystem fs) throws IOException {
+        if (uploads == null) {
+            fs.delete(taskAttemptDir, true);
+            job.removeLeftovers(fs);
+            return;
+        }
+        uploads.abort();
+        if (job.removeLeftovers(fs)) {
+            uploads.removeLeftovers();
+        }
     }
 
     @Override

@@ -1,6 +1,7 @@
 package io.raycommitter;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
@@ -18,6 +19,9 @@ final class TaskManifestWriter {
     private static final String TYPE =
             "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1";
     private static final String STAMP = "ray_committer.stamp";
+    /** A later attempt of the task replaces the manifest, but no copy: its name has the digest. */
+    private static final String COPY_PREFIX = "manifest-";
+    private static final int COPY_DIGITS = 16;
     private static final int TRIES = 5;
     private static final long PAUSE_MILLIS = 500;
 
@@ -36,14 +40,34 @@ final class TaskManifestWriter {
     }
 
     SavedManifest save(TaskScan scan) throws IOException {
-        byte[] bytes = manifestOf(scan);
-        Path target = new Path(job.manifests(), taskId + "-manifest.json");
-        saveWithRetries(bytes, target);
-        return new SavedManifest(
-                target.getName(), bytes.length, sha256(bytes), taskAttemptId, scan.files().size());
+        byte[] bytes = manifestOf(scan.files(), scan.directories());
+        return save(bytes, scan.files().size(), this::saveByRename);
     }
 
-    private byte[] manifestOf(TaskScan scan) throws IOException {
+    /** Saves the manifest of uploads, after a copy; then they are described by these alone. */
+    SavedManifest save(TaskUploads uploads) throws IOException {
+        ArrayNode files = uploads.entries();
+        byte[] bytes = manifestOf(files, JsonNodeFactory.instance.arrayNode());
+        Path copy = new Path(
+                job.taskAttemptDir(taskAttemptId), COPY_PREFIX + sha256(bytes).substring(0, COPY_DIGITS));
+        SavedManifest saved = save(bytes, files.size(), (data, target) -> {
+            try (OutputStream out = fs.create(copy, true)) { // there is no directory yet
+                out.write(data);
+            }
+            write(data, target);
+        });
+        uploads.removeDescriptions();
+        return saved;
+    }
+
+    private SavedManifest save(byte[] bytes, int files, Save once) throws IOException {
+        Path target = new Path(job.manifests(), taskId + "-manifest.json");
+        saveWithRetries(bytes, target, once);
+        return new SavedManifest(
+                target.getName(), bytes.length, sha256(bytes), taskAttemptId, files);
+    }
+
+    private byte[] manifestOf(ArrayNode files, ArrayNode directories) throws IOException {
         ObjectNode manifest = JsonNodeFactory.instance.objectNode()
                 .put("type", TYPE)
                 .put("version", 1)
@@ -52,13 +76,18 @@ final class TaskManifestWriter {
                 .put("taskID", taskId)
                 .put("taskAttemptID", taskAttemptId)
                 .put("taskAttemptDir", job.taskAttemptDir(taskAttemptId).toUri().toString());
-        manifest.set("files", scan.files());
-        manifest.set("directories", scan.directories());
+        manifest.set("files", files);
+        manifest.set("directories", directories);
         manifest.putObject("extraData").put(STAMP, stamp);
         return new ObjectMapper().writeValueAsBytes(manifest);
     }
 
-    private void saveWithRetries(byte[] bytes, Path target) throws IOException {
+    /**
+     * The last attempt of a task wins, as long as the job's commit has not begun.
+     *
+     * <p>This process may sleep between any two of these steps, so it checks the job again at the end.
+     */
+    private void saveWithRetries(byte[] bytes, Path target, Save once) throws IOException {
         for (int attempt = 1; ; attempt++) {
             try {
                 if (attempt == 1) {
@@ -66,7 +95,8 @@ final class TaskManifestWriter {
                 } else if (job.isCounted(fs, stamp, target.getName(), bytes)) {
                     return; // Only the answer to an earlier try was lost.
                 }
-                saveOnce(bytes, target);
+                once.save(bytes, target);
+                job.isCounted(fs, stamp, target.getName(), bytes);
                 return;
             } catch (JobDirectory.JobNotOpenException e) {
                 throw e;
@@ -81,23 +111,22 @@ final class TaskManifestWriter {
         }
     }
 
-    /**
-     * The last attempt of a task wins, as long as the job's commit has not begun.
-     *
-     * <p>This process may sleep between any two of these steps, so it checks the job again at the end.
-     */
-    private void saveOnce(byte[] bytes, Path target) throws IOException {
+    private void saveByRename(byte[] bytes, Path target) throws IOException {
         Path temporary = new Path(job.manifests(), taskAttemptId + "-manifest.json.tmp");
-        try (OutputStream out = JobDirectory.create(fs, temporary)) {
-            out.write(bytes);
-        }
+        write(bytes, temporary);
         if (fs.exists(target)) {
             fs.delete(target, false);
         }
         if (!fs.rename(temporary, target)) {
             throw new IOException(temporary + ": cannot be renamed to " + target);
         }
-        job.isCounted(fs, stamp, target.getName(), bytes);
+    }
+
+    /** On S3 this is one atomic request, which also replaces. */
+    private void write(byte[] bytes, Path path) throws IOException {
+        try (OutputStream out = JobDirectory.create(fs, path)) {
+            out.write(bytes);
+        }
     }
 
     static void pause(long millis) throws InterruptedIOException {
@@ -110,11 +139,20 @@ final class TaskManifestWriter {
     }
 
     static String sha256(byte[] bytes) {
+        return hexDigest("SHA-256", bytes);
+    }
+
+    /** Returns the digest of bytes by an algorithm that every Java platform has. */
+    static String hexDigest(String algorithm, byte[] bytes) {
         try {
-            byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
-            return String.format("%064x", new BigInteger(1, digest));
+            byte[] digest = MessageDigest.getInstance(algorithm).digest(bytes);
+            return String.format("%0" + 2 * digest.length + "x", new BigInteger(1, digest));
         } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException(e); // Every Java platform has SHA-256.
+            throw new IllegalStateException(e);
         }
+    }
+
+    private interface Save {
+        void save(byte[] bytes, Path target) throws IOException;
     }
 }

@@ -15,6 +15,8 @@ public abstract class JsonNode implements Iterable<JsonNode> {
 
     public abstract boolean isNull();
 
+    public abstract boolean isTextual();
+
     public abstract String asText();
 
     public abstract long asLong();

@@ -2,9 +2,12 @@
 package org.apache.hadoop.fs;
 
 import java.io.IOException;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Progressable;
 
 public abstract class FileSystem {
+    public native Configuration getConf();
+
     public native Path makeQualified(Path path);
 
     public native boolean exists(Path path) throws IOException;
@@ -14,6 +17,14 @@ public abstract class FileSystem {
     public abstract FileStatus[] listStatus(Path path) throws IOException;
 
     public native RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException;
+
+    public native RemoteIterator<LocatedFileStatus> listFiles(Path path, boolean recursive)
+            throws IOException;
+
+    public native boolean hasPathCapability(Path path, String capability) throws IOException;
+
+    public native MultipartUploaderBuilder<?, ?> createMultipartUploader(Path base)
+            throws IOException;
 
     public native boolean mkdirs(Path path) throws IOException;
 

@@ -1,0 +1,84 @@
+"""End what tasks of Spark leave on S3, where they write through Hadoop's S3A client.
+
+The client describes each closed file in a file ``.pending`` below ``__magic``. A task attempt that
+commits, or fails, removes its own. If an executor was killed, they are still there, and of the file that
+it was writing, only the name shows whose upload it is: Spark puts the id of the job into it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from ray_committer.errors import ManifestError
+from ray_committer.job_files.magic_jobs import left_attempts
+from ray_committer.protocol.magic_paths import MagicJob
+from ray_committer.protocol.paths import JobAttempt, parent
+from ray_committer.protocol.pendingsets import decode_pending
+from ray_committer.stores.at_once import at_once
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    completing,
+    delete_listed,
+    pending_uploads,
+)
+from ray_committer.work.entries import store_path
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The form of the ids that Spark gives its jobs; other ids are too short to be found in names."""
+
+_Upload = tuple[str, str]
+
+
+def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callable[[], bool]) -> int:
+    """Abort the uploads that Spark's tasks left of a job that has ended, and remove the files that
+    describe them; return how many were pending; idempotent.
+
+    Nothing is done if `is_meant` returns False after the uploads were listed, or if another attempt of
+    the job is there, whose uploads have the same names.
+    """
+    if not _UUID.fullmatch(job.job_id):
+        return 0
+    magic = MagicJob(store.spec.authority, job.destination, job.job_id)
+    there = [directory for directory in magic.directories if _is_there(store, directory)]
+    left = left_attempts(store, job.destination, job.job_id) if there else []
+    if any(one.number != job.number for one in left):  # of a job of Hadoop's; Spark makes no second one
+        return 0
+    uploads = {
+        (one.path, one.id)
+        for one in pending_uploads(store, job.destination)
+        if f"-{job.job_id}" in one.path.rpartition("/")[2]
+    }
+    for directory in there:
+        found = at_once(store, partial(_described, store, magic), store.list_files(directory))
+        uploads |= {one for one in found if one is not None}
+    if not (uploads or there) or not is_meant():
+        return 0
+    aborted = at_once(store, lambda one: completing(store).abort_upload(*one), sorted(uploads))
+    for directory in there:
+        delete_listed(store, (directory,), is_meant)
+        store.remove_empty_directory(parent(directory))
+    return sum(aborted)
+
+
+def _is_there(store: StoreOperations, directory: str) -> bool:
+    """Whether anything is there, also only the mark of an empty directory."""
+    try:
+        store.list_status(directory)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _described(store: StoreOperations, magic: MagicJob, status: FileStatus) -> _Upload | None:
+    """The upload that a file ``.pending`` describes; None for any other file, or if it is damaged."""
+    place = magic.place_of(status.path)
+    if place is None or place.task_attempt_id is None:
+        return None
+    with suppress(FileNotFoundError, ManifestError):
+        entry = decode_pending(store.read(status.path), status.path, magic)
+        return store_path(entry.d, store.spec), entry.u or ""
+    return None
