@@ -265,9 +265,10 @@ def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
 
 def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
     """Return the options of one job: values from Spark take precedence over the session's options."""
+    is_overwrite = request.dynamic_partition_overwrite or request.replace_paths
     roots = (
         *request.replace_paths,
-        *(request.absolute_roots if request.dynamic_partition_overwrite else ()),
+        *(request.absolute_roots if is_overwrite else ()),
         *(f"{request.dest}/{quote_path(path)}" for path in request.partition_paths),
     )
     return replace(

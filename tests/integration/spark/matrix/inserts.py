@@ -96,6 +96,10 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         *FILLED,
         "INSERT OVERWRITE {t} PARTITION (p = 1) SELECT id, text FROM more WHERE id < 0",
     ),
+    "INSERT OVERWRITE of a new partition with nothing": (
+        *FILLED,
+        "INSERT OVERWRITE {t} PARTITION (p = 9) SELECT id, text FROM more WHERE id < 0",
+    ),
     "INSERT OVERWRITE IF NOT EXISTS": (
         *FILLED,
         "INSERT OVERWRITE {t} PARTITION (p = 1) IF NOT EXISTS SELECT id, text FROM more",

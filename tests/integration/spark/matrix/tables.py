@@ -52,6 +52,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
     ),
     "INSERT OVERWRITE of partitions elsewhere": (*ELSEWHERE, INTO, OVERWRITE),
     "INSERT OVERWRITE of a partition elsewhere": (*ELSEWHERE, INTO, STATIC),
+    "INSERT OVERWRITE of a missing partition elsewhere": (*ELSEWHERE, STATIC),
     "INSERT OVERWRITE of a partition elsewhere with nothing": (
         *ELSEWHERE,
         INTO,

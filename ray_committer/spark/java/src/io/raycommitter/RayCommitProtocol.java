@@ -93,6 +93,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (TaskUploads.areNeeded(new Path(dest))) {
             TaskUploads.requireMagic(fileSystem(context), new Path(dest));
         }
+        addPlannedOverwrite();
         JobCommitHandler handler = requireHandler(context);
         try {
             JsonNode answer = call(handler::setupJob, request(), context);
@@ -225,6 +226,15 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             if (!super.deleteWithJob(fs, old, true)) {
                 throw new IOException(old + ": cannot be deleted before the overwrite");
             }
+        }
+    }
+
+    /** Adds what the write replaces although it did not exist when Spark called deleteWithJob. */
+    private void addPlannedOverwrite() {
+        Path planned =
+                dynamicPartitionOverwrite ? null : PlannedOverwrite.find(path, new Path(dest));
+        if (planned != null && !replacePaths.contains(planned)) {
+            replacePaths.add(planned);
         }
     }
 

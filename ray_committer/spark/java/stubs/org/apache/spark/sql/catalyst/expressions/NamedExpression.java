@@ -1,0 +1,6 @@
+// Compile-only declaration, never in the jar.
+package org.apache.spark.sql.catalyst.expressions;
+
+public interface NamedExpression {
+    String name();
+}
