@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ray_committer.protocol.prepared import prepare
 from ray_committer.protocol.record import ManifestRef
 
 
@@ -81,6 +82,9 @@ class Shard(msgspec.Struct, frozen=True):
 
 def _decode_shard(data: bytes) -> Shard:
     return msgspec.msgpack.decode(data, type=Shard)
+
+
+prepare(Shard)
 
 
 def plan_shards(

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from ray_committer.errors import PathError
+from ray_committer.protocol.prepared import prepare
 from ray_committer.records.arrow import pa
 from ray_committer.records.database import Database
 
@@ -16,6 +17,9 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     type: str
+
+
+prepare(Column)
 
 
 class TableColumn(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from ray_committer.protocol.prepared import prepare
 from ray_committer.records.dialect import Column
 from ray_committer.records.session import Session
 from ray_committer.records.table import LEDGER, Table
@@ -45,6 +46,9 @@ class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     table: str
     rows: int
     columns: list[str] | None = None
+
+
+prepare(RecordedAttempt)
 
 
 class LedgerJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ray_committer.errors import TableColumnsError, TaskCommitError
+from ray_committer.protocol.prepared import prepare
 from ray_committer.records.arrow import pa
 from ray_committer.records.columns import check_columns, columns_of, convert, in_schema, merged
 from ray_committer.records.connect import Connect, connect
@@ -27,6 +28,9 @@ class RecordAttempt(msgspec.Struct, frozen=True):
     table: str
     rows: int
     columns: list[Column]
+
+
+prepare(RecordAttempt)
 
 
 def write_attempt(

@@ -22,6 +22,7 @@ from ray_committer.events import EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import ANY_PARTITION
+from ray_committer.protocol.prepared import prepare
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.uri import quote_path
 from ray_committer.report.commit_report import CommitReport
@@ -61,6 +62,9 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     absolute_roots: list[str] = []
     mark_success: bool = True
     tasks: list[_Task] = []
+
+
+prepare(_Request)
 
 
 class CommitHandler:

@@ -17,6 +17,7 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.prepared import prepare
 from ray_committer.protocol.uri import parse_uri
 from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
@@ -86,6 +87,9 @@ class HandlerSettings:
 class _Request(msgspec.Struct, frozen=True):
     version: int
     conf: dict[str, str] = {}
+
+
+prepare(_Request)
 
 
 def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:

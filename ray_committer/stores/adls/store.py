@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import msgspec
 
+from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.adls.costs import cost_warnings
 from ray_committer.stores.adls.http import (
     APPEND_BYTES,
@@ -177,6 +178,9 @@ class _Path(msgspec.Struct, gc=False, rename="camel"):
 
 class _Page(msgspec.Struct):
     paths: list[_Path]
+
+
+prepare(_Page)
 
 
 def _listed(found: _Path) -> FileStatus:

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ray_committer.errors import ThrottledError
+from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.answers import (
     CredentialsRefusedError,
     HttpAnswer,
@@ -101,6 +102,9 @@ class _Error(msgspec.Struct, frozen=True):
 
 class _Failure(msgspec.Struct, frozen=True):
     error: _Error = _Error()
+
+
+prepare(GcsObject, GcsPage, GcsSettings, _Placed, _Folders, _Layout, _Failure)
 
 
 class GcsBucket:

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode, urljoin
 import msgspec
 
 from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.answers import HttpAnswer, decoded, foreign_answer
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import first_deadline
@@ -73,6 +74,9 @@ class _Exception(msgspec.Struct):
 
 class _Failure(msgspec.Struct, rename="pascal"):
     remote_exception: _Exception
+
+
+prepare(_File, _Listing, _Done, _Failure)
 
 
 class WebHdfsStore(NamedStates):
