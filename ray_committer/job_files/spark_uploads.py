@@ -14,6 +14,7 @@ from functools import partial
 
 from ray_committer.errors import ManifestError
 from ray_committer.job_files.magic_jobs import left_attempts
+from ray_committer.job_files.other_attempts import goes_on
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.paths import JobAttempt, parent
 from ray_committer.protocol.pendingsets import decode_pending
@@ -38,7 +39,7 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
     describe them; return how many were pending; idempotent.
 
     Nothing is done if `is_meant` returns False after the uploads were listed, or if another attempt of
-    the job is there, whose uploads have the same names.
+    the job is there that is not aborted, whose uploads have the same names.
     """
     if not _UUID.fullmatch(job.job_id):
         return 0
@@ -55,7 +56,7 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
     for directory in there:
         found = at_once(store, partial(_described, store, magic), store.list_files(directory))
         uploads |= {one for one in found if one is not None}
-    if not (uploads or there) or not is_meant():
+    if not (uploads or there) or not is_meant() or goes_on(store, job):
         return 0
     aborted = at_once(store, lambda one: completing(store).abort_upload(*one), sorted(uploads))
     for directory in there:

@@ -97,7 +97,10 @@ def find_remains(
 
 def _is_left(store: StoreOperations, attempt: JobAttempt) -> bool:
     """Whether Hadoop's S3A committer could still commit a job, whatever becomes of what is here."""
-    return find_left(store, attempt.destination, attempt.job_id, attempt.number) is not None
+    left = find_left(store, attempt.destination, attempt.job_id, attempt.number)
+    return left is not None and bool(
+        left.pendingsets
+    )  # without them, it is what tasks of ours have left
 
 
 def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remains:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +18,7 @@ from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.pendingsets import encode_pendingset
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
 from tests.commits.test_adopted_jobs import upload
 from tests.servers.fake_s3 import FakeS3, Hook, direct_store
@@ -71,6 +73,15 @@ def test_what_killed_tasks_left_ends_with_their_job(
     assert {name: data for name, data in names.items() if name != "_SUCCESS"} in (ALL, {})
 
 
+def test_vacuum_takes_a_dead_job_although_its_killed_tasks_have_left_something(job: JobAttempt):
+    fake = FakeS3()
+    write_job(direct_store(fake), job, TASKS)
+    leave_pending(fake, UUID)
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    (remains,) = find_remains(direct_store(fake), TABLE, older_than_seconds=60.0, now_milliseconds=later)
+    assert (remains.job_id, remains.kept) == (UUID, None)
+
+
 @ends
 def test_what_another_job_has_pending_stays(job: JobAttempt, end: Callable[..., object]):
     fake = FakeS3()
@@ -80,6 +91,43 @@ def test_what_another_job_has_pending_stays(job: JobAttempt, end: Callable[..., 
     end(direct_store(fake), job)
     assert left(fake, OTHER) == found
     assert len(found) == 5
+
+
+def test_the_end_of_an_attempt_aborts_no_upload_of_another_one_that_goes_on(job: JobAttempt):
+    """The files of both have the id of the job in their names."""
+    fake = FakeS3()
+    store, newer = direct_store(fake), new_job_attempt(TABLE, UUID, 1)
+    write_job(store, job, {0: {"p=1/of the old attempt": b"x"}})
+    write_job(store, newer, TASKS)
+    assert run_abort(store, job)
+    assert sorted(one.name for one in fake.uploads.values()) == sorted(f"t/table/{one}" for one in ALL)
+
+
+def test_a_recorded_attempt_loses_nothing_by_the_abort_of_an_older_one(job: JobAttempt):
+    fake = FakeS3()
+    store, newer = direct_store(fake), new_job_attempt(TABLE, UUID, 1)
+    write_job(store, job, {})
+    write_job(store, newer, TASKS)
+    with pytest.raises(SimulatedCrash):
+        run_commit(direct_store(fake, before=crash_at_completion), newer)
+    assert run_abort(store, job)
+    assert run_commit(store, newer).outcome is Outcome.COMMITTED
+    assert visible_files(store, TABLE) == ALL
+
+
+def crash_at_completion(method: str, name: str, query: str) -> None:
+    if method == "POST" and "uploadId=" in query and name.endswith(".csv"):
+        raise SimulatedCrash(name)
+
+
+def test_uploads_end_if_the_other_attempts_have_ended(job: JobAttempt):
+    fake = FakeS3()
+    store, newer = direct_store(fake), new_job_attempt(TABLE, UUID, 1)
+    write_job(store, job, {})
+    write_job(store, newer, TASKS)
+    store.begin_upload(f"{TABLE}/p=3/part-00001-{UUID}.c000.csv", None)
+    assert run_commit(store, newer).outcome is Outcome.COMMITTED
+    assert fake.uploads == {}
 
 
 def test_an_overwrite_replaces_nothing_of_a_job_whose_tasks_still_write(job: JobAttempt):
