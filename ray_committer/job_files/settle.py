@@ -48,14 +48,17 @@ def put(
     temporary: str,
     is_written: bool = False,
     attempts: int = ATTEMPTS,
+    is_meant: Callable[[], bool] = lambda: True,
 ) -> None:
     """Put one of a job's own files in place, atomically, whether or not there is one; idempotent.
 
     Nothing else uses the name `temporary`. With `is_written`, that file already holds the data. A store
-    without renames needs no such file: its writes are atomic, and this one names what it replaces.
+    without renames needs no such file: its writes are atomic, and this one names what it replaces. There
+    nothing of a job that has ended says that this write is late: so a file is only replaced if, after it
+    was looked at, `is_meant` returns True.
     """
     if store.capabilities.completes_uploads:
-        _put_at_once(store, path, data, attempts)
+        _put_at_once(store, path, data, attempts, is_meant)
         return
     if not is_written:
         store.write(temporary, data)
@@ -70,7 +73,9 @@ def put(
             raise
 
 
-def _put_at_once(store: StoreOperations, path: str, data: bytes, attempts: int) -> None:
+def _put_at_once(
+    store: StoreOperations, path: str, data: bytes, attempts: int, is_meant: Callable[[], bool]
+) -> None:
     """Write a file in one request, which does nothing if another process has written it meanwhile: then
     that file is looked at, and replaced. Mostly there is none, so it is looked for only then."""
     seen: StoredState | None = None
@@ -88,16 +93,14 @@ def _put_at_once(store: StoreOperations, path: str, data: bytes, attempts: int) 
                 raise
             now = store.get_status(path)
             seen = None if now is None or now.is_directory else StoredState("", now.version)
+            if not is_meant():
+                return
         else:
             return
 
 
 def _advance(store: StoreOperations, path: str, seen: StoredState | None, text: str) -> None:
     store.advance(path, seen, text)
-
-
-def _holds(store: StoreOperations, path: str, data: bytes) -> bool:
-    return _read(store, path) == data
 
 
 def _read(store: StoreOperations, path: str) -> bytes | None:

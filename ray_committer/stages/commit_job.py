@@ -444,7 +444,7 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
         progress.table_version = version_of(context, record)
     save_checkpoint_if_due(context, record, progress.table_version)
     export_table(context, record, progress.table_version)
-    is_last = _mark(run, context, record) if record.mark_success else end_other_attempts(context)
+    is_last = _mark(run, context, record, seen) if record.mark_success else end_other_attempts(context)
     if context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
             cleanup_job(context, seen, record)
@@ -460,7 +460,7 @@ def _tell_of_no_success(context: JobContext) -> None:
         )
 
 
-def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:
+def _mark(run: _Run, context: JobContext, record: CommitRecord, seen: Seen) -> bool:
     """Put ``_SUCCESS`` in place and, at the same time, end the other attempts; whether these ended."""
     with context.stage(names.SAVE_SUCCESS, cancellable=False):
         written = run.success or write_success_file(
@@ -469,7 +469,7 @@ def _mark(run: _Run, context: JobContext, record: CommitRecord) -> bool:
 
         def replace_success() -> None:
             delete_old_success(context, record)
-            save_success_file(context, written)
+            save_success_file(context, written, seen)
 
         steps: list[Callable[[], Any]] = [partial(end_other_attempts, context), replace_success]
         is_last, _ = context.at_once(lambda step: step(), steps)

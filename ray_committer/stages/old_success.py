@@ -46,7 +46,8 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
 def _as_object(path: str, found: StoredState | None) -> ReplacedFile | None:
     if found is None:
         return None
-    return ReplacedFile(path, len(found.text.encode()), etag=found.version, version=found.version)
+    size = len(found.text.encode(errors="surrogateescape"))
+    return ReplacedFile(path, size, etag=found.version, version=found.version)
 
 
 def success_aside(context: JobContext, record: CommitRecord) -> list[Old]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import read_success
+from ray_committer.job_files.gone_jobs import is_still
+from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.settle import put
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
@@ -58,11 +60,22 @@ def write_success_file(
     return written
 
 
-def save_success_file(context: JobContext, written: WrittenSuccess) -> None:
-    """Move the written ``_SUCCESS`` into place, atomically; idempotent."""
+def save_success_file(context: JobContext, written: WrittenSuccess, seen: Seen | None = None) -> None:
+    """Move the written ``_SUCCESS`` into place, atomically; idempotent.
+
+    If the state `seen` is given, it replaces one that is there only while the job is in that state:
+    after that, it is another job's, or was written for this job by another process.
+    """
     path = context.job.success
     try:
-        put(context.store, path, written.data, temporary=written.path, is_written=True)
+        put(
+            context.store,
+            path,
+            written.data,
+            temporary=written.path,
+            is_written=True,
+            is_meant=lambda: seen is None or is_still(context.store, context.job, seen),
+        )
     except FileNotFoundError:  # another committer did this, and has cleaned up
         success = read_success(context.store, context.job.destination)
         if success is None or (success.diagnostics or {}).get("nonce") != written.nonce:

@@ -17,6 +17,7 @@ from ray_committer.errors import (
     StoreUnavailableError,
     ThrottledError,
 )
+from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import begin_state
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -339,6 +340,43 @@ def test_a_clean_up_that_comes_late_deletes_nothing_of_the_next_job_with_the_id(
     assert phase_of(direct_store(fake), job) is Phase.OPEN
     assert run_commit(direct_store(fake), job).files == 1
     assert visible_files(direct_store(fake), job.destination) == {**ALL, "p=3/d": b"d"}
+
+
+@kinds
+def test_a_success_that_comes_late_does_not_replace_that_of_a_later_job(fake: FakeS3, job: JobAttempt):
+    """A process sleeps just before it marks its job, until another one has ended that job."""
+    later = new_job_attempt(job.destination, "job_2", 0)
+    held: list[str] = []
+
+    def finish_and_commit_another(method: str, name: str, query: str) -> None:
+        if method == "PUT" and name.endswith("/_SUCCESS") and not held:
+            held.append(name)
+            run_commit(direct_store(fake), job)
+            write_job(direct_store(fake), later, {0: {"p=3/d": b"d"}})
+            run_commit(direct_store(fake), later)
+
+    run_commit(direct_store(fake, before=finish_and_commit_another), job)
+    success = read_success(direct_store(fake), job.destination)
+    assert success is not None
+    assert success.job_id == later.job_id
+
+
+@kinds
+def test_a_success_of_a_job_that_ended_beside_this_one_is_replaced(fake: FakeS3, job: JobAttempt):
+    beside = new_job_attempt(job.destination, "job_2", 0)
+    write_job(direct_store(fake), beside, {0: {"p=3/d": b"d"}})
+    commit_beside = at_completion(1, lambda _: run_commit(direct_store(fake), beside))
+    run_commit(direct_store(fake, before=commit_beside), job)
+    success = read_success(direct_store(fake), job.destination)
+    assert success is not None
+    assert success.job_id == job.job_id
+
+
+@kinds
+def test_a_success_of_another_program_can_have_any_content(fake: FakeS3, job: JobAttempt):
+    direct_store(fake).write(job.success, b"\x1f\x8b")
+    assert run_commit(direct_store(fake), job).outcome is Outcome.COMMITTED
+    assert read_success(direct_store(fake), job.destination) is not None
 
 
 @kinds

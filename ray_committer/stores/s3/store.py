@@ -126,7 +126,7 @@ class S3Store:
             text, etag = self._bucket.get(path[1:])
         except FileNotFoundError:
             return None
-        return StoredState(text.decode(), etag)
+        return StoredState(text.decode(errors="surrogateescape"), etag)  # perhaps of another program
 
     def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
         if seen is not None:
