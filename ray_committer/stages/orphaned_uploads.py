@@ -75,18 +75,25 @@ def _without_named(
     try:
         for upload in _named(store, destination):
             found.pop(upload, None)
-        files = [one for magic in list_magic(store, destination) for one in store.list_files(magic.path)]
+        files = _magic_files(store, destination)
         for named in streamed(store, partial(_named_by_magic, store, destination), files):
             for upload in named:
                 found.pop(upload, None)
+        now = {one.path for one in _magic_files(store, destination)} if files else set()
     except RayCommitterError as e:
         return e.what
     except PermissionError as e:
         return not_read(e, destination)
     except FileNotFoundError:  # a task has committed meanwhile
         return _CHANGES
+    if now != {one.path for one in files}:  # also between two pages of the first listing
+        return _CHANGES
     changes = (one.modified_milliseconds for one in files)
     return _CHANGES if any(one is None or one >= limit for one in changes) else None
+
+
+def _magic_files(store: StoreOperations, destination: str) -> list[FileStatus]:
+    return [one for magic in list_magic(store, destination) for one in store.list_files(magic.path)]
 
 
 def _named(store: StoreOperations, destination: str) -> Iterator[Upload]:

@@ -153,8 +153,8 @@ def named_by_a_pendingset_of_the_new_layout(store: S3Store) -> None:
     store.write(f"{MAGIC.directories[1]}/00/task_1.pendingset", pending(store))
 
 
-def noted_by_a_task_of_s3a(store: S3Store) -> None:
-    data = pending(store)
+def noted_by_a_task_of_s3a(store: S3Store, data: bytes | None = None) -> None:
+    data = data or pending(store)
     single = data[data.index(b"[") + 1 : data.rindex(b"]")]
     store.write(f"{MAGIC.directories[0]}/tasks/attempt_1/__base/a.pending", single)
     store.write(f"{MAGIC.directories[0]}/tasks/attempt_1/__base/a", b"")
@@ -269,6 +269,30 @@ def test_a_pending_file_that_goes_while_it_is_read_keeps_all(fake: FakeS3, store
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake, before=commit))
         assert [one.removed for one in vacuum()] == [False]
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+def test_a_task_of_s3a_that_commits_between_two_pages_of_the_listing_keeps_all(page: int):
+    """Its pendingset sorts before its `.pending` files, so a listing of several pages can lack both."""
+    fake = FakeS3(buckets={"bucket": {}}, page=page)
+    store, tasks = direct_store(fake), f"{MAGIC.directories[0]}/tasks"
+    data = pending(store)
+    noted_by_a_task_of_s3a(store, data)
+    store.write(f"{MAGIC.directories[0]}/a", b"")
+    store.write(f"{tasks}/another/__base/b", b"")
+    make_all_old(fake)
+    listed: list[str] = []
+
+    def commit(_: str, __: str, query: str) -> None:
+        if "continuation-token" in query and "__magic" in query and not listed:
+            listed.append(query)
+            store.write(MAGIC.pendingset("task_1"), data)
+            store.delete_directory(f"{tasks}/attempt_1")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake, before=commit))
+        assert not any(one.removed for one in vacuum())
+    assert listed
 
 
 def test_an_upload_that_was_completed_in_the_meantime_is_reported(fake: FakeS3):
