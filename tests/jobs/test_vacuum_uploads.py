@@ -356,6 +356,17 @@ def test_the_job_of_a_removed_job_is_not_an_orphan_and_a_left_job_is_kept(fake: 
     assert vacuum() == []
 
 
+@pytest.mark.parametrize("mark", ["manifests", "tasks/attempt_1"])
+def test_the_mark_of_a_directory_shows_how_old_a_dead_job_is(fake: FakeS3, store: S3Store, mark: str):
+    """A set-up died before the state, or a task began while its job was being aborted."""
+    store.write(f"{TABLE}/a", b"1")
+    store.mkdirs(f"{TABLE}/_temporary/job_1/00/{mark}")
+    assert [one.reason for one in ray_committer.vacuum_jobs(URL)] == ["it has changed recently"]
+    make_all_old(fake)
+    assert [one.removed for one in ray_committer.vacuum_jobs(URL)] == [True]
+    assert [*fake.buckets["bucket"]] == [f"{TABLE[1:]}/a"]
+
+
 def run(*words: str) -> str:
     result = CliRunner().invoke(main, ["vacuum", URL, *words])
     assert result.exit_code == 0, result.output
