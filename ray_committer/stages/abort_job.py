@@ -17,6 +17,7 @@ from ray_committer.job_files.gone_jobs import (
     take_away,
 )
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, require_state
+from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
 from ray_committer.stages.cleanup_job import remove_empty_parents
@@ -70,7 +71,10 @@ def _abort(context: JobContext) -> bool:
                 refuse_committed(context, seen)
                 return True
             seen = e.now
+    has_ended = is_left and find_left(store, job.destination, job.job_id, job.number) is None
     remove_aborted(context, seen)
+    if has_ended:  # another process has done all of it between the two looks
+        refuse_committed(context, seen)
     return not is_over
 
 

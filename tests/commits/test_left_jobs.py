@@ -15,11 +15,13 @@ from ray_committer import CommitOptions, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import (
     AmbiguousJobError,
+    CommitRecordExistsError,
     JobNotFoundError,
     ManifestError,
     RayCommitterError,
 )
 from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.protocol.paths import CURRENT
 from ray_committer.protocol.success import SUCCESS_NAME, SuccessData
 from ray_committer.testing import SimulatedCrash
 from tests.commits.test_adopted_jobs import (
@@ -145,6 +147,20 @@ def test_an_abort_names_what_s3a_has_completed_before_its_driver_died(fake: Fake
     (notice,) = abort(fake)
     assert "p=1/c+d&e: completed by Hadoop's committer before this abort, and still visible" in notice
     assert (fake.uploads, [*visible(fake)]) == ({}, ["p=1/c+d&e"])
+
+
+def test_an_abort_that_sleeps_while_the_job_is_committed_does_not_say_that_it_aborted_it(fake: FakeS3):
+    done: list[Outcome] = []
+
+    def commit_first(method: str, path: str, _: str) -> None:
+        if method == "PUT" and path.endswith(f"/{CURRENT}") and not done:
+            done.append(Outcome.COMMITTED)
+            commit(fake)
+
+    with pytest.raises(CommitRecordExistsError, match="was committed by another process"):
+        abort(fake, before=commit_first)
+    assert visible(fake) == FILES
+    assert is_clean(fake)
 
 
 def test_an_abort_of_one_attempt_leaves_the_other():
