@@ -32,11 +32,12 @@ def shard_size(*, threads: int, seconds_a_file: float) -> int:
     """The number of files in a shard: as many as `threads` rename in a tenth of a second.
 
     Measured with one of four workers eight times slower: shards of 100 files took 1.15 times the ideal,
-    of 500 files 1.9 times, of 2,000 files 5 times. A shard is never so small that a call to a worker
-    costs more than the work, and never over 1,000 files. A single thread of this process, for which no
-    other has to wait, gets as many as it renames in half a second.
+    of 500 files 1.9 times, of 2,000 files 5 times. A shard has at least two files for each thread: while
+    a worker reads the manifest of one shard, its other one keeps all threads at work, also where a
+    request takes longer than a tenth of a second. It has never over 1,000 files. A single thread of this
+    process, for which no other has to wait, gets as many as it renames in half a second.
     """
-    smallest, seconds = max(4, min(50, 3 * threads)), 0.1 if threads > 1 else 0.5
+    smallest, seconds = max(4, min(1000, 2 * threads)), 0.1 if threads > 1 else 0.5
     return max(smallest, min(1000, int(threads * seconds / max(seconds_a_file, 1e-9))))
 
 

@@ -91,10 +91,11 @@ def test_a_huge_plan_is_lazy() -> None:
         (32, 0.010, 320),
         (16, 0.001, 1000),
         (16, 0.0, 1000),
-        (16, 0.1, 48),  # never fewer than three for each thread,
-        (16, float("inf"), 48),
-        (32, float("inf"), 50),  # of at most 50,
+        (16, 0.1, 32),  # never fewer than two for each thread,
+        (64, 0.2, 128),
+        (32, float("inf"), 64),
         (1, 1.0, 4),  # and four
+        (600, 0.2, 1000),  # and never more than 1,000
         (1, 0.001, 500),  # one thread, half a second
     ],
 )
