@@ -262,6 +262,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_manifest_of_100_megabytes_is_refused_in_bounded_time_and_memory(job, dest: Path):
     path = Path(job.manifest(VICTIM))

@@ -71,6 +71,7 @@ def assert_given_up(store: MemoryStore, job: JobAttempt) -> None:
     assert data_of_log(store) == data_in(store)
 
 
+@pytest.mark.slow
 def test_of_two_jobs_at_once_one_has_no_room_wherever_they_meet():
     calls = list[StoreCall]()
     run_commit(WrappedStore(two_appends(), before=calls.append), JOB, AT_ONCE)

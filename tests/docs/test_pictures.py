@@ -8,6 +8,8 @@ import re
 import xml.etree.ElementTree as ET
 from types import ModuleType
 
+import pytest
+
 from tests.docs import ways
 from tests.docs.blocks import ROOT, all_blocks
 
@@ -38,6 +40,7 @@ def test_the_chart_is_what_the_result_says():
         assert f"{one['median']['renames_per_second']:,.0f} (" in picture
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_what_is_printed_today():
     terminal = script("terminal")
     picture = terminal.PICTURE.read_text()

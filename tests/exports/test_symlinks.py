@@ -301,6 +301,7 @@ def test_a_turn_starts_from_the_earliest_plan(store: StoreOperations, table: str
     assert later.since == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("real_directories", [True, False])
 def test_stores_with_and_without_directories(real_directories: bool, is_first: bool):

@@ -147,6 +147,7 @@ def test_a_lease_counts_from_when_it_was_asked_for():
         permits.acquire()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_here", [True, False], ids=["here", "elsewhere"])
 @pytest.mark.parametrize("grant", [UNLIMITED, batch(100)], ids=["no limit", "limit"])
 def test_a_holder_that_gets_no_answer_waits_for_a_while_and_fails(grant: Grant, is_here: bool):
@@ -161,6 +162,7 @@ def test_a_holder_that_gets_no_answer_waits_for_a_while_and_fails(grant: Grant, 
     permits.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grant", [UNLIMITED, batch(100)], ids=["no limit", "limit"])
 def test_an_authority_that_never_answers_is_one_that_cannot_be_asked(grant: Grant):
     clock, authority, end = Clock(), Authority(grant), threading.Event()
@@ -191,6 +193,7 @@ def check_fails_only_after_patience(future: Future[None], clock: Clock) -> None:
         future.result(timeout=10)
 
 
+@pytest.mark.slow
 def test_patience_begins_anew_after_each_permit():
     clock, authority = Clock(), Authority(batch(2))
     permits = here(authority, clock, patience_seconds=PATIENCE)

@@ -11,7 +11,7 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -267,19 +267,7 @@ class FakeS3:
             if one.name.startswith(prefix) and (self.lists_prefixes or one.name == prefix)
         )
         left = [one for one in found if (one[0], one[1]) > (after[0], after[1] or "")]
-        text = "".join(
-            f"<Upload><Key>{quote_plus(key)}</Key><UploadId>{upload}</UploadId>"
-            f"<Initiator><ID>arn:aws:iam::1:user/spark</ID></Initiator>"
-            f"<Initiated>{_moment(began)}</Initiated></Upload>"
-            for key, upload, began in left[: self.page]
-        )
-        if len(left) > self.page:
-            key, upload, _ = left[self.page - 1]
-            text += f"<IsTruncated>true</IsTruncated><NextKeyMarker>{quote_plus(key)}</NextKeyMarker>"
-            text += f"<NextUploadIdMarker>{upload}</NextUploadIdMarker>"
-        return _xml(
-            f"<ListMultipartUploadsResult><EncodingType>url</EncodingType>{text}</ListMultipartUploadsResult>"
-        )
+        return uploads_page(left[: self.page], is_last=len(left) <= self.page)
 
     def _upload(self, name: str, asked: Mapping[str, str]) -> Upload | None:
         found = self.uploads.get(asked["uploadId"])
@@ -295,6 +283,23 @@ class FakeS3:
         if (wanted and found.etag != wanted) or (headers.get("if-none-match") and found is not None):
             return _error(412, "PreconditionFailed")
         return None
+
+
+def uploads_page(found: Sequence[tuple[str, str, float]], *, is_last: bool) -> HttpAnswer:
+    """A page of a listing of uploads: the object of each, its id, and when it began."""
+    text = "".join(
+        f"<Upload><Key>{quote_plus(key)}</Key><UploadId>{upload}</UploadId>"
+        f"<Initiator><ID>arn:aws:iam::1:user/spark</ID></Initiator>"
+        f"<Initiated>{_moment(began)}</Initiated></Upload>"
+        for key, upload, began in found
+    )
+    if not is_last:
+        key, upload, _ = found[-1]
+        text += f"<IsTruncated>true</IsTruncated><NextKeyMarker>{quote_plus(key)}</NextKeyMarker>"
+        text += f"<NextUploadIdMarker>{upload}</NextUploadIdMarker>"
+    return _xml(
+        f"<ListMultipartUploadsResult><EncodingType>url</EncodingType>{text}</ListMultipartUploadsResult>"
+    )
 
 
 class Direct:

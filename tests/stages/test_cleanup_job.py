@@ -106,6 +106,7 @@ def left_after_each_cut(mode: ConflictMode, tasks: int) -> list[list[str]]:
     return left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
 @pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
 def test_nothing_is_left(mode: ConflictMode, tasks: int):

@@ -24,6 +24,8 @@ class TestLocal(StoreContract):
 
 
 class TestMemory(StoreContract):
+    faulty_renames = 300  # for each of its kinds
+
     @pytest.fixture(
         params=[(identity, real) for identity in Identity for real in (True, False)], ids=str
     )

@@ -51,6 +51,7 @@ def test_a_call_that_takes_too_long_is_left_and_its_result_goes_nowhere(others: 
     wait_until_left(others, 1)
 
 
+@pytest.mark.slow
 def test_the_first_call_that_ends_has_to_end_sooner():
     threads = DeadlineThreads(30.0, first_seconds=1.0)
     with pytest.raises(TimeoutError, match="no answer within 1 s"):

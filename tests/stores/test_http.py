@@ -171,6 +171,7 @@ def test_a_server_in_trouble_did_not_tell(server: Server, client: HttpClient, co
     )
 
 
+@pytest.mark.slow
 def test_no_answer_in_time_did_not_tell(server: Server, client: HttpClient):
     async def never(_: web.Request) -> web.Response:
         await asyncio.sleep(5)
@@ -198,6 +199,7 @@ def test_an_empty_answer_of_any_kind_is_one(server: Server, client: HttpClient):
     assert get(client, server) == 200
 
 
+@pytest.mark.slow
 def test_the_first_answer_has_to_come_sooner(server: Server):
     async def late(_: web.Request) -> web.Response:
         await asyncio.sleep(2)
@@ -298,6 +300,7 @@ def test_the_deadline_is_for_the_whole_answer(server: Server, client: HttpClient
     assert time.monotonic() - started < 3
 
 
+@pytest.mark.slow
 def test_an_interrupt_does_not_wait_for_the_answer(server: Server):
     async def never(_: web.Request) -> web.Response:
         await asyncio.sleep(3)

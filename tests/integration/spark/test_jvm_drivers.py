@@ -118,6 +118,7 @@ def test_python_that_forgot_to_install_is_not_committed_by_what_is_on_its_path(t
     assert data_files(tmp_path / "t") == set()
 
 
+@pytest.mark.one_spark
 def test_python_may_ask_for_the_command_by_name(spark, configure, rows: DataFrame, tmp_path: Path):
     configure(command=COMMAND, executor="inline")
     dest = tmp_path / "t é"
