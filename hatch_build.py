@@ -3,6 +3,7 @@
 Wheels and sdists carry the jar, so that only a checkout needs a JDK. The jar is compiled against
 small declarations of the Spark, Scala, Hadoop and Jackson types it uses: one jar fits Scala 2.12 and
 2.13, and the build needs neither Spark nor a network. `python hatch_build.py` builds it in place.
+Wheels also carry ``docs/errors.md``, for `ray-committer explain`.
 """
 
 from __future__ import annotations
@@ -115,9 +116,9 @@ except ImportError:  # Run as a script, where nothing of hatchling is needed.
 else:
 
     class BuildHook(BuildHookInterface[BuilderConfig]):  # type: ignore[misc,unused-ignore]
-        """Put the jar, which git ignores, into every wheel and sdist."""
+        """Put the jar, which git ignores, into wheels and sdists, and the page of errors into wheels."""
 
-        def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             """Build the jar; for an editable install it only has to be in the source tree."""
             try:
                 jar = ensure_jar(Path(self.root))
@@ -125,6 +126,8 @@ else:
                 self.app.abort(str(e))
             else:
                 build_data["artifacts"].append(f"/{jar.relative_to(self.root).as_posix()}")
+            if self.target_name == "wheel" and version == "standard":
+                build_data["force_include"]["docs/errors.md"] = "ray_committer/errors.md"
 
 
 if __name__ == "__main__":

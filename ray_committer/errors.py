@@ -19,10 +19,11 @@ class RayCommitterError(Exception):
     """Base of all errors that this package raises on purpose: `what` is wrong, and the `advice`.
 
     If an error has no advice of its own, that of its class holds. `id` names the section of
-    ``docs/errors.md`` about the error; it does not change when the class is renamed.
+    ``docs/errors.md`` about the error, which ``ray-committer explain`` prints; it does not change if the
+    class is renamed.
     """
 
-    id = "other-error"
+    id = "RC-other-error"
     exit_code = 1
     advice = "fix the problem and run the same command again"
 
@@ -50,14 +51,14 @@ class RayCommitterError(Exception):
 class PathError(RayCommitterError, ValueError):
     """A path or URI cannot be used. Fix the data."""
 
-    id = "bad-path"
+    id = "RC-bad-path"
     advice = "correct the path"
 
 
 class SettingsError(RayCommitterError, ValueError):
     """A setting is unknown, has a bad value, or cannot be applied. Correct it."""
 
-    id = "bad-setting"
+    id = "RC-bad-setting"
     exit_code = 2
     advice = "correct it; --help lists the options"
 
@@ -65,27 +66,27 @@ class SettingsError(RayCommitterError, ValueError):
 class EventLogError(RayCommitterError):
     """The file for events cannot be written. Name another one; nothing was changed."""
 
-    id = "event-log"
+    id = "RC-event-log"
 
 
 class StoreRefusedError(RayCommitterError):
     """The store has no safe atomic rename. Use the alternative that the message names."""
 
-    id = "store-refused"
+    id = "RC-store-refused"
     advice = "use the alternative that the message names"
 
 
 class SparkDriverError(RayCommitterError):
     """Spark's driver, its jar and this package do not fit together. Correct the driver's set-up."""
 
-    id = "spark-driver"
+    id = "RC-spark-driver"
     advice = "correct the set-up of Spark's driver, and run the application again"
 
 
 class JobNotFoundError(RayCommitterError):
     """There is no such job at the destination. Look at the destination and the job id."""
 
-    id = "job-not-found"
+    id = "RC-job-not-found"
     advice = "run `ray-committer status DEST` to list the jobs"
 
 
@@ -94,7 +95,7 @@ class JobGoneError(JobNotFoundError):
     committed before another job was, or deleted. Look at the data before you run its application again.
     """
 
-    id = "job-gone"
+    id = "RC-job-gone"
     exit_code = 3
     advice = "look for its files at the destination before you run its application again"
 
@@ -102,7 +103,7 @@ class JobGoneError(JobNotFoundError):
 class AmbiguousJobError(RayCommitterError):
     """Several jobs or job attempts qualify. Name one."""
 
-    id = "ambiguous-job"
+    id = "RC-ambiguous-job"
     exit_code = 2
     advice = "run `ray-committer status DEST` to list them, and name one"
 
@@ -110,28 +111,28 @@ class AmbiguousJobError(RayCommitterError):
 class IncompleteJobError(RayCommitterError):
     """It is not known that all tasks are done, or there are fewer manifests than expected."""
 
-    id = "incomplete-job"
+    id = "RC-incomplete-job"
     advice = "wait for the tasks, or specify how many succeeded"
 
 
 class MissingManifestsError(IncompleteJobError):
     """Task manifests that must be there are gone, for example by another job's clean-up."""
 
-    id = "missing-manifests"
+    id = "RC-missing-manifests"
     advice = "nothing was changed; if manifests were deleted, run the application again"
 
 
 class ManifestError(RayCommitterError):
     """A task manifest is truncated, foreign or would lose data. Fix it or run the task again."""
 
-    id = "bad-manifest"
+    id = "RC-bad-manifest"
     advice = "fix or remove the file, or run its task again"
 
 
 class PreflightError(RayCommitterError):
     """The job's output contradicts itself. Nothing was changed."""
 
-    id = "preflight-failed"
+    id = "RC-preflight-failed"
     advice = "nothing was changed; abort the job, fix its tasks and run them again"
 
 
@@ -141,7 +142,7 @@ class LinkedPathError(RayCommitterError):
     `filename` is the link.
     """
 
-    id = "linked-path"
+    id = "RC-linked-path"
     advice = (
         "look where the link leads: put what belongs here back in its place, or remove the link, and "
         "run the same command"
@@ -155,14 +156,14 @@ class LinkedPathError(RayCommitterError):
 class TaskCommitError(RayCommitterError):
     """A task attempt could not be committed. Run the task again."""
 
-    id = "task-commit-failed"
+    id = "RC-task-commit-failed"
     advice = "run the task again"
 
 
 class CommitAbortedError(RayCommitterError):
     """The store failed before anything visible was changed. Fix it and run the job's commit again."""
 
-    id = "commit-aborted"
+    id = "RC-commit-aborted"
     advice = "nothing was changed; fix that and run the same command again"
 
 
@@ -173,7 +174,7 @@ class ThrottledError(OSError):
     this error, and the rate limit handles it. It can be pickled.
     """
 
-    id = "throttled"
+    id = "RC-throttled"
 
     def __init__(self, path: str, retry_after_seconds: float | None = None) -> None:
         super().__init__(errno.EAGAIN, "the store throttles requests", path)
@@ -189,7 +190,7 @@ class StoreUnavailableError(OSError):
     error can be pickled.
     """
 
-    id = "store-unavailable"
+    id = "RC-store-unavailable"
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(errno.EIO, what, path)
@@ -202,14 +203,14 @@ class StoreUnavailableError(OSError):
 class RayNotAvailableError(RayCommitterError):
     """Ray was requested but is not available, or its workers do not start."""
 
-    id = "ray-not-available"
+    id = "RC-ray-not-available"
     advice = "start that cluster, name another in RAY_ADDRESS, or commit with --executor threads"
 
 
 class CommitStateUnknownError(RayCommitterError):
     """The commit stopped in the middle. Nothing was cleaned up: run the same command again."""
 
-    id = "commit-state-unknown"
+    id = "RC-commit-state-unknown"
     exit_code = 3
     advice = "everything was kept; fix that and run the same command to finish"
 
@@ -217,49 +218,49 @@ class CommitStateUnknownError(RayCommitterError):
 class CoordinatorLostError(CommitStateUnknownError):
     """The coordinating actor was lost and runs again, empty. Its data is collected again."""
 
-    id = "coordinator-lost"
+    id = "RC-coordinator-lost"
 
 
 class LeaseLostError(CommitStateUnknownError):
     """This process can make no more requests: it could not renew its lease in time."""
 
-    id = "lease-lost"
+    id = "RC-lease-lost"
 
 
 class RayLostError(CommitStateUnknownError):
     """Ray went away while the commit ran. Connect to it again and run the same command."""
 
-    id = "ray-lost"
+    id = "RC-ray-lost"
 
 
 class CommitCancelledError(CommitStateUnknownError):
     """The commit was cancelled. Run the same command to finish it."""
 
-    id = "commit-cancelled"
+    id = "RC-commit-cancelled"
 
 
 class ManifestReplacedError(MissingManifestsError):
     """A task has saved a manifest again since it was listed. Run the same command."""
 
-    id = "manifest-replaced"
+    id = "RC-manifest-replaced"
 
 
 class ManifestChangedError(CommitStateUnknownError):
     """A manifest is not the one that the commit record names. Nothing further was touched."""
 
-    id = "manifest-changed"
+    id = "RC-manifest-changed"
 
 
 class RecordGoneError(CommitStateUnknownError):
     """The commit record that a job's state names is missing, and only it names the job's files."""
 
-    id = "record-gone"
+    id = "RC-record-gone"
 
 
 class CommitConflictError(RayCommitterError):
     """Something else is in the place of a file. Look at both; nothing was overwritten."""
 
-    id = "commit-conflict"
+    id = "RC-commit-conflict"
     exit_code = 4
     advice = "nothing was overwritten; look at both, move one away and run the same command"
 
@@ -267,20 +268,20 @@ class CommitConflictError(RayCommitterError):
 class CommitRecordExistsError(CommitConflictError):
     """The job's commit has begun, so this is no longer possible. Finish the commit, or undo it."""
 
-    id = "commit-record-exists"
+    id = "RC-commit-record-exists"
 
 
 class CommitterBusyError(CommitConflictError):
     """Another committer is at work on the same job. Wait for it."""
 
-    id = "committer-busy"
+    id = "RC-committer-busy"
     advice = "wait for it, then run the same command"
 
 
 class TableLogError(RayCommitterError):
     """A file of a table's log is damaged, or is not what another file of the log says. Restore it."""
 
-    id = "table-log"
+    id = "RC-table-log"
     advice = (
         "nothing was changed: restore the file from soft delete or a snapshot, then look at the log "
         "with `ray-committer table log DEST`"
@@ -290,7 +291,7 @@ class TableLogError(RayCommitterError):
 class TableFormatError(TableLogError):
     """A newer release wrote a file of a table's log. Use that release."""
 
-    id = "table-format"
+    id = "RC-table-format"
     advice = (
         "nothing was changed: install the release of ray-committer that wrote it, and look at the log "
         "with `ray-committer table log DEST`"
@@ -300,13 +301,13 @@ class TableFormatError(TableLogError):
 class TableLogGapError(TableLogError):
     """An entry is missing in a table's log, although later ones are there. Restore it."""
 
-    id = "table-log-gap"
+    id = "RC-table-log-gap"
 
 
 class TableLogGoneError(TableLogError):
     """A table's log, or its end, was deleted. Restore it; nothing was written in its place."""
 
-    id = "table-log-gone"
+    id = "RC-table-log-gone"
     advice = (
         "nothing was changed: restore the directory of the log from soft delete or a snapshot, then "
         "look at it with `ray-committer table log DEST`"
@@ -316,28 +317,28 @@ class TableLogGoneError(TableLogError):
 class TableVersionGoneError(TableLogError):
     """A table does not have this version, or not all of its files any more. Choose another one."""
 
-    id = "table-version-gone"
+    id = "RC-table-version-gone"
     advice = "nothing was changed: choose a version that `ray-committer table log DEST` shows"
 
 
 class ExportError(RayCommitterError):
     """A table with a log cannot be exported. The table itself, and its log, are as they were."""
 
-    id = "export-failed"
+    id = "RC-export-failed"
     advice = "the table itself is as it was: fix that and run the same command"
 
 
 class TableClaimError(CommitConflictError):
     """A claim in a table's log cannot be resolved in this way. Run the command that the text names."""
 
-    id = "table-claim"
+    id = "RC-table-claim"
     advice = "nothing was changed: look at the table with `ray-committer table scan DEST`"
 
 
 class CatalogError(RayCommitterError):
     """The catalog of a table is down, refuses a request, or cannot be reached. Run the same command."""
 
-    id = "catalog-failed"
+    id = "RC-catalog-failed"
     exit_code = 3
     advice = "all files are in place and stay: fix that and run the same command"
 
@@ -345,42 +346,42 @@ class CatalogError(RayCommitterError):
 class CatalogTableError(RayCommitterError):
     """A table of a catalog does not exist, or does not fit the directories. Name the right one."""
 
-    id = "catalog-table"
+    id = "RC-catalog-table"
     advice = "nothing was changed: correct the table or the destination"
 
 
 class DatabaseUnavailableError(RayCommitterError):
     """A database cannot be reached, has lost the connection, or is locked. Run the same command."""
 
-    id = "database-unavailable"
+    id = "RC-database-unavailable"
     advice = "nothing was changed: fix that and run the same command"
 
 
 class DatabaseRefusedError(RayCommitterError):
     """A database refuses a statement: a permission, a constraint, a value. Nothing is visible."""
 
-    id = "database-refused"
+    id = "RC-database-refused"
     advice = "nothing was changed: fix that and run the same command"
 
 
 class TableColumnsError(RayCommitterError):
     """A column does not fit the table of a database. Cast it, or change the table."""
 
-    id = "table-columns"
+    id = "RC-table-columns"
     advice = "nothing was changed: cast or rename the column, or change the table"
 
 
 class StagingChangedError(IncompleteJobError):
     """A staging table is gone, or has other rows than its task attempt reported. Give up the job."""
 
-    id = "staging-changed"
+    id = "RC-staging-changed"
     advice = "no row of the job is visible: give up with `abort --undo`, and run the application again"
 
 
 class ValidationError(RayCommitterError):
     """The files at the destination differ from the manifests."""
 
-    id = "validation-failed"
+    id = "RC-validation-failed"
     exit_code = 5
     advice = "find out what changed these files, before the job's manifests are removed"
 

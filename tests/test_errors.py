@@ -48,5 +48,5 @@ def test_a_path_with_a_semicolon_is_printed_whole(tmp_path: Path):
     assert lines == [
         f"ray-committer: {missing}: does not exist",
         "  -> check the destination's spelling",
-        "  see docs/errors.md#job-not-found",
+        "  see: ray-committer explain RC-job-not-found",
     ]

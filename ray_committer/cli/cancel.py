@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from ray_committer.cli.errors import explain_command
 from ray_committer.cli.lines import interrupt_lines
 from ray_committer.errors import CommitCancelledError
 
@@ -22,7 +23,8 @@ def cancel_on_signals(
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if next(received) > 0:  # perhaps while the first signal is still being handled
-            say("stopped at once; run the same command to finish")
+            more = explain_command(CommitCancelledError.id)
+            say(f"stopped at once; run the same command to finish; see: {more}")
             os._exit(CommitCancelledError.exit_code)  # requests in flight may take minutes to end
         say("cancelling; press Ctrl-C again to stop at once")
         cancel()

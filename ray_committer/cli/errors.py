@@ -19,8 +19,8 @@ from ray_committer.errors import (
     ThrottledError,
 )
 
-BUG_ID = "bug"
-STORE_FAILED_ID = "store-failed"
+BUG_ID = "RC-bug"
+STORE_FAILED_ID = "RC-store-failed"
 UNEXPECTED = "this is a bug in ray-committer: run the command again with -vv and report the output"
 _STOPPED = ("stopped at once", "everything was kept; run the same command to finish")
 _CHANGING = ("commit", "abort", "vacuum", "spark-job")
@@ -33,8 +33,13 @@ def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> 
     what, advice = what_and_advice(error, command)
     click.echo(f"ray-committer: {_one_line(what)}", err=True)
     click.echo(f"  -> {_one_line(advice)}", err=True)
-    click.echo(f"  see docs/errors.md#{error_id(error)}", err=True)
+    click.echo(f"  see: {explain_command(error_id(error))}", err=True)
     sys.exit(exit_code(error, command))
+
+
+def explain_command(error_id: str) -> str:
+    """Return the command that explains an error."""
+    return f"ray-committer explain {error_id}"
 
 
 def what_and_advice(error: BaseException, command: str | None = None) -> tuple[str, str]:
@@ -52,7 +57,7 @@ def what_and_advice(error: BaseException, command: str | None = None) -> tuple[s
 
 
 def error_id(error: BaseException) -> str:
-    """Return the section of ``docs/errors.md`` about the error."""
+    """Return the id of the error, which is also that of its section in ``docs/errors.md``."""
     if isinstance(error, RayCommitterError | ThrottledError | StoreUnavailableError):
         return error.id
     if isinstance(error, click.UsageError):

@@ -33,6 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "demo": ("ray-committer demo",),
     "doctor": ("ray-committer doctor gs://bucket/table --executor ray",),
+    "explain": ("ray-committer explain RC-commit-conflict", "ray-committer explain"),
     "partitions": ("ray-committer partitions /shared/table --table db.t",),
     "show": ("ray-committer show /shared/table/_SUCCESS",),
     "spark-conf": ("ray-committer spark-conf gs://bucket/table",),

@@ -15,6 +15,7 @@ _COMMANDS = {
     "commit": "Move the files of a job's successful tasks to their final paths below DEST.",
     "demo": "Show a commit that is killed in the middle, and the same command that finishes it.",
     "doctor": "Check what a commit to DEST depends on, and report what to fix.",
+    "explain": "Explain an error: what it means, whether the data is safe, and what to run next.",
     "partitions": "Tell a catalog which partitions at DEST have files, or print the statements for it.",
     "show": "Show the _SUCCESS file, summary report, task manifest or commit record at PATH.",
     "spark-conf": "Print the settings that make ray-committer commit a Spark driver's writes.",

@@ -367,6 +367,14 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         "see `ray-committer commit --help`",
     ),
     (
+        "unknown error",
+        nothing,
+        ("explain", "preflight"),
+        2,
+        "no such error 'preflight'; did you mean RC-preflight-failed?",
+        "run `ray-committer explain` to list them",
+    ),
+    (
         "contradiction",
         one_job,
         (*COMMIT, "--expect-tasks", "1"),
@@ -424,7 +432,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
 def check(result, exit_code: int, what: str, advice: str) -> None:
     *lines, more = result.stderr.splitlines()[-3:]
     assert lines == [f"ray-committer: {what}", f"  -> {advice}"]
-    assert more.startswith("  see docs/errors.md#")
+    assert more.startswith("  see: ray-committer explain RC-")
     assert result.exit_code == exit_code
     assert "Traceback" not in result.output
     assert "s3cret" not in result.output
@@ -561,7 +569,7 @@ def test_an_unexpected_exception_is_three_lines_and_a_traceback_only_when_asked_
     told = run("-vv", "status", str(dest)).stderr
     assert "Traceback" in told
     assert told.endswith(
-        f"ray-committer: ZeroDivisionError: of a bug\n  -> {advice}\n  see docs/errors.md#bug\n"
+        f": ZeroDivisionError: of a bug\n  -> {advice}\n  see: ray-committer explain RC-bug\n"
     )
 
 

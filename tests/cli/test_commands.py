@@ -343,6 +343,7 @@ def test_a_second_ctrl_c_ends_at_once_and_the_same_command_finishes(
     _, rest = process.communicate(timeout=10)
     assert process.returncode == 3
     assert "stopped at once; run the same command to finish" in rest
+    assert "see: ray-committer explain RC-commit-cancelled" in rest
     assert "Traceback" not in rest
     assert (dest / "_temporary").exists()
     assert "p=0/stuck" not in tree()

@@ -285,6 +285,8 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
         ],
     ),
     "commit_catalog": (two_tasks, ["commit", "DEST", "--expect-tasks", "2", "--catalog-table", "db.t"]),
+    "explain": (nothing, ["explain", "rc-event-log"]),
+    "explain_json": (nothing, ["explain", "bad-path", "--output", "json"]),
     "doctor_refused": (nothing, ["doctor", "oss://bucket/table"]),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (

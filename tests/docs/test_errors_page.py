@@ -1,4 +1,7 @@
-"""docs/errors.md has a section for each id, with the class and the exit code that it really has."""
+"""docs/errors.md has a section for each id, with the class and the exit code that it really has.
+
+``ray-committer explain`` prints each of them.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ import pytest
 
 from ray_committer import errors
 from ray_committer.cli.errors import BUG_ID, STORE_FAILED_ID, error_id, exit_code
+from ray_committer.cli.explain import error_pages
+from tests.cli.commands import run
 from tests.docs.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "errors.md").read_text()
 SECTIONS = dict(re.findall(r"^## (\S+)\n\n(.+?)(?=\n## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
+EXPLAINED = error_pages(PAGE)
 CLASSES = {
     name: kind
     for name, kind in vars(errors).items()
@@ -23,7 +29,7 @@ def test_each_class_has_its_own_id():
     assert len(CLASSES) > 30
     ids = [vars(kind)["id"] for kind in CLASSES.values()]
     assert len(set(ids)) == len(ids)
-    assert [one for one in ids if not re.fullmatch(r"[a-z]+(-[a-z]+)*", one)] == []
+    assert [one for one in ids if not re.fullmatch(r"RC(-[a-z]+)+", one)] == []
 
 
 def test_each_id_has_one_section_and_each_section_an_id():
@@ -57,3 +63,16 @@ def test_the_exit_codes_of_a_bug_are_on_the_page(command: str):
 def test_a_section_says_whether_the_data_is_safe_and_what_to_do_next(section: str):
     labels = re.findall(r"^- (Data|Next|Causes|More): ", SECTIONS[section], flags=re.MULTILINE)
     assert labels[:2] == ["Data", "Next"]
+    data, following = EXPLAINED[section].data, EXPLAINED[section].next
+    assert re.match(r"safe: |safe, not complete: |look: ", data)
+    assert re.search(r"`ray-committer \w+|the same command|the application again", following)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_command_explains_each_section_as_plain_text(name: str):
+    text = run("explain", name.removeprefix("RC-")).stdout
+    assert text.startswith(f"{name}\n  Means")
+    assert [line.split()[0] for line in text.splitlines()[1:] if line[2] != " "][1:3] == ["Data", "Next"]
+    assert re.search(r"\]\(|#|\xa0", text) is None
+    said = " ".join(text.split())
+    assert all(" ".join(code.split()) in said for code in re.findall(r"`[^`]+`", SECTIONS[name]))

@@ -56,7 +56,7 @@ def test_an_export_that_fails_is_a_notice_with_the_command(dest: Path):
     assert command == f"ray-committer table export delta {table}"
     done = run(*shlex.split(command)[1:])
     assert done.exit_code == 1
-    assert done.stderr.endswith("see docs/errors.md#export-failed\n")
+    assert done.stderr.endswith("see: ray-committer explain RC-export-failed\n")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), OSError(5, "the disk"), ImportError("x")])

@@ -156,7 +156,7 @@ def test_a_command_names_the_damage_and_its_page(dest: Path, damage: str, comman
     first, second, third = result.stderr.splitlines()[-3:]
     assert f"{dest}/{name}: {what}" in first
     assert "ray-committer table log DEST" in second
-    assert third.endswith(f"docs/errors.md#{error.id}")
+    assert third.endswith(f"ray-committer explain {error.id}")
     assert (snapshot(dest / "_ray_committer/log"), snapshot(dest / "day=1")) == before
 
 
@@ -187,7 +187,7 @@ def test_a_version_in_the_future_is_named(dest: Path):
     with pytest.raises(TableVersionGoneError, match="has no version 9, the last one is 4"):
         table_log(str(dest), since=9)
     result = run("table", "log", str(dest), "--since", "9")
-    assert (result.exit_code, "docs/errors.md#table-version-gone" in result.stderr) == (1, True)
+    assert (result.exit_code, "explain RC-table-version-gone" in result.stderr) == (1, True)
     assert table_log(str(dest), since=4) == []
 
 

@@ -693,7 +693,7 @@ def test_the_command_on_local_files(dest: Path, way: str, said: str, left: list[
     other = "--back" if way == "--forward" else "--forward"
     refused = run("table", "resolve", str(dest), "job_b", other)
     assert refused.exit_code == 4
-    assert "docs/errors.md#table-claim" in refused.stderr
+    assert "ray-committer explain RC-table-claim" in refused.stderr
 
 
 def test_the_command_needs_a_direction(dest: Path):

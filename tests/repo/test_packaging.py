@@ -16,7 +16,15 @@ pytestmark = pytest.mark.slow  # and they compile, by Java
 
 ROOT = Path(__file__).parents[2]
 JAR = "ray_committer/spark/jars/ray-committer.jar"
-BUILT = ("ray_committer", "hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
+BUILT = (
+    "ray_committer",
+    "docs",
+    "hatch_build.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    ".gitignore",
+)
 
 
 @pytest.fixture
@@ -73,6 +81,7 @@ def test_a_wheel_is_built_from_the_sdist_without_a_compiler(
     wheel = build(unpacked, "wheel", no_compiler)
     with zipfile.ZipFile(wheel) as archive:
         assert archive.read(JAR) == (checkout / JAR).read_bytes()
+        assert archive.read("ray_committer/errors.md") == (ROOT / "docs/errors.md").read_bytes()
 
 
 def test_a_checkout_without_a_compiler_says_what_is_needed(checkout: Path, no_compiler: dict[str, str]):

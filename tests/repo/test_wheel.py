@@ -69,6 +69,9 @@ def test_the_demo_runs_after_the_install_without_java_and_spark(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Checked: each of the 2,000 files is there once" in done.stdout
+    command = [programs / "ray-committer", "explain", "RC-bug"]
+    explained = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "An exception that this package does not expect." in explained.stdout
 
 
 @pytest.mark.parametrize("line", LINES + CONFIGS)
