@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import click
 
+from ray_committer.cli import document
 from ray_committer.cli.errors import fail
 from ray_committer.cli.help import did_you_mean, write_examples, write_options
 from ray_committer.options import ENVIRONMENT_PREFIX
@@ -66,8 +68,23 @@ class Command(_Helpful):
         name_environment(self)
         self.params.append(verbose_option(is_eager=True))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        document.decide(ctx)
+        return rest
 
-class Subgroup(_Helpful, click.Group):
+
+class _HelpfulGroup(_Helpful, click.Group):
+    """A group of commands; without a command, it shows its help."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(click.UsageError.exit_code)
+        return super().parse_args(ctx, args)
+
+
+class Subgroup(_HelpfulGroup):
     """A command that is a group of commands."""
 
     command_class = Command
@@ -76,8 +93,10 @@ class Subgroup(_Helpful, click.Group):
         super().__init__(**{"context_settings": HELP, **kwargs})
 
 
-class Group(_Helpful, click.Group):
+class Group(_HelpfulGroup):
     """``ray-committer``: it turns every exception into three lines and an exit code.
+
+    It prints the JSON document of each command, also if the command fails.
 
     `summaries` has a line of help for each command. The command is in the module with its name in this
     package, which is imported only when the command is run.
@@ -117,10 +136,35 @@ class Group(_Helpful, click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(self.summaries.items()))
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as e:  # a wrong option before the name of the command
+            if e.ctx is None:
+                raise
+            fail(e, e.ctx, with_traceback=False)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        document.begin(ctx, args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            code = self._exit_code_of_command(context)
+            document.print_document(context, code)
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - all of them are shown to the user
-            fail(e, context.invoked_subcommand, with_traceback=context.meta.get(VERBOSE, 0) > 1)
+            fail(e, context, with_traceback=context.meta.get(VERBOSE, 0) > 1)
+        if code:
+            sys.exit(code)
+
+    def _exit_code_of_command(self, context: click.Context) -> int:
+        """Run the command; most of them return, which is 0."""
+        try:
+            super().invoke(context)
+        except SystemExit as e:
+            return int(e.code or 0)
+        return 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import click
@@ -13,8 +11,8 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.destination import DestinationCommand, table_option, write_id_option
+from ray_committer.cli.document import keep, print_report
 from ray_committer.cli.html_file import html_option, write_html
-from ray_committer.cli.lines import tell
 from ray_committer.cli.listeners import listening
 from ray_committer.cli.progress import progress
 from ray_committer.executors.choose import ExecutorName
@@ -167,13 +165,9 @@ def _with_catalog(report: CommitReport) -> CommitReport:
 
 
 def _print_report(report: CommitReport, output: str, html_file: str | None) -> None:
-    """Print the report, if it can be printed: the outcome of the commit does not depend on that."""
     write_html(report, html_file)
-    failed = report.outcome is Outcome.FAILED
+    if output == "json":
+        keep(msgspec.json.decode(report_json(report)), outcome=report.outcome)
+        return
     lines = report_lines(msgspec.structs.replace(report, error=None))
-    text = report_json(report) if output == "json" else "\n".join(lines)
-    try:
-        click.echo(text, file=sys.stderr if failed and output != "json" else sys.stdout)
-    except OSError as e:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter tries again when it ends
-        tell(f"ray-committer: the report could not be printed ({e.strerror}): {report.outcome}")
+    print_report("\n".join(lines), report.outcome, err=report.outcome is Outcome.FAILED)

@@ -9,6 +9,7 @@ from typing import NoReturn
 import click
 from click.core import ParameterSource
 
+from ray_committer.cli.document import print_document
 from ray_committer.cli.help import did_you_mean
 from ray_committer.errors import (
     CommitCancelledError,
@@ -26,15 +27,22 @@ _STOPPED = ("stopped at once", "everything was kept; run the same command to fin
 _CHANGING = ("commit", "abort", "vacuum", "spark-job")
 
 
-def fail(error: BaseException, command: str | None, *, with_traceback: bool) -> NoReturn:
-    """Print what is wrong, what to do and where to read more on standard error, and end the process."""
+def fail(error: BaseException, ctx: click.Context, *, with_traceback: bool) -> NoReturn:
+    """Print what is wrong, what to do and where to read more on standard error, and end the process.
+
+    `ctx` is that of ``ray-committer`` itself. The document of its command gets the same, as fields.
+    """
     if with_traceback:
         traceback.print_exception(error)
+    command = ctx.invoked_subcommand
     what, advice = what_and_advice(error, command)
     click.echo(f"ray-committer: {_one_line(what)}", err=True)
     click.echo(f"  -> {_one_line(advice)}", err=True)
     click.echo(f"  see: {explain_command(error_id(error))}", err=True)
-    sys.exit(exit_code(error, command))
+    code = exit_code(error, command)
+    fields = {"error_id": error_id(error), "error_class": type(error).__name__}
+    print_document(ctx, code, {**fields, "error_message": what, "error_advice": advice})
+    sys.exit(code)
 
 
 def explain_command(error_id: str) -> str:

@@ -1,15 +1,14 @@
-"""Print results to standard output: as lines that are never broken, or as one JSON value."""
+"""Print results to standard output: as lines that are never broken, or as one JSON document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import click
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from ray_committer.cli.document import keep
 from ray_committer.report.amounts import bytes_text, seconds_text
 
 _DAY = 86_400.0
@@ -17,16 +16,14 @@ _SHOWN_PARTITIONS = 5
 
 
 def print_result(output: str, value: Any, lines: Iterable[Text | str]) -> None:
-    """Print the result of a command in the format of ``--output``."""
+    """Print the result of a command in the format of ``--output``.
+
+    As JSON, the value is an object, such as a dataclass, or None; it is printed when the command ends.
+    """
     if output == "json":
-        print_json(value)
+        keep(value)
     else:
         print_lines(lines)
-
-
-def print_json(value: Any) -> None:
-    """Print one JSON value; dataclasses are objects."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_lines(lines: Iterable[Text | str]) -> None:

@@ -58,7 +58,7 @@ def status(*, destination: str, table: str, output: str, **_no_job: Any) -> None
     """List the jobs of a table."""
     with _opened(destination, table) as (found, at):
         jobs = list_jobs(found, at)
-    print_result(output, jobs, _status_lines(where(found.database, at), jobs))
+    print_result(output, {"jobs": jobs}, _status_lines(where(found.database, at), jobs))
 
 
 def vacuum(
@@ -67,7 +67,8 @@ def vacuum(
     """Abort dead jobs, and drop the staging tables of jobs that have ended."""
     with _opened(destination, table) as (found, at):
         jobs = vacuum_jobs(found, at, older_than_seconds=older_than, dry_run=dry_run)
-    print_result(output, jobs, _vacuum_lines(where(found.database, at), jobs, dry_run=dry_run))
+    lines = _vacuum_lines(where(found.database, at), jobs, dry_run=dry_run)
+    print_result(output, {"jobs": jobs}, lines)
 
 
 COMMANDS: Mapping[str, Callable[..., None]] = {

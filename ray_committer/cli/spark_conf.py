@@ -69,7 +69,8 @@ def spark_conf(
         command=command or _own_command(),
         jobs_address=jobs_address,
     )
-    print_result(output, conf, _arguments(conf) if format == "conf" else _defaults(conf))
+    lines = _arguments(conf) if format == "conf" else _defaults(conf)
+    print_result(output, {"settings": conf}, lines)
 
 
 def _defaults(conf: Mapping[str, str]) -> Iterator[str]:

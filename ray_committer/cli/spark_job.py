@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from ray_committer.cli.cancel import cancel_on_signals
+from ray_committer.cli.document import decide
 from ray_committer.cli.errors import exit_code
 from ray_committer.cli.lines import lines, tell
 from ray_committer.errors import RayCommitterError
@@ -31,6 +32,7 @@ Action = Callable[[CommitHandler, str], str]
 @click.group("spark-job")
 def spark_job() -> None:
     """Set up, commit or abort a job; run by Spark drivers without Python."""
+    decide(click.get_current_context())  # no document: the answer is one line, also with a variable
 
 
 _inline = click.option(

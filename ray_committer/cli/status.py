@@ -70,7 +70,7 @@ def status(
         options=shared.commit_options(),
         storage_options=dict(storage_options),
     )
-    print_result(output, jobs, _lines(destination, jobs))
+    print_result(output, {"jobs": jobs}, _lines(destination, jobs))
 
 
 def _lines(destination: str, jobs: list[JobSummary]) -> Iterator[Text | str]:

@@ -101,7 +101,7 @@ def log(
         options=shared.commit_options(),
         storage_options=dict(storage_options),
     )
-    print_result(output, entries, _lines(entries))
+    print_result(output, {"entries": entries}, _lines(entries))
 
 
 table.add_command(export)

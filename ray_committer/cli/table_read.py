@@ -100,7 +100,7 @@ def _changes(
         storage_options=dict(storage_options),
     )
     if output == "json":
-        print_result(output, list(map(_change, found)), ())
+        print_result(output, {"changes": list(map(_change, found))}, ())
     else:
         print_result(output, None, (line for one in found for line in _lines_of_change(one)))
 
@@ -116,7 +116,7 @@ def _history(
 ) -> None:
     """List the jobs that were committed to the table at DEST."""
     jobs = history(destination, options=shared.commit_options(), storage_options=dict(storage_options))
-    print_result(output, jobs, map(_line_of_job, jobs))
+    print_result(output, {"jobs": jobs}, map(_line_of_job, jobs))
 
 
 @click.command("who-wrote", cls=Command)

@@ -58,7 +58,7 @@ def vacuum(
     }
     jobs, uploads = vacuum_jobs(destination, **how), vacuum_uploads(destination, **how)
     lines = (*_lines(destination, jobs, dry_run=dry_run), *_upload_lines(uploads, dry_run=dry_run))
-    print_result(output, [*jobs, *uploads], lines)
+    print_result(output, {"jobs": jobs, "uploads": uploads}, lines)
 
 
 def _lines(destination: str, jobs: list[VacuumedJob], *, dry_run: bool) -> Iterator[Text | str]:

@@ -367,6 +367,14 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         "see `ray-committer commit --help`",
     ),
     (
+        "unknown option",
+        one_job,
+        ("--fast", *COMMIT),
+        2,
+        "no such option --fast",
+        "see `ray-committer --help`",
+    ),
+    (
         "unknown error",
         nothing,
         ("explain", "preflight"),

@@ -124,7 +124,8 @@ def test_status_lists_jobs_and_how_far_they_got(write_job, dest: Path):
     write_job({0: {"a": "x"}}, job_id="job_1")
     write_job({0: {"b": "x"}, 1: {}}, job_id="job_2")
     ray_committer.record_job(str(dest), "job_2")
-    states = [job["state"] for job in json.loads(run("status", str(dest), "--output", "json").stdout)]
+    jobs = json.loads(run("status", str(dest), "--output", "json").stdout)["jobs"]
+    states = [job["state"] for job in jobs]
     assert states == ["running", "recorded"]
 
 

@@ -381,7 +381,7 @@ def test_the_command_shows_the_first_ones_and_all_as_json(fake: FakeS3):
     assert f"{TABLE}/19: would be aborted" in shown
     assert f"{TABLE}/20: " not in shown
     assert "and 5 more; --output json shows all" in shown
-    found = json.loads(run("--output", "json"))
+    found = json.loads(run("--output", "json"))["uploads"]
     assert [one["path"] for one in found] == [f"{TABLE}/{number:02d}" for number in range(25)]
     assert fake.uploads == {}
 

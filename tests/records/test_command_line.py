@@ -39,8 +39,8 @@ def test_status_prints_the_commands_that_end_each_job(place: Place):
         assert run(*again(line, place)).exit_code == 0
     assert place.states() == [(1, "committed"), (2, "aborted"), (3, "committed")]
     assert (place.ids(), place.staging()) == ([1, 3, 4], [])
-    jobs = json.loads(run("status", place.url, "--table", place.table, "--output", "json").stdout)
-    assert [(job["write_id"], job["state"]) for job in jobs] == [(3, "committed")]
+    found = json.loads(run("status", place.url, "--table", place.table, "--output", "json").stdout)
+    assert [(job["write_id"], job["state"]) for job in found["jobs"]] == [(3, "committed")]
 
 
 def test_a_commit_without_a_name_takes_the_only_job_it_can_take(place: Place):

@@ -1,0 +1,173 @@
+"""Whoever asks for JSON gets one document: the result, the times, the exit code, and the error's id."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+import ray_committer
+from ray_committer.jobs.table import init_table
+from tests.cli.commands import run
+
+ERROR = {"error_id", "error_class", "error_message", "error_advice"}
+
+
+def document(result: Result) -> dict[str, Any]:
+    """The only thing on standard output, with the exit code that the command had."""
+    found = json.loads(result.stdout)
+    assert found["exit_code"] == result.exit_code
+    started, ended = (datetime.fromisoformat(found[name]) for name in ("started_at", "ended_at"))
+    assert started.tzinfo == ended.tzinfo == UTC
+    assert started <= ended <= datetime.now(UTC)
+    assert found.keys() >= ERROR or not ERROR & found.keys()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (["status", "DEST"], {"jobs"}),
+        (["vacuum", "DEST"], {"jobs", "uploads"}),
+        (["commit", "DEST", "--dry-run"], {"files", "directories"}),
+        (["commit", "DEST", "--assume-complete"], {"outcome", "moved", "error"}),
+        (["abort", "DEST"], {"aborted"}),
+        (["table", "log", "TABLE"], {"entries"}),
+        (["table", "history", "TABLE"], {"jobs"}),
+        (["table", "changes", "TABLE", "--since", "0"], {"changes"}),
+        (["table", "compact", "TABLE"], set()),
+        (["spark-conf"], {"settings"}),
+        (["explain"], {"errors"}),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_a_result_has_the_times_and_the_exit_code_beside_it(
+    write_job, dest: Path, tmp_path: Path, words: list[str], fields: set[str]
+):
+    write_job({0: {"a": "x"}})
+    (tmp_path / "t").mkdir()
+    init_table(str(tmp_path / "t"))
+    places = {"DEST": str(dest), "TABLE": str(tmp_path / "t")}
+    found = document(run(*(places.get(word, word) for word in words), "--output", "json"))
+    assert found["exit_code"] == 0
+    assert fields <= found.keys()
+    assert not ERROR & found.keys()
+
+
+JSON = ("--output", "json")
+
+
+@pytest.mark.parametrize(
+    ("words", "error_id", "error_class"),
+    [
+        (["status", "/no/such", *JSON], "RC-job-not-found", "JobNotFoundError"),
+        (["status", "/no/such", "--output=json"], "RC-job-not-found", "JobNotFoundError"),
+        (["status", "/no/such", "RAY_COMMITTER_OUTPUT=json"], "RC-job-not-found", "JobNotFoundError"),
+        (["status", *JSON], "RC-bad-setting", "MissingParameter"),
+        (["status", "/x", "--exct", *JSON], "RC-bad-setting", "NoSuchOption"),
+        (["status", "/x", "--exct", "RAY_COMMITTER_OUTPUT=json"], "RC-bad-setting", "NoSuchOption"),
+        (["status", "/x", "/y", *JSON], "RC-bad-setting", "UsageError"),
+        (["commit", "/x", "--threads", "many", *JSON], "RC-bad-setting", "BadParameter"),
+        (["comit", "/x", *JSON], "RC-bad-setting", "UsageError"),
+        (["table", "lg", "/x", *JSON], "RC-bad-setting", None),  # its name depends on click's version
+        (["--fast", "status", "/x", *JSON], "RC-bad-setting", "NoSuchOption"),
+        (["doctor", "--json"], "RC-bad-setting", "MissingParameter"),
+        (["commit", "/x", "RAY_COMMITTER_WORKER=3", *JSON], "RC-bad-setting", "SettingsError"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_fails_is_one_document_and_three_lines(
+    words: list[str], error_id: str, error_class: str | None
+):
+    environment = dict(word.split("=") for word in words if word.startswith("RAY_"))
+    result = run(*(word for word in words if not word.startswith("RAY_")), **environment)
+    found = document(result)
+    assert found["error_id"] == error_id
+    assert found["error_class"] == (error_class or found["error_class"])
+    assert result.stderr.splitlines() == [
+        f"ray-committer: {found['error_message']}",
+        f"  -> {found['error_advice']}",
+        f"  see: ray-committer explain {error_id}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "/no/such"],
+        ["status", "/no/such", "--output", "text"],
+        ["status", "/x", "--exct", "--output", "json", "--output", "text"],
+        ["partitions", "/no/such", "--table", "t"],
+    ],
+)
+def test_who_asks_for_text_gets_no_document(words: list[str]):
+    variable = {"RAY_COMMITTER_OUTPUT": "json"} if len(words) > 2 else {}
+    result = run(*words, **variable)
+    assert (result.exit_code, result.stdout) == (2 if "--exct" in words else 1, "")
+
+
+def test_a_commit_that_fails_has_its_report_and_the_error_in_one_document(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    (dest / "a").write_text("another")
+    found = document(run("commit", str(dest), "--assume-complete", *JSON))
+    assert (found["outcome"], found["error_id"]) == ("failed", "RC-commit-conflict")
+    assert found["error_message"] in found["error"]
+    assert found["exit_code"] == 4
+
+
+def test_what_found_a_difference_is_no_error_but_has_its_exit_code(tmp_path: Path):
+    found = document(run("doctor", "oss://bucket/table", *JSON))
+    assert (found["failed"], found["exit_code"]) == (True, 1)
+    init_table(str(tmp_path))
+    (tmp_path / "foreign").touch()
+    found = document(run("table", "scan", str(tmp_path), *JSON))
+    assert (found["agrees"], found["exit_code"]) == (False, 5)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["status", "--help", *JSON], ["--version"]])
+def test_help_stays_text(words: list[str]):
+    result = run(*words, RAY_COMMITTER_OUTPUT="json")
+    assert result.exit_code == 0
+    assert "exit_code" not in result.stdout
+
+
+@pytest.mark.parametrize("words", [[], ["table"]])
+def test_a_group_without_a_command_shows_its_help(words: list[str]):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: ray-committer")
+    assert "explain" not in result.stderr.splitlines()[-1]
+
+
+def test_the_answer_to_a_driver_stays_one_line():
+    result = run("spark-job", "setup", "--inline", "x", RAY_COMMITTER_OUTPUT="json")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "last"),
+    [
+        (
+            "abort",
+            4,
+            "the report could not be printed (No space left on device): RC-commit-record-exists",
+        ),
+        ("status", 1, "see: ray-committer explain RC-store-failed"),
+    ],
+)
+def test_a_document_that_cannot_be_printed_changes_no_exit_code_of_a_failure(
+    write_job, dest: Path, command: str, code: int, last: str
+):
+    write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    words = [sys.executable, "-m", "ray_committer.cli", command, str(dest), *JSON]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1].endswith(last)) == (code, True)
+    assert "Traceback" not in done.stderr
