@@ -7,7 +7,11 @@ from collections.abc import Callable
 
 
 class CancelToken:
-    """Set once by `cancel`, which calls the registered callbacks in the cancelling thread."""
+    """Cancels a commit from another thread: pass it to `commit_job`, and call `cancel`.
+
+    It is set once and cannot be reset. The commit then ends with `CommitCancelledError`, with everything
+    kept, and the same call with a new token finishes it.
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -16,10 +20,14 @@ class CancelToken:
 
     @property
     def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
         return self._event.is_set()
 
     def cancel(self) -> None:
-        """Cancel; idempotent. Requests in flight end, and nothing new begins."""
+        """Cancel; idempotent. Requests in flight end, and nothing new begins.
+
+        The callbacks of `on_cancel` run in this thread.
+        """
         with self._lock:
             self._event.set()
             callbacks, self._callbacks = self._callbacks, []

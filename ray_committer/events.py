@@ -110,6 +110,7 @@ class ShardRenamed(Event):
 
     @property
     def files(self) -> int:
+        """The files of the shard that are in place: moved or proved."""
         return self.moved + sum(self.proved.values())
 
 

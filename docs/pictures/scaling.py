@@ -1,4 +1,4 @@
-"""Plot ``benchmarks/results/scaling.json`` as ``scaling.svg``: renames a second by number of workers.
+"""Plot ``benchmarks/results/scaling.json`` as ``scaling.svg``: renames per second by number of workers.
 
 The same JSON makes the same bytes, which a test compares with the committed picture. No library: a
 picture of four bars needs none, and each would draw it differently in its next version.
@@ -16,10 +16,13 @@ PICTURE = HERE / "scaling.svg"
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 330, 70, 46, 270
 BAR, STEP = 74, 135
 STYLE = (
-    "text{font:13px system-ui,sans-serif;fill:#24292f}.title{font-weight:600;font-size:15px}"
-    ".bar{fill:#2f6feb}.ideal{stroke:#d1242f;stroke-width:2;stroke-dasharray:6 4}"
-    ".grid{stroke:#d0d7de}.small{font-size:11px;fill:#57606a}"
+    "text{font:13px system-ui,sans-serif;fill:#1c2430}.title{font-weight:600;font-size:15px}"
+    ".paper{fill:#ffffff}.bar{fill:#2f6fb3}.ideal{stroke:#a86100;stroke-width:2;stroke-dasharray:6 4}"
+    ".grid{stroke:#dce2e9}.small{font-size:11px;fill:#5a6675}"
+    "@media (prefers-color-scheme:dark){text{fill:#e4e9f0}.paper{fill:#1c232d}.bar{fill:#5b9fe3}"
+    ".ideal{stroke:#f0b04a}.grid{stroke:#2b3440}.small{fill:#9aa7b6}}"
 )
+"""The colours of the report."""
 
 
 def main() -> None:
@@ -45,11 +48,11 @@ def _frame(result: dict) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         'role="img" '
-        f'aria-label="Renames a second by number of Ray workers"><style>{STYLE}</style>\n'
-        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#ffffff"/>\n'
-        f'<text x="{LEFT}" y="26" class="title">Renames a second, by Ray workers of 16 requests in '
+        f'aria-label="Renames per second by number of Ray workers"><style>{STYLE}</style>\n'
+        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" class="paper"/>\n'
+        f'<text x="{LEFT}" y="26" class="title">Renames per second, by Ray workers of 16 requests in '
         "flight</text>\n"
-        f'<text x="{LEFT}" y="318" class="small">25 ms a request; dashed: one worker times their '
+        f'<text x="{LEFT}" y="318" class="small">25 ms per request; dashed: one worker times their '
         f"number. "
         f"Commit {result['commit']}, Ray {versions['ray']}, {result['host']['cores']} cores.</text>"
     )

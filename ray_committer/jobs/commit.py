@@ -82,8 +82,19 @@ def commit_job(
     """Commit a job: move every file of its successful tasks, and no other file, to its place.
 
     Idempotent: another run finishes an interrupted commit, and reports that a committed job is already
-    committed. Without `job_id` the destination must hold exactly one job. `on_report` also gets the
-    report of a run that fails; `cancel` stops the commit from another thread.
+    committed. Without `job_id` the destination must hold exactly one job. By calling it, a driver states
+    that all tasks have ended (`CommitOptions.assume_complete`).
+
+    executor: "inline", "threads", "ray", or "auto", which chooses between the last two; or a pool.
+    on_event: gets each event, in the thread in which it happens; it must not block.
+    cancel: stops the commit from another thread.
+    on_report: gets the report, also that of a run that fails.
+
+    `CommitStateUnknownError` if it stopped in the middle: everything was kept, call it again.
+    `CommitConflictError` if something else is in the place of a file, or another job is in the way:
+    nothing was replaced. `CommitAbortedError`, `ManifestError` and `IncompleteJobError`: nothing was
+    changed. `ValidationError` if the destination differs from the manifests. Never delete anything
+    because this call failed.
 
     >>> report = commit_job(dest, "job_1")
     >>> report.outcome.value, report.moved
@@ -117,7 +128,9 @@ def record_job(
 ) -> CommitReport:
     """Check a job and write its commit record; a later `commit_job` does the rest.
 
-    From then on the job cannot be aborted, and its outcome is fixed.
+    From then on the outcome is fixed: the files are those that the record names, and only an undo
+    (`abort_job` with `undo`) gives the job up. Nothing is visible yet. Idempotent: for a job that is
+    recorded it changes nothing. Errors are those of `commit_job`.
 
     >>> record_job(dest, "job_1").outcome.value
     'recorded'
@@ -160,6 +173,9 @@ def setup_job(
     commit never ended, and for each symbolic link in the place of a job, since links are not followed.
     By default the texts are logged.
     `on_stamp` gets the job's stamp, for tasks that write their manifests without this package.
+
+    Not idempotent: `TaskCommitError` if a job of this id is there already. What readers see does not
+    change.
     """
     with open_here(dest, options, storage_options) as (store, destination):
         job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
@@ -203,12 +219,13 @@ def abort_job(
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
 ) -> bool:
-    """Abort a job: delete the output of its tasks. False if nothing was there.
+    """Abort a job: delete the output of its tasks; idempotent. False if nothing was there.
 
     After the commit has begun, it raises `CommitRecordExistsError` and deletes nothing. With `undo` it
     gives up a commit that was recorded and has not begun to replace data: the files that the commit has
     moved are taken back. A file that was changed since then is possibly not the job's; it stays, and a
-    `Notice` names it.
+    `Notice` names it. `CommitterBusyError` if a process is at work on the commit that is to be undone.
+    `CommitStateUnknownError` if the store failed in the middle: call it again.
 
     >>> abort_job(dest, "job_1")
     True
@@ -242,8 +259,10 @@ def doctor(
 ) -> Diagnosis:
     """Check what a commit to `dest` depends on: its store, the Ray cluster and the installed Spark.
 
-    The checks use their own files below ``$dest/_temporary`` and remove them. A store that is refused
-    is a failed line, not an error.
+    The checks use their own files below ``$dest/_temporary`` and remove them; idempotent. It takes some
+    seconds; on Ray as long as its workers take to start. A store that is refused is a failed line, not
+    an error. `lines` of the result has each check, and `failed` is true if a commit would fail or would
+    not be safe.
     """
     from ray_committer.doctor_checks.examine import (  # only this operation needs all of it
         RETRY_SECONDS,

@@ -32,7 +32,9 @@ class DocumentKind(StrEnum):
     EMPTY_SUCCESS = "empty success"
     """A ``_SUCCESS`` of a classic committer: it only shows that some job has ended."""
     MANIFEST = "manifest"
+    """The files of one task."""
     RECORD = "record"
+    """The commit record of a job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ _DEFAULTS = CommitOptions()
 class TaskAttempt:
     """A running task attempt; the files that it writes below `directory` are committed with it.
 
-    After the block has ended, its driver can name `committed` in `CommitOptions.committed_tasks`.
+    directory: where it writes; no reader looks there.
+    committed: after the block has ended, what a driver can name in `CommitOptions.committed_tasks`.
     """
 
     store: StoreOperations
@@ -91,6 +92,9 @@ def task_attempt(
     have no numbers, or if several attempts can end and the driver learns of one. Then the number is
     random, and the attempt keeps its manifest beside those of other attempts. The driver must name the
     attempt that counts in `CommitOptions.committed_tasks`.
+
+    It can run on any machine that sees the store. `TaskCommitError` if the job was aborted, or if the
+    manifest cannot be saved: run the task again, with another `attempt`.
 
     >>> with task_attempt(dest, "job_1", task=2) as attempt:
     ...     with attempt.open("day=2/part-0.csv") as file:

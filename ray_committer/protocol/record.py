@@ -31,10 +31,15 @@ class ConflictMode(StrEnum):
     """
 
     APPEND = "append"
+    """It stays; a file with the name of a new one is a conflict."""
     ERROR = "error"
+    """If the destination holds data, the job is refused."""
     ERROR_PARTITIONS = "error_partitions"
+    """If a partition that the job writes to holds data, the job is refused."""
     OVERWRITE = "overwrite"
+    """It is removed after all new files are in place."""
     OVERWRITE_PARTITIONS = "overwrite_partitions"
+    """The same, in the partitions that the job writes to."""
 
     @property
     def is_of_partitions(self) -> bool:

@@ -13,9 +13,13 @@ class Outcome(StrEnum):
     """How a run ended."""
 
     COMMITTED = "committed"
+    """All files are in place; this run or an earlier one moved them."""
     ALREADY_COMMITTED = "already committed"
+    """An earlier run had committed the job; this one did nothing, or ended the clean-up."""
     RECORDED = "recorded"
+    """The commit record is written; a later commit does the rest."""
     FAILED = "failed"
+    """The run ended with an error. `on_report` gets such a report, no call returns it."""
 
 
 class CommitResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,6 +51,7 @@ class FileStatus:
 
     @property
     def name(self) -> str:
+        """The last element of the path."""
         return self.path.rpartition("/")[2]
 
     def observation(self) -> Observation:

@@ -42,7 +42,7 @@ def text_of(node: ast.AST) -> str:
 
 
 def test_each_line_of_the_runbook_is_one_that_is_printed():
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/runbook.md").read_text()
     quoted = re.findall(r'^\| "([^"]+)" \|', page, flags=re.MULTILINE)
     assert len(quoted) > 10
     known = sentences()

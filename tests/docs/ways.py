@@ -41,6 +41,7 @@ PLAIN = (
     Run(("docs/command_line.md: Completion",), given="a committed table"),
     Run(("docs/tables.md: Tables with a log",), given="a committed table"),
     Run(("docs/catalogs.md: The command",), given="a committed table"),
+    Run(("docs/runbook.md: When a commit stops",), given="a recorded job"),
 )
 """Python or bash, without Ray and Spark."""
 
