@@ -162,20 +162,19 @@ def setup_job(
 ) -> str:
     """Set up a job at `dest` and return its id, a new one if none is given.
 
-    With mode OVERWRITE or OVERWRITE_PARTITIONS the job is marked as one that replaces data, and can only
-    be committed as such. With mode ERROR the job is refused if the destination holds data already. With
-    ERROR_PARTITIONS only the commit can check that, since it finds the partitions. A job of either mode
-    is marked as well, and cannot be committed as an append.
-    An earlier job at the destination that was recorded and whose process has died is ended first, or
-    this job is refused with `CommitConflictError`, as ``options.unfinished`` says: this job may be the
-    same application, run again, and would then double the rows.
-    `on_warning` gets a text for each job that was ended, for each other job at the destination whose
-    commit never ended, and for each symbolic link in the place of a job, since links are not followed.
-    By default the texts are logged.
-    `on_stamp` gets the job's stamp, for tasks that write their manifests without this package.
+    What readers see does not change. Not idempotent: `TaskCommitError` if a job of this id is there.
 
-    Not idempotent: `TaskCommitError` if a job of this id is there already. What readers see does not
-    change.
+    options: with a mode that replaces data, the job is marked and can only be committed as such. With
+        ERROR it is refused if the destination holds data already; with ERROR_PARTITIONS only the commit
+        can check that, since it finds the partitions. Neither can be committed as an append.
+    on_warning: gets a text for each job that was ended, for each other job at the destination whose
+        commit never ended, and for each symbolic link in the place of a job, since links are not
+        followed. By default the texts are logged.
+    on_stamp: gets the job's stamp, for tasks that write their manifests without this package.
+
+    An earlier job at the destination that was recorded and whose process has died is ended first, or
+    this job is refused with `CommitConflictError`, as `CommitOptions.unfinished` says: this job may be
+    the same application, run again, and would then double the rows.
     """
     with open_here(dest, options, storage_options) as (store, destination):
         job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
