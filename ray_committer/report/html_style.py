@@ -26,6 +26,8 @@ STYLE = """
 .rc p{margin:.35rem 0}
 .rc footer{margin:2rem 0 .5rem; font-size:.8rem}
 .rc .soft{color:var(--soft)}
+.rc p.soft{font-size:.9rem}
+.rc dl + p{margin-top:.75rem}
 .rc .verdict{
   border-left:.35rem solid var(--good); background:var(--good-paper); padding:.9rem 1rem;
   border-radius:.4rem;
@@ -58,6 +60,7 @@ STYLE = """
 }
 .rc th{color:var(--soft); font-weight:500; font-size:.8rem}
 .rc th:first-child, .rc td:first-child{text-align:left; padding-left:0; white-space:normal}
+.rc th:last-child, .rc td:last-child{padding-right:0}
 .rc summary{cursor:pointer; padding:.6rem 0; color:var(--soft)}
 .rc td small{display:block; color:var(--soft)}
 .rc td.meter{width:26%}

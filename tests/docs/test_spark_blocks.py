@@ -31,7 +31,8 @@ EXPECTED: Results = {
     ways.SPARK[1]: {**OURS, "executor": "ray"},
     ways.SPARK[2]: {**OURS, "state": "recorded", "visible_before": 0},
     ways.SPARK[3]: {**OURS, "executor": "threads"},
-    ways.SPARK[4]: OURS,
+    ways.SPARK[4]: {**OURS, "executor": "threads"},
+    ways.SPARK[5]: OURS,
 }
 
 

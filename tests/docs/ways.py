@@ -78,6 +78,7 @@ SPARK = (
     "README.md: In a running Spark session",
     "README.md: As a separate job",
     "docs/python_writers.md: Spark, by a function",
+    "docs/index.md: A first Spark write",
     SPARK_4,
 )
 """In one Spark session, which the first of them makes, beside a Ray cluster, in this order."""
