@@ -86,7 +86,7 @@ def commit_job(
     that all tasks have ended (`CommitOptions.assume_complete`).
 
     executor: "inline", "threads", "ray", or "auto", which chooses between the last two; or a pool.
-    on_event: gets each event, in the thread in which it happens; it must not block.
+    on_event: gets each event of `ray_committer.events`; any thread can call it.
     cancel: stops the commit from another thread.
     on_report: gets the report, also that of a run that fails.
 
@@ -218,7 +218,10 @@ def abort_job(
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
 ) -> bool:
-    """Abort a job: delete the output of its tasks; idempotent. False if nothing was there.
+    """Abort a job: delete the output of its tasks. False if only leftovers of an ended job were there.
+
+    An abort that stopped is finished by the same call. `JobGoneError` if a job that is named is not
+    there: it was aborted, or it was committed before another job.
 
     After the commit has begun, it raises `CommitRecordExistsError` and deletes nothing. With `undo` it
     gives up a commit that was recorded and has not begun to replace data: the files that the commit has
