@@ -147,11 +147,13 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign of life of the committer at work."""
+    """A sign of life of the committer at work: how many files it has moved, and how many per second
+    since its last sign of life."""
 
     owner: Owner
     at_milliseconds: int
     files: int = 0
+    per_second: float | None = None
 
 
 class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,10 +36,14 @@ def heartbeat(
 
     temporary = context.job.content(f"heartbeat-{run}")
 
+    last = context.now_milliseconds(), renamed.files
+
     def beat() -> None:
-        sign = Heartbeat(
-            owner=owner_of(run), at_milliseconds=context.now_milliseconds(), files=renamed.files
-        )
+        nonlocal last
+        at, files = context.now_milliseconds(), renamed.files
+        rate = 1000 * (files - last[1]) / (at - last[0]) if at > last[0] else None
+        last = at, files
+        sign = Heartbeat(owner=owner_of(run), at_milliseconds=at, files=files, per_second=rate)
         try:
             put(context.store, context.job.heartbeat, encode(sign), temporary=temporary)
         except (OSError, RayCommitterError) as e:

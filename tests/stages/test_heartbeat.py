@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -75,6 +77,25 @@ def test_a_beat_says_who_is_alive_when_and_how_far(store: MemoryStore):
         renamed.moved = 7
         beats.wait(3)
         assert decode_heartbeat(store.read(JOB.heartbeat), JOB.heartbeat).files == 7
+
+
+def test_a_beat_says_how_fast_files_were_moved_since_the_last_one(store: MemoryStore):
+    beats, renamed = Beats(), Renamed(moved=3)
+    seconds, seen = count(), list[float | None]()
+
+    def move_five(call: StoreCall) -> None:
+        if call.operation == "replace":
+            seen.append(decode_heartbeat(store.read(JOB.heartbeat), JOB.heartbeat).per_second)
+            renamed.moved += 5
+        beats(call)
+
+    clocked = replace(
+        context(WrappedStore(store, after=move_five)),
+        now_milliseconds=lambda: NOW + 2000 * next(seconds),
+    )
+    with heartbeat(clocked, "run", renamed, every_seconds=OFTEN):
+        beats.wait(3)
+    assert seen[:3] == [0.0, 2.5, 2.5]
 
 
 @pytest.mark.parametrize("error", [None, ValueError, SimulatedCrash])
