@@ -21,6 +21,10 @@ MAX_FILENAMES = 100
 ATTEMPT = "attempt"
 """The key of the job attempt's number in the diagnostics of files that this committer writes."""
 
+DESTINATION = "destination"
+"""The key of the destination, as a URL or a local path, in summary reports: their path does not show
+it."""
+
 TABLE_VERSION = "table_version"
 """The key of the version of the table with this job's files, if the destination is one with a log."""
 

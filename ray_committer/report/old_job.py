@@ -13,7 +13,7 @@ import msgspec
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS
-from ray_committer.protocol.success import COMMITTER_NAME, SuccessData
+from ray_committer.protocol.success import COMMITTER_NAME, DESTINATION, SuccessData
 from ray_committer.report.commit_report import CommitReport, StageRow
 from ray_committer.report.findings import findings
 from ray_committer.stages.commit_result import Outcome
@@ -40,7 +40,7 @@ _RECOVERED = "a proof that the file does not name"
 def report_of_success(data: SuccessData, path: str) -> CommitReport:
     """Return the report for the content of a ``_SUCCESS`` file or summary report at `path`.
 
-    A summary report does not contain its destination; a ``_SUCCESS`` file shows it by its own path.
+    Hadoop's summary reports do not contain the destination; a ``_SUCCESS`` file shows it by its path.
     """
     directory, _, name = path.rpartition("/")
     statistics = data.iostatistics or IOStatistics()
@@ -50,7 +50,7 @@ def report_of_success(data: SuccessData, path: str) -> CommitReport:
     recovered = counters.get(names.RENAME_RECOVERED, 0)
     diagnostics = data.diagnostics or {}
     report = CommitReport(
-        destination=directory if name == SUCCESS else "",
+        destination=directory if name == SUCCESS else diagnostics.get(DESTINATION, ""),
         job_id=data.job_id or "of unknown id",
         outcome=Outcome.COMMITTED if data.success else Outcome.FAILED,
         executor=diagnostics.get("executor", ""),
@@ -95,7 +95,7 @@ def _source(data: SuccessData, path: str) -> str:
 def _untold(
     data: SuccessData, name: str, statistics: IOStatistics, stages: list[StageRow]
 ) -> Iterator[str]:
-    if name != SUCCESS:
+    if name != SUCCESS and DESTINATION not in (data.diagnostics or {}):
         yield "the destination that the job wrote to"
     if data.iostatistics is None:
         yield "how many files and bytes there were, and how long it took"

@@ -22,6 +22,7 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.success import (
     ATTEMPT,
+    DESTINATION,
     TABLE_VERSION,
     SuccessData,
     encode_success,
@@ -95,8 +96,10 @@ def save_summary_report(
         return
     stage = context.journal.failed_stage or names.COMMIT_JOB
     data = _success_data(context, record, filenames, success=failure is None, stage=stage)
-    if failure is not None and data.diagnostics is not None:
-        data.diagnostics["exception"] = f"{type(failure).__name__}: {failure}"
+    if data.diagnostics is not None:
+        data.diagnostics[DESTINATION] = context.url
+        if failure is not None:
+            data.diagnostics["exception"] = f"{type(failure).__name__}: {failure}"
     path = join(directory, f"summary-{context.job.job_id}.json")
     try:
         context.store.mkdirs(directory)
