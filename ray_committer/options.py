@@ -46,6 +46,7 @@ COMMAND_LINE = frozenset(
         "job_id",
         "json",
         "jobs_address",
+        "limit",
         "metastore",
         "mode",
         "older_than",
@@ -61,6 +62,7 @@ COMMAND_LINE = frozenset(
         "target_bytes",
         "undo",
         "verbose",
+        "watch",
         "with_locations",
         "write_id",
     )

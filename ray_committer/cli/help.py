@@ -34,11 +34,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("ray-committer demo",),
     "doctor": ("ray-committer doctor gs://bucket/table --executor ray",),
     "explain": ("ray-committer explain RC-commit-conflict", "ray-committer explain"),
+    "history": (
+        "ray-committer history /shared/table",
+        "ray-committer history gs://bucket/table --limit 5 --output json",
+    ),
     "partitions": ("ray-committer partitions /shared/table --table db.t",),
     "show": ("ray-committer show /shared/table/_SUCCESS",),
     "spark-conf": ("ray-committer spark-conf gs://bucket/table",),
     "status": (
         "ray-committer status /shared/table",
+        "ray-committer status /shared/table --watch",
         "ray-committer status gs://bucket/table --output json",
     ),
     "table": ("ray-committer table init /shared/table", "ray-committer table log /shared/table"),

@@ -87,7 +87,7 @@ class FoundJob:
 
     `closed` is the error if the directory was not read: there is no permission, or it is a symbolic
     link. Then its attempts are not known, and `attempts` is empty. `linked`: attempts that are symbolic
-    links.
+    links. `others`: what else is in it.
     """
 
     job_id: str
@@ -95,6 +95,7 @@ class FoundJob:
     attempts: tuple[JobAttempt, ...] = ()
     closed: PermissionError | LinkedPathError | None = None
     linked: tuple[JobAttempt, ...] = ()
+    others: tuple[FileStatus, ...] = ()
 
     @property
     def is_link(self) -> bool:
@@ -260,7 +261,11 @@ def skipped_link(path: str) -> str:
 
 def list_job_directories(store: StoreOperations, destination: str) -> list[FoundJob]:
     """The jobs below ``$destination/_temporary``, and the links in their place as closed jobs."""
-    found = list_temporary(store, destination)
+    return jobs_and_links(store, destination, list_temporary(store, destination))
+
+
+def jobs_and_links(store: StoreOperations, destination: str, found: Temporary) -> list[FoundJob]:
+    """`list_job_directories` for what `list_temporary` has found."""
     links = [FoundJob(link.rpartition("/")[2], link, closed=_is_link(link)) for link in found.links]
     jobs = jobs_in(store, destination, found.directories)
     return sorted((*jobs, *links), key=lambda job: job.directory)
@@ -307,13 +312,17 @@ def _found_job(store: StoreOperations, destination: str, directory: str, job_id:
         return None
     except PermissionError as e:
         return FoundJob(job_id, directory, closed=e)
-    attempts, linked = list[JobAttempt](), list[JobAttempt]()
+    attempts, linked, others = list[JobAttempt](), list[JobAttempt](), list[FileStatus]()
     for status in statuses:
         number = attempt_number(status.name)
         if number is not None and (status.is_directory or status.is_link):
             attempt = JobAttempt(destination, job_id, number, status.path)
             (linked if status.is_link else attempts).append(attempt)
-    return FoundJob(job_id, directory, _by_number(attempts), linked=_by_number(linked))
+        else:
+            others.append(status)
+    return FoundJob(
+        job_id, directory, _by_number(attempts), linked=_by_number(linked), others=tuple(others)
+    )
 
 
 def _by_number(attempts: Iterable[JobAttempt]) -> tuple[JobAttempt, ...]:

@@ -18,7 +18,7 @@ from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.find_job import list_manifest_files, not_read
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.other_jobs import OtherJob, read_other
-from ray_committer.protocol.manifest import TaskManifest, decode_manifest
+from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
@@ -41,7 +41,8 @@ _MOVING = (Phase.RECORDED, Phase.SEALED)
 class Survey:
     """One job attempt; see `ray_committer.JobSummary`. `begun` is its commit, if that has begun; `stamp`
     is the job's, and `table` the claim that its record names. Only its own process can record a job that
-    `is_bound`."""
+    `is_bound`. Hadoop's manifest committer has set up a job that `is_hadoops`: it has no state, and its
+    manifests no stamp."""
 
     phase: Phase = Phase.OPEN
     manifests: int = 0
@@ -55,6 +56,7 @@ class Survey:
     stamp: str | None = None
     table: ClaimedTable | None = None
     is_bound: bool = False
+    is_hadoops: bool = False
 
     @property
     def state(self) -> str:
@@ -92,7 +94,8 @@ def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> S
     except RayCommitterError as e:
         found = Survey(phase, manifests=len(manifests), problem=str(e))
     if seen is not None:
-        found = replace(found, stamp=seen.state.stamp, is_bound=seen.state.is_bound)
+        stamp, is_bound = seen.state.stamp, seen.state.is_bound
+        found = replace(found, stamp=stamp, is_bound=is_bound, is_hadoops=False)
     return replace(found, newest_milliseconds=newest)
 
 
@@ -168,6 +171,7 @@ def _by_largest(store: StoreOperations, manifests: Sequence[FileStatus]) -> Surv
         files=round(ratio * len(manifest.files)),
         bytes=round(ratio * sum(file.z for file in manifest.files)),
         is_estimate=len(manifests) > 1,
+        is_hadoops=stamp_of(manifest) is None,
     )
 
 

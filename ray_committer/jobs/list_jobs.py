@@ -9,7 +9,12 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.commands import job_command
-from ray_committer.job_files.find_job import list_job_directories, not_read, skipped_link
+from ray_committer.job_files.find_job import (
+    FoundJob,
+    list_job_directories,
+    not_read,
+    skipped_link,
+)
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.job_files.survey_left import LeftSurvey, survey_left
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
@@ -48,6 +53,8 @@ class JobSummary:
     left: files that a commit still has to move; None if they were not counted.
     moved: files that a recorded commit had moved `moved_seconds` ago, by its last sign of life; a
         process that continues the commit of another counts from 0. None without a sign of life.
+    per_second, seconds_left: of a commit that `is_alive`, how many files it moved per second before its
+        last sign of life, and how long the others take at that rate; None if that is not known.
     age_seconds: since the job's directory, its record or a manifest last changed; None if the store does
         not report it. The output of running tasks does not count.
     problem: why one of its files, or its directory, was not read; the numbers are then not reliable.
@@ -59,6 +66,7 @@ class JobSummary:
     claim: the version of its claim in the log of a table, for which other jobs wait, or None.
     partitions: what it claims, relative to the destination; an empty path is the whole table.
     table_version: the version at which the log says that it is committed.
+    is_hadoops: whether Hadoop's manifest committer has set it up, whose driver may be at work on it.
     """
 
     job_id: str
@@ -76,12 +84,15 @@ class JobSummary:
     begun_seconds: float | None = None
     moved: int | None = None
     moved_seconds: float | None = None
+    per_second: float | None = None
+    seconds_left: float | None = None
     problem: str | None = None
     command: str | None = None
     undo_command: str | None = None
     claim: int | None = None
     partitions: tuple[str, ...] = ()
     table_version: int | None = None
+    is_hadoops: bool = False
 
 
 def list_jobs(
@@ -102,43 +113,60 @@ def list_jobs(
     """
     with open_here(dest, options, storage_options) as (store, destination):
         require_destination(store, destination)
-        now = time.time()
-        milliseconds = round(now * 1000)
-        found: list[JobSummary] = []
-        directories = list(list_job_directories(store, destination))
-        in_log = _InLog(store, destination) if directories else None
-        for job in directories:
-            if job.closed is not None:
-                problem = not_read(job.closed, job.directory)
-                found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
-            several = len(job.attempts) + len(job.linked) > 1
-            for attempt in sorted((*job.attempts, *job.linked), key=lambda one: one.number):
-                if attempt in job.linked:
-                    found.append(_link(attempt))
-                    continue
-                survey = (
-                    survey_exactly(store, attempt, milliseconds, threads=options.threads)
-                    if exact
-                    else survey_job(store, attempt, milliseconds)
-                )
-                summary = _summary(dest, attempt, survey, now, several=several)
-                found.append(in_log.told(summary, attempt, survey) if in_log else summary)
-        known = {job.job_id for job in found}
-        left = (one for one in survey_left(store, destination, exact=exact) if one.job_id not in known)
-        return [*found, *(_left(dest, one, now) for one in left)]
+        directories = list_job_directories(store, destination)
+        in_log = InLog(store, destination) if directories else None
+        threads = options.threads if exact else None
+        return summaries(store, destination, dest, directories, in_log, threads=threads)
 
 
-class _InLog:
-    """What the log of the destination holds of its jobs; that a log cannot be read is a problem of each
-    job."""
+def summaries(
+    store: StoreOperations,
+    destination: str,
+    dest: str,
+    directories: Sequence[FoundJob],
+    in_log: InLog | None,
+    *,
+    threads: int | None,
+) -> list[JobSummary]:
+    """The summaries of the jobs in some directories, and of those that Hadoop's S3A committer left.
+
+    `dest` is the destination as the user names it. With `threads`, count exactly.
+    """
+    now = time.time()
+    found: list[JobSummary] = []
+    for job in directories:
+        if job.closed is not None:
+            problem = not_read(job.closed, job.directory)
+            found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
+        several = len(job.attempts) + len(job.linked) > 1
+        for attempt in sorted((*job.attempts, *job.linked), key=lambda one: one.number):
+            if attempt in job.linked:
+                found.append(_link(attempt))
+                continue
+            survey = (
+                survey_exactly(store, attempt, round(now * 1000), threads=threads)
+                if threads
+                else survey_job(store, attempt, round(now * 1000))
+            )
+            summary = _summary(dest, attempt, survey, now, several=several)
+            found.append(in_log.told(summary, attempt, survey) if in_log else summary)
+    known = {job.job_id for job in found}
+    left = survey_left(store, destination, exact=threads is not None)
+    return [*found, *(_left(dest, one, now) for one in left if one.job_id not in known)]
+
+
+class InLog:
+    """What the log of the destination holds of its jobs; that a log cannot be read is a `problem` of
+    each job. `version` is the last one of the table; None if it has no log."""
 
     def __init__(self, store: StoreOperations, destination: str) -> None:
-        self._problem: str | None = None
+        self.problem: str | None = None
         self._jobs = JobsInLog(store)
         try:
             self._jobs = read_jobs_in_log(store, destination)
         except (RayCommitterError, OSError) as e:
-            self._problem = f"the log of the table cannot be read: {e}"
+            self.problem = f"the log of the table cannot be read: {e}"
+        self.version = self._jobs.version
 
     def told(self, summary: JobSummary, attempt: JobAttempt, survey: Survey) -> JobSummary:
         """The summary of a job, with its claim."""
@@ -147,7 +175,7 @@ class _InLog:
         except (RayCommitterError, OSError) as e:
             return replace(summary, problem=summary.problem or str(e))
         if found is None:
-            return replace(summary, problem=summary.problem or self._problem)
+            return replace(summary, problem=summary.problem or self.problem)
         return replace(
             summary,
             claim=found.claim,
@@ -168,7 +196,7 @@ def _left(dest: str, job: LeftSurvey, now: float) -> JobSummary:
         files=job.files,
         bytes=job.bytes,
         is_estimate=job.is_estimate,
-        age_seconds=_since(now, job.newest_milliseconds),
+        age_seconds=seconds_since(now, job.newest_milliseconds),
         problem=job.problem,
         command=command("commit", options=["--expect-tasks", "N"]),
         undo_command=command("abort"),
@@ -186,6 +214,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
     begun, is_recorded = survey.begun, survey.phase is Phase.RECORDED
     beat = begun.beat if begun and is_recorded else None
     is_alive = begun is not None and begun.is_alive
+    rate = beat.per_second if beat and is_alive else None
     command = partial(_command, dest, attempt, several=several)
     undo = _UNDO if is_recorded and not is_alive else None
     return JobSummary(
@@ -198,15 +227,18 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         bytes=survey.bytes,
         is_estimate=survey.is_estimate,
         left=survey.left,
-        age_seconds=_since(now, survey.newest_milliseconds),
+        age_seconds=seconds_since(now, survey.newest_milliseconds),
         committer=f"process {begun.owner.process} on {begun.owner.host}" if begun else None,
         is_alive=is_alive,
-        begun_seconds=_since(now, begun.declaration.created_milliseconds) if begun else None,
+        begun_seconds=seconds_since(now, begun.declaration.created_milliseconds) if begun else None,
         moved=beat.files if beat else None,
-        moved_seconds=_since(now, beat.at_milliseconds) if beat else None,
+        moved_seconds=seconds_since(now, beat.at_milliseconds) if beat else None,
+        per_second=rate,
+        seconds_left=max(0, (survey.files or 0) - beat.files) / rate if beat and rate else None,
         problem=survey.problem,
         command=command(_VERBS.get(survey.phase)),
         undo_command=command(("abort",) if survey.is_bound else undo),
+        is_hadoops=survey.is_hadoops,
     )
 
 
@@ -219,6 +251,6 @@ def _command(
     return job_command(verb, dest, attempt, name_attempt=several, options=options)
 
 
-def _since(now: float, milliseconds: int | None) -> float | None:
+def seconds_since(now: float, milliseconds: int | None) -> float | None:
     """Seconds since then; a time of a clock that is ahead of this one counts as now."""
     return None if milliseconds is None else max(0.0, now - milliseconds / 1000)

@@ -26,10 +26,12 @@ class LoggedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsInLog:
-    """The claims in flight in the log of a destination; none if it has no log."""
+    """The claims in flight in the log of a destination, and the last `version` there; none if it has no
+    log."""
 
     store: StoreOperations
     in_flight: list[ClaimInFlight] = field(default_factory=list)
+    version: int | None = None
 
     def of(
         self, job: JobAttempt, stamp: str | None = None, recorded: ClaimedTable | None = None
@@ -59,7 +61,8 @@ def read_jobs_in_log(store: StoreOperations, destination: str) -> JobsInLog:
     definition = read_definition(store, table)
     if definition is None:
         return JobsInLog(store)
-    return JobsInLog(store, read_since(store, table, definition.table_id)[0].in_flight)
+    state = read_since(store, table, definition.table_id)[0]
+    return JobsInLog(store, state.in_flight, state.version)
 
 
 def _is_of(claim: TableClaim, job: JobAttempt, stamp: str | None) -> bool:

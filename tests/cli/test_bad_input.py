@@ -568,7 +568,7 @@ def test_an_unexpected_exception_is_three_lines_and_a_traceback_only_when_asked_
     def fail(*_args, **_options) -> None:
         raise ZeroDivisionError("of a bug")
 
-    monkeypatch.setattr(status_module, "list_jobs", fail)
+    monkeypatch.setattr(status_module, "destination_status", fail)
     monkeypatch.setattr("ray_committer.cli.abort.abort_job", fail)
     advice = "this is a bug in ray-committer: run the command again with -vv and report the output"
     check(run("status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
@@ -585,7 +585,7 @@ def test_an_error_of_several_lines_is_told_in_one(dest: Path, monkeypatch):
     def fail(*_args, **_options) -> None:
         raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it", "fix the cluster")
 
-    monkeypatch.setattr(status_module, "list_jobs", fail)
+    monkeypatch.setattr(status_module, "destination_status", fail)
     check(run("status", str(dest)), 3, "Ray failed:   a trace of it", "fix the cluster")
 
 

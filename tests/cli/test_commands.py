@@ -131,7 +131,7 @@ def test_status_lists_jobs_and_how_far_they_got(write_job, dest: Path):
 
 def test_status_of_a_quiet_destination(write_job, dest: Path):
     dest.mkdir()
-    assert run("status", str(dest)).stdout == f"{dest}: no jobs\n"
+    assert run("status", str(dest)).stdout == f"{dest}: empty; no jobs\n"
 
 
 def test_abort_deletes_a_job_whose_commit_has_not_begun(write_job, dest: Path):

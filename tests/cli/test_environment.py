@@ -199,12 +199,12 @@ def test_v_logs_our_own_and_not_what_libraries_say(dest: Path, write_job):
         "import logging\n"
         "from ray_committer.cli import status\n"
         "from ray_committer.cli.main import main\n"
-        "listed = status.list_jobs\n"
+        "listed = status.destination_status\n"
         "def speak(*args, **options):\n"
         "    logging.getLogger('azure.core').info('x-ms-secret: s3cret')\n"
         "    logging.getLogger('ray_committer.x').debug('ours')\n"
         "    return listed(*args, **options)\n"
-        "status.list_jobs = speak\n"
+        "status.destination_status = speak\n"
         f"main(['-vv', 'status', {str(dest)!r}])\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

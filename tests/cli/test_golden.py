@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -134,6 +135,30 @@ def four_jobs(dest: Path, write_job, make_old) -> None:
         make_old(dest / "_temporary" / f"job_{number}", days)
 
 
+def other_committers(dest: Path, write_job, make_old) -> None:
+    """A commit of ours, and what other committers have left beside it."""
+    committed(dest, write_job, make_old)
+    for name in (
+        "_temporary/0/task_1_m_000000",
+        "_temporary/job_7",
+        ".hive-staging_hive_2026",
+        *(f".spark-staging-{number}" for number in range(5)),
+    ):
+        (dest / name).mkdir(parents=True)
+    make_old(dest, 2.5)
+
+
+def reported(dest: Path, write_job, make_old) -> None:
+    """A commit that failed after one that did not, with their reports and one that is cut off."""
+    for job_id in ("job_1", "job_2"):
+        write_job({0: {"a": "x"}}, job_id=job_id)
+        options = CommitOptions(summary_directory=f"{dest}/_reports")
+        with suppress(ray_committer.errors.CommitConflictError):
+            ray_committer.commit_job(str(dest), job_id, executor="inline", options=options)
+    (dest / "_reports" / "summary-job_0.json").write_text("{")
+    os.utime(dest / "_reports" / "summary-job_0.json", (0, 0))
+
+
 def hadoops_success(dest: Path, write_job, make_old) -> None:
     dest.mkdir()
     shutil.copy(HADOOP / "success" / "job_202401011200_0007.json", dest / "_SUCCESS")
@@ -210,6 +235,19 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "status_undoing": (undoing, ["status", "DEST"]),
     "status_aborting": (aborting, ["status", "DEST"]),
     "status_nothing": (nothing, ["status", "DEST"]),
+    "status_last": (committed, ["status", "DEST"]),
+    "status_last_json": (committed, ["status", "DEST", "--output", "json"]),
+    "status_classic": (classic_success, ["status", "DEST"]),
+    "status_table": (a_table, ["status", "DEST"]),
+    "status_left": (other_committers, ["status", "DEST"]),
+    "status_watch": (committed, ["status", "DEST", "--watch"]),
+    "history": (reported, ["history", "DEST", "--summary-directory", "DEST/_reports"]),
+    "history_json": (
+        reported,
+        ["history", "DEST", "--summary-directory", "DEST/_reports", "--output", "json"],
+    ),
+    "history_table": (a_table, ["history", "DEST", "--limit", "2"]),
+    "history_nothing": (nothing, ["history", "DEST"]),
     "show_success": (committed, ["show", "DEST"]),
     "show_manifest": (
         two_tasks,
@@ -321,7 +359,11 @@ REPLACED = [
     (r"moved, as of .+ ago", "moved, as of 0 s ago"),
     (r'"committer": "process \d+ on \S+"', '"committer": "process 1 on HOST"'),
     (r'"begun_seconds": [\d.e-]+', '"begun_seconds": 0.0'),
-    (r"\b20[\d:-]+ [\d:]+ UTC", "TIME UTC"),
+    (r"\b(20|1970-)[\d:-]+ [\d:]+ UTC", "TIME UTC"),
+    (r"(last commit: .+), .+ ago \(TIME UTC\)", r"\1, 0 s ago (TIME UTC)"),
+    (r"(by ray_committer on )\S+$", r"\1HOST"),
+    (r'"hostname": "[^"]+"', '"hostname": "HOST"'),
+    (r'("bytes": (?:\d+|null),\n +"seconds"): [\d.e-]+', r"\1: 0.0"),
     (r"[0-9a-f]{8}-[0-9a-f-]{27}", "TABLE-ID"),
     (r'("(?:at|modified)_milliseconds"): \d+', r"\1: 0"),
     (r'("(?:started|ended)_at"): "20\d\d-\d\d-\d\dT[\d:.]+Z"', r'\1: "TIME"'),

@@ -20,6 +20,7 @@ from ray_committer.errors import (
     ManifestError,
     RayCommitterError,
 )
+from ray_committer.jobs.destination_status import destination_status
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import CURRENT
 from ray_committer.protocol.success import SUCCESS_NAME, SuccessData
@@ -103,6 +104,17 @@ def test_status_shows_each_attempt_and_an_adopted_job_once(fake: FakeS3):
         commit(fake, tasks=2)
     with opened(fake):
         assert [one.state for one in ray_committer.list_jobs(URL)] == ["running"]
+
+
+def test_status_shows_uploads_where_no_job_is():
+    fake = FakeS3()
+    upload(fake, f"{TABLE}/a", b"x")
+    with opened(fake):
+        (left,) = destination_status(URL).leftovers
+        assert (left.left_by, len(left.paths)) == ("uploads", 1)
+        assert str(left.command).endswith("--dry-run")
+        ray_committer.setup_job(URL, "job_1")
+        assert destination_status(URL).leftovers == ()
 
 
 def test_status_shows_why_a_pendingset_cannot_be_read(fake: FakeS3):

@@ -37,6 +37,7 @@ PLAIN = (
     Run(("docs/exports.md: Exporting tables with a log",), given="a table of small files"),
     Run(("docs/exports.md: Partition columns and other columns",), given="a committed table"),
     Run(("docs/command_line.md: Command line",), given="a job of three tasks"),
+    Run(("docs/command_line.md: Status",), given="a committed table"),
     Run(("docs/command_line.md: Variables",), given="a job of three tasks"),
     Run(("docs/command_line.md: Completion",), given="a committed table"),
     Run(("docs/tables.md: Tables with a log",), given="a committed table"),

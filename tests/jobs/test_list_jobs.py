@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import time
 from pathlib import Path
 
@@ -86,6 +87,20 @@ def test_exactly_is_every_manifest(write_job, dest: Path, calls: list[str]):
     assert (found.files, found.bytes) == (820, sum(task * (task + 1) for task in range(40)))
     assert not found.is_estimate
     assert calls.count("read") == 42
+
+
+def test_a_job_of_hadoops_manifest_committer_is_named_as_such(write_job, dest: Path):
+    hadoops = Path(__file__).parents[1] / "data/hadoop/manifests/job_202401011200_0007"
+    manifests = dest / "_temporary/job_202401011200_0007/00/manifests"
+    shutil.copytree(hadoops, manifests)
+    job = write_job({0: {"a": "x"}}, job_id="job_1")
+    first, second = ray_committer.list_jobs(str(dest))
+    assert [(one.job_id, one.state, one.is_hadoops) for one in (second, first)] == [
+        ("job_202401011200_0007", "running", True),
+        ("job_1", "running", False),
+    ]
+    shutil.copytree(hadoops, Path(job.manifests), dirs_exist_ok=True)
+    assert not ray_committer.list_jobs(str(dest))[0].is_hadoops
 
 
 def test_a_single_manifest_is_no_estimate(write_job, dest: Path):
@@ -209,10 +224,10 @@ def test_a_committer_that_died_is_known_to_be_dead(write_job, dest: Path, monkey
 SECOND = Owner("elsewhere", "boot", 7, 8, "second run")
 
 
-def beat(job: JobAttempt, seconds_ago: float) -> None:
+def beat(job: JobAttempt, seconds_ago: float, per_second: float | None = None) -> None:
     """Another process has gone on with a commit, and has given a sign of life this long ago."""
     milliseconds = round((time.time() - seconds_ago) * 1000)
-    sign = Heartbeat(owner=SECOND, at_milliseconds=milliseconds, files=1)
+    sign = Heartbeat(owner=SECOND, at_milliseconds=milliseconds, files=1, per_second=per_second)
     Path(job.heartbeat).write_bytes(encode(sign))
 
 
@@ -227,6 +242,19 @@ def test_who_goes_on_with_the_commit_of_a_dead_process_is_named_and_how_far_it_i
     assert (found.is_alive, found.committer) == (True, "process 7 on elsewhere")
     assert (found.moved, found.files, found.undo_command) == (1, 2, None)
     assert found.moved_seconds == pytest.approx(5, abs=15)
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "per_second", "expected"),
+    [(5, 0.5, (0.5, 4.0)), (5, None, (None, None)), (5, 0.0, (0.0, None)), (3600, 0.5, (None, None))],
+)
+def test_the_rate_of_a_commit_and_the_time_left_are_those_of_a_live_process(
+    write_job, dest: Path, monkeypatch, seconds_ago: float, per_second: float | None, expected
+):
+    job = write_job({0: {"a": "x", "b": "x", "c": "x"}})
+    crash(monkeypatch, dest, after_renames=1)
+    beat(job, seconds_ago, per_second)
+    assert (one(dest).per_second, one(dest).seconds_left) == expected
 
 
 def test_how_far_a_commit_was_is_known_after_all_who_were_at_work_on_it_have_stopped(

@@ -1,0 +1,196 @@
+"""What ``ray-committer status`` prints of a destination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from rich.text import Text
+
+from ray_committer.cli.print import (
+    age_text,
+    ago_text,
+    count_text,
+    partitions_text,
+    size_text,
+)
+from ray_committer.jobs.destination_status import DestinationStatus, Leftover
+from ray_committer.jobs.list_jobs import JobSummary
+from ray_committer.jobs.past_commits import PastCommit
+from ray_committer.protocol.other_committers import LeftBy
+from ray_committer.report.amounts import seconds_text
+
+_MEANING = {
+    "running": ("undecided: its tasks may still run, or the application has died", ""),
+    "hadoops": ("undecided: of Hadoop's manifest committer, which is at work or has died", ""),
+    "recorded": ("recorded: its commit has begun; a new run of its application doubles rows", "red"),
+    "sealed": ("sealed: all its files are in place; data that it replaces may be gone", "red"),
+    "committed": ("committed; its clean-up has not ended", "yellow"),
+    "undoing": ("undoing: its commit is being given up; some of its files may be visible", "red"),
+    "unknown": ("unknown: it was not examined", "yellow"),
+    "left": ("left by Hadoop's S3A committer, whose driver may still be at work on it", ""),
+    "aborting": ("aborting: its abort has begun but not ended", "yellow"),
+}
+_COMMITTING = ("recorded", "sealed")
+BEGUN = (*_COMMITTING, "undoing")
+"""The states of a commit that has begun and not ended: a process is at work on it, or it needs one."""
+_HOLDS = {
+    "nothing": "empty",
+    "data": "data without _SUCCESS",
+    "committed": "committed",
+    "unknown": "it cannot be listed",
+}
+_LEFT = {
+    LeftBy.FILE_OUTPUT_COMMITTER: (
+        "of FileOutputCommitter, which is at work or has died",
+        "if nobody writes here, delete it: the next job of that committer publishes it",
+    ),
+    LeftBy.SPARK_STAGING: (
+        "of Spark's own dynamic partition overwrite, which is at work or has died",
+        "if nobody writes here, run that write again, then delete it",
+    ),
+    LeftBy.HIVE_STAGING: (
+        "of a query of Hive, which is at work or has died",
+        "if nobody writes here, delete it",
+    ),
+    LeftBy.CLEAN_UP: ("left by a clean-up that was stopped", "remove it"),
+    LeftBy.UPLOADS: ("pending uploads, and no job is here", "look at them"),
+    LeftBy.NOTHING: ("an empty directory of a job", "remove it"),
+    LeftBy.UNKNOWN: ("holds no job, and is of no known committer", "find out who made it"),
+}
+"""What each leftover is, and what to do about it."""
+_SHOWN_PATHS = 3
+
+
+def status_lines(destination: str, found: DestinationStatus) -> Iterator[Text | str]:
+    """Yield the lines: the last commit, each job, and each leftover; paths and commands end a line."""
+    version = f", version {found.table_version:,} of the table" if found.table_version else ""
+    jobs = count_text(len(found.jobs), "job") if found.jobs else "no jobs"
+    yield f"{destination}: {_state(found)}{version}; {jobs}"
+    if found.last_commit is not None:
+        yield from _last_commit(found.last_commit)
+    if found.problem is not None:
+        yield Text(f"  {found.problem}", style="red")
+    yield from _job_lines(list(found.jobs))
+    for one in found.leftovers:
+        yield from _leftover(one)
+
+
+def _state(found: DestinationStatus) -> str:
+    """The state in a few words: a commit that has not ended is worth more than what there was before."""
+    begun = [job for job in found.jobs if job.state in BEGUN]
+    if any(job.is_alive for job in begun):
+        return "a commit is at work"
+    return "a commit has begun but not ended" if begun else _HOLDS[found.holds]
+
+
+def _last_commit(one: PastCommit) -> Iterator[Text | str]:
+    if one.problem is not None:
+        yield Text(f"  {one.source}: not read: {one.problem}", style="red")
+        return
+    when = "at an unknown time"
+    if one.at_milliseconds is not None:
+        moment = datetime.fromtimestamp(one.at_milliseconds / 1000, UTC)
+        ago = ago_text((datetime.now(UTC) - moment).total_seconds())
+        when = f"{ago} ({moment:%Y-%m-%d %H:%M:%S} UTC)"
+    yield f"  last commit: {one.job_id or 'a job that is not named'}, {when}"
+    facts = [] if one.files is None else [count_text(one.files, "file"), size_text(one.bytes)]
+    facts += [f"version {one.table_version:,}"] if one.table_version else []
+    where = f" on {one.hostname}" if one.hostname else ""
+    facts += [f"by {one.committer}{where}"] if one.committer else []
+    if facts:
+        yield f"  {', '.join(facts)}"
+
+
+def _leftover(one: Leftover) -> Iterator[Text | str]:
+    what, advice = _LEFT[LeftBy(one.left_by)]
+    for path in one.paths[:_SHOWN_PATHS]:
+        yield Text(path, style="bold")
+    if len(one.paths) > _SHOWN_PATHS:
+        yield f"and {len(one.paths) - _SHOWN_PATHS:,} more; --output json shows all"
+    tasks = f": {count_text(one.tasks, 'task')} committed" if one.tasks is not None else ""
+    yield Text(f"  {what}{tasks}", style="yellow")
+    if one.age_seconds is not None:
+        yield f"  {age_text(one.age_seconds)}"
+    yield f"  {advice}: {one.command}" if one.command else f"  {advice}"
+
+
+def _job_lines(jobs: list[JobSummary]) -> Iterator[Text | str]:
+    ids = [job.job_id for job in jobs]
+    for job in jobs:
+        named = job.job_attempt or ids.count(job.job_id) > 1
+        yield Text(f"{job.job_id}, attempt {job.job_attempt}" if named else job.job_id, style="bold")
+        meaning, style = _MEANING["hadoops" if job.is_hadoops else job.state]
+        yield Text(f"  {meaning}", style="" if job.is_alive else style)
+        yield f"  {_amounts(job)}; {age_text(job.age_seconds)}"
+        if job.left is not None and job.state in _COMMITTING:
+            yield f"  {count_text(job.left, 'file')} still to be moved"
+        if job.committer is not None and job.state != "undoing":
+            yield f"  {_committer(job)}"
+        if job.moved is not None and job.left is None:
+            yield f"  {_moved(job)}"
+        if job.per_second is not None and job.left is None:
+            yield f"  {_speed(job)}"
+        if job.claim is not None:
+            yield f"  {_in_log(job)}"
+        if job.problem is not None:
+            yield Text(f"  {job.problem}", style="red")
+        yield from _commands(job)
+    yield from _notes(jobs)
+
+
+def _committer(job: JobSummary) -> str:
+    """The process that began the commit, or the process to wait for."""
+    begun = f"begun {ago_text(job.begun_seconds)}"
+    if job.is_alive:
+        return f"{begun}; {job.committer} is at work: wait for it"
+    return f"{begun} by {job.committer}, which has stopped"
+
+
+def _moved(job: JobSummary) -> str:
+    """The progress at the last sign of life, without the files that an earlier process moved."""
+    files, ago = count_text(job.files, "file"), ago_text(job.moved_seconds)
+    return f"at least {job.moved:,} of {files} moved, as of {ago}"
+
+
+def _speed(job: JobSummary) -> str:
+    """The rate before the last sign of life, and how long the rest takes at that rate."""
+    if not job.per_second or job.seconds_left is None:
+        return "no file was moved since the sign of life before that"
+    return f"{job.per_second:,.0f} files per second, about {seconds_text(job.seconds_left)} to go"
+
+
+def _in_log(job: JobSummary) -> str:
+    """The job's claim in the log of its table, and its commit."""
+    if job.table_version is not None:
+        return f"committed as version {job.table_version:,} of the table (claim {job.claim:,})"
+    return f"other jobs wait for its claim on {partitions_text(job.partitions)} (version {job.claim:,})"
+
+
+def _commands(job: JobSummary) -> Iterator[str]:
+    if job.state == "left":
+        yield f"  if its driver is dead and N tasks had succeeded, finish it: {job.command}"
+        yield f"  or give it up: {job.undo_command}"
+    elif job.command is not None:
+        yield f"  {'if it stops, finish it' if job.is_alive else 'finish it'}: {job.command}"
+        if job.undo_command is not None:
+            yield f"  or give it up: {job.undo_command}"
+    elif job.undo_command is not None:
+        yield "  only its own process can finish it"
+        yield f"  if that has ended, give it up: {job.undo_command}"
+
+
+def _amounts(job: JobSummary) -> str:
+    files = count_text(job.files, "file", about=job.is_estimate)
+    size = size_text(job.bytes, about=job.is_estimate)
+    return f"{count_text(job.manifests, 'task')}, {files}, {size}"
+
+
+def _notes(jobs: list[JobSummary]) -> Iterator[str]:
+    """What was not read, because that costs requests per task, and what the user can do."""
+    if any(job.is_estimate for job in jobs):
+        yield "about: estimated from the largest manifest of the job; --exact reads them all"
+    if any(job.state in _COMMITTING and job.left is None for job in jobs):
+        yield "--exact counts the files that are still to be moved"
+    if any(job.state == "running" and job.undo_command is None for job in jobs):
+        yield "undecided: run `commit --expect-tasks N` if all tasks are done, or `abort` it"

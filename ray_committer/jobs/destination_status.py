@@ -1,0 +1,192 @@
+"""The state of a destination: its last commit, the jobs there, and what other committers have left."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ray_committer.errors import RayCommitterError
+from ray_committer.job_files.find_job import (
+    FoundJob,
+    Temporary,
+    jobs_and_links,
+    list_temporary,
+    not_read,
+)
+from ray_committer.job_files.gone_jobs import gone_in
+from ray_committer.jobs.list_jobs import InLog, JobSummary, seconds_since, summaries
+from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
+from ray_committer.jobs.past_commits import PastCommit, last_commit
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.other_committers import (
+    TASK_PREFIX,
+    LeftBy,
+    left_at_destination,
+    left_in_temporary,
+)
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY
+from ray_committer.protocol.table_paths import DIRECTORY, is_hidden
+from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_anew
+from ray_committer.stores.registry import shown_url
+
+_DEFAULTS = CommitOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Directories of one kind that hold no job of this committer.
+
+    left_by: who makes such directories: see `LeftBy`.
+    paths: the directories, as URLs or local paths; for uploads, their files.
+    tasks: how many tasks have committed there; None if that is not known.
+    age_seconds: since the newest change that a listing shows; None if it shows none.
+    command: the command that removes it, or shows more; None if there is none.
+    """
+
+    left_by: str
+    paths: tuple[str, ...]
+    tasks: int | None = None
+    age_seconds: float | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationStatus:
+    """What `ray-committer status` shows.
+
+    holds: "nothing", "data" without ``_SUCCESS``, "committed" data, which has ``_SUCCESS`` or is in the
+        log of a table, or "unknown" if there is no permission to list the destination.
+    last_commit: the last one, as ``_SUCCESS`` or the log says; None if nothing says one.
+    table_version: the last version of the table; None if the destination has no log.
+    problem: why something was not read.
+    """
+
+    destination: str
+    holds: str
+    last_commit: PastCommit | None
+    table_version: int | None
+    jobs: tuple[JobSummary, ...]
+    leftovers: tuple[Leftover, ...]
+    problem: str | None = None
+
+
+def destination_status(
+    dest: str,
+    *,
+    exact: bool = False,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> DestinationStatus:
+    """Return the state of a destination, and change nothing.
+
+    This costs a listing of the destination's first level, a read of ``_SUCCESS``, about ten requests if
+    it is a table with a log, and those of `list_jobs`: of its directories, only ``_temporary`` and the
+    log are looked into. `JobNotFoundError` if the destination is missing.
+    """
+    with open_here(dest, options, storage_options) as (store, destination):
+        listed, problem = _first_level(store, destination)
+        names = None if listed is None else {one.name: one for one in listed}
+        here = _Here(store, destination, names)
+        temporary = list_temporary(store, destination) if here.has(TEMPORARY) else Temporary()
+        found = jobs_and_links(store, destination, temporary)
+        in_log = InLog(store, destination) if here.has(DIRECTORY) else None
+        threads = options.threads if exact else None
+        jobs = summaries(store, destination, dest, found, in_log, threads=threads)
+        last, log_problem = here.last_commit(in_log)
+        vacuum = shlex.join(["ray-committer", "vacuum", dest])
+        return DestinationStatus(
+            shown_url(store.spec, destination),
+            _holds(names, last),
+            last,
+            in_log.version if in_log else None,
+            tuple(jobs),
+            tuple(here.leftovers(temporary, found, vacuum, has_jobs=bool(jobs))),
+            problem or log_problem,
+        )
+
+
+def _first_level(store: StoreOperations, destination: str) -> tuple[list[FileStatus] | None, str | None]:
+    """What is in the destination itself; None, and why, if that is not known."""
+    try:
+        return list_anew(store, destination), None
+    except (FileNotFoundError, NotADirectoryError):
+        require_destination(store, destination)
+        return [], None
+    except PermissionError as e:
+        return None, not_read(e, destination)
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """A destination and the names in it, None if they are not known."""
+
+    store: StoreOperations
+    destination: str
+    names: dict[str, FileStatus] | None
+
+    def has(self, name: str) -> bool:
+        """Whether a name is, or may be, in the destination."""
+        return self.names is None or name in self.names
+
+    def last_commit(self, in_log: InLog | None) -> tuple[PastCommit | None, str | None]:
+        """The last commit, and why it is not known."""
+        path = f"{self.destination.rstrip('/')}/{SUCCESS}"
+        success = FileStatus(path, is_directory=False) if self.names is None else self.names.get(SUCCESS)
+        is_table = in_log is not None and in_log.version is not None
+        try:
+            return last_commit(self.store, self.destination, success, is_table=is_table), (
+                in_log.problem if in_log else None
+            )
+        except (RayCommitterError, PermissionError) as e:
+            return None, f"the log of the table cannot be read: {e}"
+
+    def leftovers(
+        self, temporary: Temporary, found: Sequence[FoundJob], vacuum: str, *, has_jobs: bool
+    ) -> Iterator[Leftover]:
+        """What other committers have left, or clean-ups that were stopped; `vacuum` is a command."""
+        for job in found:
+            if not job.attempts and not job.linked and job.closed is None:
+                yield self._of_directory(job, vacuum)
+        if gone := gone_in(self.destination, temporary.directories):
+            paths = self._shown(one.directory for one in gone)
+            yield Leftover(LeftBy.CLEAN_UP, paths, command=vacuum)
+        for kind in (LeftBy.SPARK_STAGING, LeftBy.HIVE_STAGING):
+            own = [one for one in (self.names or {}).values() if left_at_destination(one.name) is kind]
+            if own:
+                paths = self._shown(sorted(one.path for one in own))
+                yield Leftover(kind, paths, age_seconds=_age(own))
+        if self.store.capabilities.completes_uploads and not has_jobs:
+            uploads = completing(self.store).list_uploads(self.destination).uploads
+            if uploads:
+                paths = self._shown(one.path for one in uploads)
+                yield Leftover(LeftBy.UPLOADS, paths, command=f"{vacuum} --dry-run")
+
+    def _of_directory(self, job: FoundJob, vacuum: str) -> Leftover:
+        name = job.directory.rpartition("/")[2]
+        kind = left_in_temporary(name, is_empty=not job.others)
+        tasks = sum(one.is_directory and one.name.startswith(TASK_PREFIX) for one in job.others)
+        return Leftover(
+            kind,
+            self._shown([job.directory]),
+            tasks if kind is LeftBy.FILE_OUTPUT_COMMITTER else None,
+            _age(job.others),
+            vacuum if kind is LeftBy.NOTHING else None,
+        )
+
+    def _shown(self, paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(shown_url(self.store.spec, path) for path in paths)
+
+
+def _age(statuses: Iterable[FileStatus]) -> float | None:
+    times = [one.modified_milliseconds for one in statuses if one.modified_milliseconds is not None]
+    return seconds_since(time.time(), max(times, default=None))
+
+
+def _holds(names: dict[str, FileStatus] | None, last: PastCommit | None) -> str:
+    if last is not None:
+        return "committed"
+    if names is None:
+        return "unknown"
+    return "nothing" if all(map(is_hidden, names)) else "data"

@@ -1,0 +1,278 @@
+"""The commits of a destination that are over, as ``_SUCCESS``, summary reports and a table's log say.
+
+``_SUCCESS`` is about the last commit only. Each commit writes a summary report if its options name a
+directory for them. The log of a table names every commit, but not those that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ray_committer.errors import ManifestError, PathError, RayCommitterError
+from ray_committer.job_files.find_job import attempt_of
+from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
+from ray_committer.options import CommitOptions
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.paths import SUCCESS, is_inside, join
+from ray_committer.protocol.success import DESTINATION, TABLE_VERSION, SuccessData, decode_success
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimCommitted
+from ray_committer.protocol.uri import Location, parse_uri
+from ray_committer.stores.at_once import at_once
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.registry import is_on_store, shown_url
+from ray_committer.tables.changes import committed_since
+from ray_committer.tables.log import find_head, read_definition
+
+_DEFAULTS = CommitOptions()
+_ENTRIES = 3
+"""How many entries of a log a job usually has: its claim, its commit, and the end of its removals."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastCommit:
+    """One commit that is over; what the files do not say is None.
+
+    source: the file that says it, as a URL or a local path; None if only the log of the table does.
+    seconds: how long the commit took.
+    stage, error: where a failed commit stopped, and why.
+    problem: why the file could not be read; then only its time, `at_milliseconds`, is known.
+    """
+
+    source: str | None = None
+    at_milliseconds: int | None = None
+    job_id: str | None = None
+    job_attempt: int | None = None
+    succeeded: bool | None = None
+    files: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    committer: str | None = None
+    hostname: str | None = None
+    table_version: int | None = None
+    stage: str | None = None
+    error: str | None = None
+    problem: str | None = None
+
+
+def past_commits(
+    dest: str,
+    *,
+    limit: int = 20,
+    options: CommitOptions = _DEFAULTS,
+    storage_options: StorageOptions | None = None,
+) -> list[PastCommit]:
+    """Return the last `limit` commits of a destination, the newest first.
+
+    Summary reports are looked for in `options.summary_directory`: one listing, and one read per report
+    until there are enough of them. Reports of other destinations, and those that name none, are passed
+    over. A file that cannot be read is a `PastCommit` with a `problem`.
+    """
+    with open_here(dest, options, storage_options) as (store, destination):
+        require_destination(store, destination)
+        logged = commits_in_log(store, destination, limit)
+        last = commit_of_success(store, destination)
+        place = _Place.of(store, destination)
+        reports = list(_reports(dest, place, limit, options, storage_options))
+        found = _merged([*reports, *([last] if last else [])], logged)
+    found.sort(key=lambda one: one.at_milliseconds or 0, reverse=True)
+    return found[:limit]
+
+
+def last_commit(
+    store: StoreOperations, destination: str, success: FileStatus | None, *, is_table: bool
+) -> PastCommit | None:
+    """Return the last commit: that in the log of a table or, without a log, that of `success`, the
+    destination's ``_SUCCESS``. Errors as `read_entries`."""
+    noted = commit_of_success(store, destination, success) if success is not None else None
+    logged = commits_in_log(store, destination, 1)[-1:] if is_table else []
+    return _merged([noted] if noted else [], logged)[0] if noted or logged else None
+
+
+def commit_of_success(
+    store: StoreOperations, destination: str, status: FileStatus | None = None
+) -> PastCommit | None:
+    """Return what ``_SUCCESS`` says; None if there is none. `status` is the file's, if it is known."""
+    path = join(destination, SUCCESS)
+    found = PastCommit(shown_url(store.spec, path), status.modified_milliseconds if status else None)
+    try:
+        data = decode_success(store.read(path), path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ManifestError, PermissionError, IsADirectoryError) as e:
+        return replace(found, problem=_why(e, path))
+    if data is None:
+        return replace(found, succeeded=True, committer="a classic committer")
+    return _commit_of(data, found)
+
+
+def _commit_of(data: SuccessData, found: PastCommit) -> PastCommit:
+    statistics, more = data.iostatistics or IOStatistics(), data.diagnostics or {}
+    version, attempt = more.get(TABLE_VERSION, ""), attempt_of(data, -1)
+    error = more.get("exception")
+    return replace(
+        found,
+        at_milliseconds=data.timestamp,
+        job_id=data.job_id,
+        job_attempt=attempt if attempt >= 0 else None,
+        succeeded=data.success,
+        files=statistics.counters.get(names.FILES_COMMITTED),
+        bytes=statistics.counters.get(names.BYTES_COMMITTED),
+        seconds=_seconds(statistics),
+        committer=(data.committer or "").rpartition(".")[2] or None,
+        hostname=data.hostname,
+        table_version=int(version) if version.isdecimal() else None,
+        stage=None if data.success else more.get("stage") or data.stage,
+        error=error.strip().partition("\n")[0] if error else None,
+    )
+
+
+def _seconds(statistics: IOStatistics) -> float | None:
+    """How long the whole commit took; a ``_SUCCESS`` is written before that is known."""
+    for suffix in ("", ".failures"):
+        mean = statistics.meanstatistics.get(f"{names.COMMIT_JOB}{suffix}.mean")
+        if mean is not None and mean.samples:
+            return mean.sum / 1000
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The destination as reports name it: its own URL, and the location of its files."""
+
+    url: str
+    location: Location
+
+    @classmethod
+    def of(cls, store: StoreOperations, destination: str) -> _Place:
+        spec = store.spec
+        return cls(shown_url(spec, destination), Location(spec.scheme, spec.authority, destination))
+
+
+def _reports(
+    dest: str,
+    place: _Place,
+    limit: int,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+) -> Iterator[PastCommit]:
+    """The newest reports of the destination, and the files among them that cannot be read."""
+    directory = options.summary_directory
+    if directory is None:
+        return
+    with open_here(_located(directory, dest), options, storage_options) as (store, path):
+        try:
+            listed = store.list_status(path)
+        except FileNotFoundError:
+            return
+        files = sorted(filter(_is_report, listed), key=_time, reverse=True)
+        left = limit
+        for start in range(0, len(files), limit):
+            read = at_once(store, lambda file: _report(store, file, place), files[start : start + limit])
+            own = [one for one in read if one is not None]
+            yield from own
+            left -= len(own)
+            if left <= 0:
+                return
+
+
+def _located(directory: str, dest: str) -> str:
+    """The directory as a URL: a path without a scheme is on the store of the destination."""
+    if "://" in directory or "://" not in dest:
+        return directory
+    scheme, _, rest = dest.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/{directory.lstrip('/')}"
+
+
+def _is_report(status: FileStatus) -> bool:
+    return status.name.startswith("summary-") and status.name.endswith(".json")
+
+
+def _time(status: FileStatus) -> int:
+    return status.modified_milliseconds or 0
+
+
+def _report(store: StoreOperations, status: FileStatus, place: _Place) -> PastCommit | None:
+    found = PastCommit(shown_url(store.spec, status.path), status.modified_milliseconds)
+    try:
+        data = decode_success(store.read(status.path), status.path)
+    except FileNotFoundError:
+        return None
+    except (RayCommitterError, OSError) as e:
+        return replace(found, problem=_why(e, status.path))
+    if data is None:
+        return replace(found, problem="is empty")
+    return _commit_of(data, found) if _is_about(data, place) else None
+
+
+def _is_about(data: SuccessData, place: _Place) -> bool:
+    """Whether a report is about the destination: it names that or, as Hadoop's, some of its files."""
+    said = (data.diagnostics or {}).get(DESTINATION)
+    if said is not None or not data.filenames:
+        return said == place.url
+    try:
+        file = parse_uri(data.filenames[0])
+    except PathError:
+        return False
+    own = place.location
+    return is_on_store(file, own.scheme, own.authority) and is_inside(file.path, own.path)
+
+
+def _why(error: Exception, path: str) -> str:
+    """What is wrong with the file at `path`, without that path."""
+    text = error.what if isinstance(error, RayCommitterError) else getattr(error, "strerror", None)
+    return (text or str(error)).removeprefix(f"{path}: ")
+
+
+def commits_in_log(store: StoreOperations, destination: str, limit: int) -> list[PastCommit]:
+    """Return the last commits in the log of a table, at least `limit` of them if there are so many:
+    about three reads per job; one read if there is no log."""
+    table = TablePlaces(destination)
+    definition = read_definition(store, table)
+    if definition is None:
+        return []
+    head = find_head(store, table)
+    span = _ENTRIES * limit
+    while True:
+        since = max(0, head - span)
+        found = committed_since(store, table, definition.table_id, since)
+        if len(found) >= limit or since == 0:
+            return [_logged(one) for one in found]
+        span *= 2
+
+
+def _logged(one: ClaimCommitted) -> PastCommit:
+    return PastCommit(
+        at_milliseconds=one.at_milliseconds,
+        job_id=one.claim.job_id,
+        job_attempt=one.claim.job_attempt,
+        succeeded=True,
+        files=one.claim.files.files,
+        bytes=one.claim.files.bytes,
+        table_version=one.version,
+    )
+
+
+def _merged(files: Sequence[PastCommit], logged: Sequence[PastCommit]) -> list[PastCommit]:
+    """Each commit once, with what all of them say; a file goes with the last commit of its job."""
+    found: list[PastCommit] = list(logged)
+    for one in files:
+        same = [number for number, other in enumerate(found) if _is_same(one, other)]
+        if same:
+            found[same[-1]] = _both(found[same[-1]], one)
+        else:
+            found.append(one)
+    return found
+
+
+def _is_same(one: PastCommit, other: PastCommit) -> bool:
+    return bool(one.job_id and one.succeeded and other.succeeded) and (
+        (one.job_id, one.job_attempt) == (other.job_id, other.job_attempt)
+    )
+
+
+def _both(one: PastCommit, more: PastCommit) -> PastCommit:
+    missing = {name: getattr(more, name) for name in PastCommit.__slots__ if getattr(one, name) is None}
+    return replace(one, **missing)

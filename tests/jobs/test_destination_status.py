@@ -1,0 +1,216 @@
+"""What a status says of a destination: always something, from a few requests, and without a change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.errors import JobNotFoundError
+from ray_committer.jobs import open_job
+from ray_committer.jobs.destination_status import DestinationStatus, destination_status
+from ray_committer.jobs.table import init_table
+from ray_committer.testing import WrappedStore
+from tests.cli.commands import snapshot
+from tests.stages.support import closed
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests that are made, by their names."""
+    made: list[str] = []
+    opened_store = open_job.open_store
+    watch = lambda call: made.append(call.operation)  # noqa: E731
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened_store(spec), before=watch)
+    )
+    return made
+
+
+def status_of(dest: Path, **how) -> DestinationStatus:
+    """The status, which changes nothing."""
+    before = snapshot(dest)
+    found = destination_status(str(dest), **how)
+    assert snapshot(dest) == before
+    return found
+
+
+def commit(write_job, dest: Path, files: dict[str, str], job_id: str = "job_1", **options) -> None:
+    write_job({0: files}, job_id=job_id)
+    ray_committer.commit_job(str(dest), job_id, executor="inline", options=CommitOptions(**options))
+
+
+def test_a_missing_destination_is_not_an_empty_one(dest: Path):
+    with pytest.raises(JobNotFoundError, match="does not exist"):
+        destination_status(str(dest))
+    dest.mkdir()
+    assert status_of(dest).holds == "nothing"
+    (dest / "f").touch()
+    with pytest.raises(JobNotFoundError, match="is a file"):
+        destination_status(str(dest / "f"))
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"), [("part-0", "data"), ("_p=1", "data"), (".hidden", "nothing"), ("_x", "nothing")]
+)
+def test_data_is_what_a_reader_sees(dest: Path, name: str, holds: str):
+    dest.mkdir()
+    (dest / name).touch()
+    assert status_of(dest).holds == holds
+
+
+def test_the_last_commit_is_that_of_the_marker(write_job, dest: Path):
+    commit(write_job, dest, {"p=1/a": "x", "p=2/b": "yy"})
+    found = status_of(dest)
+    last = found.last_commit
+    assert last is not None
+    assert (found.holds, found.jobs, found.leftovers) == ("committed", (), ())
+    assert (last.job_id, last.job_attempt, last.files, last.bytes) == ("job_1", 0, 2, 3)
+    assert (last.committer, last.table_version, last.problem) == ("ray_committer", None, None)
+    assert last.at_milliseconds is not None
+
+
+def test_the_marker_of_a_classic_committer_has_its_time_alone(dest: Path):
+    dest.mkdir()
+    (dest / "_SUCCESS").touch()
+    last = status_of(dest).last_commit
+    assert last is not None
+    assert (last.job_id, last.committer, last.problem) == (None, "a classic committer", None)
+    assert last.at_milliseconds == (dest / "_SUCCESS").stat().st_mtime_ns // 1_000_000
+
+
+def test_a_marker_that_cannot_be_read_is_a_problem_and_no_error(dest: Path):
+    dest.mkdir()
+    (dest / "_SUCCESS").write_text("{")
+    found = status_of(dest)
+    assert found.last_commit is not None
+    assert "is not a job success marker" in str(found.last_commit.problem)
+    assert found.holds == "committed"
+
+
+def test_jobs_are_shown_beside_the_last_commit(write_job, dest: Path):
+    commit(write_job, dest, {"a": "x"})
+    write_job({0: {"b": "x"}}, job_id="job_2")
+    found = status_of(dest)
+    assert found.last_commit is not None
+    assert (found.last_commit.job_id, [job.job_id for job in found.jobs]) == ("job_1", ["job_2"])
+
+
+@pytest.mark.parametrize("number", [1, 300])
+def test_a_quiet_destination_costs_a_listing_and_a_read_however_many_files_it_has(
+    write_job, dest: Path, calls: list[str], number: int
+):
+    commit(write_job, dest, {f"p={n}/{n}": "x" for n in range(number)})
+    calls.clear()
+    status_of(dest)
+    assert calls == ["list_status", "read"]
+
+
+def test_a_job_costs_no_more_than_where_jobs_are_listed(write_job, dest: Path, calls: list[str]):
+    write_job({0: {"a": "x"}})
+    calls.clear()
+    ray_committer.list_jobs(str(dest))
+    listed = sorted(calls)
+    calls.clear()
+    status_of(dest)
+    assert len(calls) <= len(listed)
+
+
+def test_the_last_commit_of_a_table_is_in_its_log(write_job, dest: Path, calls: list[str]):
+    dest.mkdir()
+    init_table(str(dest))
+    for number in (1, 2):
+        commit(write_job, dest, {f"p={number}/a": "x"}, f"job_{number}", mark_success=number == 1)
+    calls.clear()
+    found = status_of(dest)
+    assert found.last_commit is not None
+    assert (found.last_commit.job_id, found.last_commit.table_version) == ("job_2", 6)
+    assert (found.table_version, found.holds, found.problem) == (6, "committed", None)
+    assert len(calls) <= 20
+
+
+def test_a_log_that_cannot_be_read_is_a_problem_and_no_error(write_job, dest: Path):
+    dest.mkdir()
+    init_table(str(dest))
+    commit(write_job, dest, {"a": "x"})
+    for entry in (dest / "_ray_committer/log").rglob("*.entry"):
+        entry.write_text("{")
+    found = status_of(dest)
+    assert "the log of the table cannot be read" in str(found.problem)
+    assert found.table_version is None
+
+
+def test_a_destination_that_may_not_be_listed_still_shows_its_jobs(
+    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit(write_job, dest, {"a": "x"})
+    write_job({0: {"b": "x"}}, job_id="job_2")
+    opened_store = open_job.open_store
+
+    def deny(call) -> None:
+        if (call.operation, call.paths) == ("list_status", (str(dest),)):
+            raise PermissionError(13, "denied", str(dest))
+
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened_store(spec), before=deny)
+    )
+    found = destination_status(str(dest))
+    assert found.problem == f"{dest}: no permission to read it"
+    assert [job.job_id for job in found.jobs] == ["job_2"]
+    assert found.last_commit is not None
+    assert found.last_commit.job_id == "job_1"
+
+
+def test_a_directory_of_a_job_that_may_not_be_read_is_a_job_and_no_leftover(
+    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
+):
+    theirs = write_job({0: {"a": "x"}}).job_directory
+    opened_store = open_job.open_store
+    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: closed(opened_store(spec), theirs))
+    found = destination_status(str(dest))
+    assert ([job.state for job in found.jobs], found.leftovers) == (["unknown"], ())
+
+
+def test_what_other_committers_have_left_is_named_by_its_kind(write_job, dest: Path):
+    for name in (
+        "_temporary/0/task_1_m_000000/p=1",
+        "_temporary/0/task_1_m_000001",
+        "_temporary/0/_temporary/attempt_1_m_000002_0",
+        "_temporary/job_7",
+        "_temporary/strange/x",
+        ".spark-staging-1/p=1",
+        ".spark-staging-2",
+        ".hive-staging_hive_2026",
+    ):
+        (dest / name).mkdir(parents=True)
+    found = status_of(dest)
+    assert (found.holds, found.jobs) == ("nothing", ())
+    shown = {one.left_by: one for one in found.leftovers}
+    assert {kind: one.paths for kind, one in shown.items()} == {
+        "FileOutputCommitter": (f"{dest}/_temporary/0",),
+        "empty": (f"{dest}/_temporary/job_7",),
+        "unknown": (f"{dest}/_temporary/strange",),
+        "Spark's dynamic partition overwrite": (
+            f"{dest}/.spark-staging-1",
+            f"{dest}/.spark-staging-2",
+        ),
+        "Hive": (f"{dest}/.hive-staging_hive_2026",),
+    }
+    assert shown["FileOutputCommitter"].tasks == 2
+    assert shown["Hive"].age_seconds == pytest.approx(0, abs=30)
+    assert shown["empty"].command == f"ray-committer vacuum {dest}"
+
+
+def test_a_clean_up_that_was_stopped_is_a_leftover(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    ray_committer.commit_job(str(dest), executor="inline", options=CommitOptions(cleanup=False))
+    gone = dest / "_temporary/.gone-1111111111111111"
+    (dest / "_temporary/job_1/00").rename(gone)
+    (dest / "_temporary/job_1").rmdir()
+    (left,) = status_of(dest).leftovers
+    assert (left.left_by, left.paths) == ("a clean-up of ray_committer", (str(gone),))
+    assert left.command == f"ray-committer vacuum {dest}"
+    ray_committer.vacuum_jobs(str(dest))
+    assert status_of(dest).leftovers == ()

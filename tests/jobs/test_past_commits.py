@@ -1,0 +1,200 @@
+"""The past commits of a destination: from reports that many share, from a log, and from the marker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.errors import CommitConflictError, JobNotFoundError, RayCommitterError
+from ray_committer.jobs import open_job
+from ray_committer.jobs.past_commits import PastCommit, past_commits
+from ray_committer.jobs.table import init_table
+from ray_committer.testing import WrappedStore
+
+HADOOP = Path(__file__).parents[1] / "data/hadoop/reports"
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    return tmp_path / "reports"
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests that are made, by their names."""
+    made: list[str] = []
+    opened = open_job.open_store
+    watch = lambda call: made.append(call.operation)  # noqa: E731
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=watch)
+    )
+    return made
+
+
+def write(dest: Path, job_id: str, files: dict[str, str], reports: Path | None, **options) -> None:
+    """Set up, write and commit a job."""
+    ray_committer.setup_job(str(dest), job_id)
+    with ray_committer.task_attempt(str(dest), job_id, 0) as attempt:
+        for name, text in files.items():
+            Path(attempt.path(name)).write_text(text)
+    directory = str(reports) if reports else None
+    how = CommitOptions(summary_directory=directory, **options)
+    ray_committer.commit_job(str(dest), job_id, executor="inline", options=how)
+
+
+def past(dest: Path, reports: Path | None = None, limit: int = 20) -> list[PastCommit]:
+    directory = str(reports) if reports else None
+    return past_commits(str(dest), limit=limit, options=CommitOptions(summary_directory=directory))
+
+
+def test_each_commit_is_a_row_and_the_newest_is_first(dest: Path, reports: Path):
+    for number in range(3):
+        write(
+            dest,
+            f"job_{number}",
+            {f"{number}": "x" * number, "same": "y"} if number == 0 else {f"{number}": "x" * number},
+            reports,
+        )
+    found = past(dest, reports)
+    assert [(one.job_id, one.succeeded, one.files, one.bytes) for one in found] == [
+        ("job_2", True, 1, 2),
+        ("job_1", True, 1, 1),
+        ("job_0", True, 2, 1),
+    ]
+    assert all(one.seconds is not None and one.committer == "ray_committer" for one in found)
+    assert found[0].source == f"{reports}/summary-job_2.json"
+    assert [one.job_id for one in past(dest, reports, limit=2)] == ["job_2", "job_1"]
+
+
+def test_a_failed_commit_shows_where_and_why(dest: Path, reports: Path):
+    write(dest, "job_1", {"a": "x"}, reports)
+    with pytest.raises(RayCommitterError):
+        write(dest, "job_2", {"a": "x"}, reports)
+    failed, committed = past(dest, reports)
+    assert (failed.job_id, failed.succeeded) == ("job_2", False)
+    assert failed.stage is not None
+    assert "is there already" in str(failed.error)
+    assert failed.seconds is not None
+    assert (committed.job_id, committed.succeeded, committed.error) == ("job_1", True, None)
+
+
+def test_reports_of_other_destinations_are_passed_over(dest: Path, tmp_path: Path, reports: Path):
+    write(dest, "job_1", {"a": "x"}, reports)
+    write(tmp_path / "other", "job_2", {"a": "x"}, reports)
+    write(tmp_path / "table_2", "job_3", {"a": "x"}, reports)
+    assert [one.job_id for one in past(dest, reports)] == ["job_1"]
+    assert [one.job_id for one in past(tmp_path / "other", reports, limit=1)] == ["job_2"]
+
+
+def test_reports_of_hadoop_count_if_they_name_files_of_the_destination(dest: Path, reports: Path):
+    dest.mkdir()
+    reports.mkdir()
+    for number in ("0007", "0009", "0010"):
+        shutil.copy(HADOOP / f"summary-job_202401011200_{number}.json", reports)
+    own = reports / "summary-job_202401011200_0007.json"
+    assert past(dest, reports) == []
+    own.write_text(own.read_text().replace("/warehouse/table%20one/", f"{dest}/"))
+    found = past(dest, reports)
+    assert [one.job_id for one in found] == ["job_202401011200_0007"]
+    assert found[0].committer == "ManifestCommitter"
+
+
+def test_a_report_that_cannot_be_read_is_a_row_that_says_so(dest: Path, reports: Path):
+    write(dest, "job_1", {"a": "x"}, reports)
+    (reports / "summary-job_2.json").write_text("{")
+    (reports / "summary-job_3.json").touch()
+    (reports / "summary-job_4.json.tmp").write_text("{")
+    (reports / "notes.json").write_text("{")
+    found = past(dest, reports)
+    assert {one.source: one.problem is None for one in found} == {
+        f"{reports}/summary-job_3.json": False,
+        f"{reports}/summary-job_2.json": False,
+        f"{reports}/summary-job_1.json": True,
+    }
+    assert all(one.at_milliseconds for one in found)
+
+
+def test_without_reports_the_marker_is_the_only_row(dest: Path, reports: Path):
+    write(dest, "job_1", {"a": "x"}, None)
+    write(dest, "job_2", {"b": "x"}, None)
+    for directory in (None, reports):
+        (one,) = past(dest, directory)
+        assert (one.job_id, one.source, one.seconds) == ("job_2", f"{dest}/_SUCCESS", None)
+
+
+def test_a_commit_with_a_report_and_a_marker_is_one_row(dest: Path, reports: Path):
+    write(dest, "job_1", {"a": "x"}, reports)
+    (one,) = past(dest, reports)
+    assert one.source == f"{reports}/summary-job_1.json"
+    shutil.rmtree(reports)
+    (one,) = past(dest, reports)
+    assert one.source == f"{dest}/_SUCCESS"
+
+
+def test_a_table_has_all_its_commits_and_reports_add_to_them(dest: Path, reports: Path):
+    dest.mkdir()
+    init_table(str(dest))
+    for number in range(4):
+        write(dest, f"job_{number}", {f"{number}": "x"}, reports if number > 1 else None)
+    found = past(dest, reports)
+    assert [(one.job_id, one.table_version) for one in found[:4]] == [
+        ("job_3", 10),
+        ("job_2", 8),
+        ("job_1", 6),
+        ("job_0", 4),
+    ]
+    assert str(found[4].job_id).startswith("import-")
+    assert len(found) == 5
+    assert [one.seconds is not None for one in found] == [True, True, False, False, False]
+
+
+def test_a_job_id_that_is_used_again_is_two_commits_of_a_table(dest: Path, reports: Path):
+    dest.mkdir()
+    init_table(str(dest))
+    for name in ("a", "b"):
+        write(dest, "nightly", {name: "x"}, reports)
+    found = past(dest, reports)
+    assert [(one.job_id, one.table_version) for one in found[:2]] == [("nightly", 6), ("nightly", 4)]
+    assert [one.seconds is not None for one in found[:2]] == [True, False]
+
+
+def test_the_last_commits_of_a_long_log_cost_few_requests(dest: Path, calls: list[str]):
+    dest.mkdir()
+    init_table(str(dest))
+    for number in range(12):
+        write(dest, f"job_{number}", {f"{number}": "x"}, None)
+    calls.clear()
+    assert [one.job_id for one in past(dest, limit=2)] == ["job_11", "job_10"]
+    assert len(calls) <= 20
+
+
+def test_a_commit_behind_many_jobs_that_were_refused_is_found(dest: Path):
+    dest.mkdir()
+    init_table(str(dest))
+    write(dest, "job_0", {"a": "x"}, None)
+    for number in range(3):
+        with pytest.raises(CommitConflictError):
+            write(dest, f"job_{number + 1}", {"a": "x"}, None)
+        ray_committer.abort_job(str(dest), f"job_{number + 1}")
+    (dest / "_SUCCESS").unlink()
+    assert len(ray_committer.table_log(str(dest))) >= 10
+    assert [one.job_id for one in past(dest, limit=1)] == ["job_0"]
+
+
+def test_only_as_many_reports_are_read_as_are_shown(dest: Path, reports: Path, calls: list[str]):
+    for number in range(9):
+        write(dest, f"job_{number}", {f"{number}": "x"}, reports)
+        os.utime(reports / f"summary-job_{number}.json", (number, number))
+    calls.clear()
+    assert [one.job_id for one in past(dest, reports, limit=3)] == ["job_8", "job_7", "job_6"]
+    assert calls.count("read") == 5  # three reports, the marker, and the definition of a table
+
+
+def test_a_missing_destination_is_an_error(dest: Path, reports: Path):
+    with pytest.raises(JobNotFoundError, match="does not exist"):
+        past(dest, reports)
