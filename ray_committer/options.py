@@ -31,6 +31,7 @@ COMMAND_LINE = frozenset(
         "back",
         "command",
         "commit",
+        "config",
         "driver",
         "dry_run",
         "events",

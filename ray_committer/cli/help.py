@@ -17,7 +17,7 @@ SECTIONS = {
         "worker_start_seconds", "shard_files", "max_requests_per_second", "retry_seconds",
         "conflict_wait_seconds", "lease_seconds", "rename_attempts",
     },
-    "Storage": {"storage_options", "allowed_root", "summary_directory"},
+    "Storage": {"storage_options", "allowed_root", "summary_directory", "config"},
 }  # fmt: skip
 """The groups after the common options, by the names of their options."""
 

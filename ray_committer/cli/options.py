@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from ray_committer.cli.project_file import EXECUTORS, SECTION
 from ray_committer.options import TEXTS, CommitOptions, read_option, read_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +31,7 @@ allowed_root_option = click.option(
 )
 executor_option = click.option(
     "--executor",
-    type=click.Choice(["auto", "threads", "inline", "ray"]),
+    type=click.Choice(EXECUTORS),
     default="auto",
     show_default=True,
     help="Where the commit runs; auto never starts Ray.",
@@ -171,14 +172,17 @@ def flag(name: str, help_text: str) -> Callable[[F], F]:
 
 
 def commit_options(**facts: Any) -> CommitOptions:
-    """Return the options of this command: the environment, overridden by its settings and `facts`."""
+    """Return the options of this command: those of the project file, overridden by the environment, by
+    the command's settings and by `facts`."""
     context = click.get_current_context()
     given = {
         name: value
         for name, value in context.params.items()
         if name in TEXTS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    return CommitOptions.from_env(os.environ).changed(**given, **facts)
+    section = context.meta.get(SECTION)
+    defaults = CommitOptions().changed(**section.settings) if section else None
+    return CommitOptions.from_env(os.environ, defaults=defaults).changed(**given, **facts)
 
 
 def _option(name: str) -> Callable[[F], F]:
