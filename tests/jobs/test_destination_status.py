@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from ray_committer.errors import JobNotFoundError
 from ray_committer.jobs import open_job
 from ray_committer.jobs.destination_status import DestinationStatus, destination_status
 from ray_committer.jobs.table import init_table
-from ray_committer.testing import WrappedStore
+from ray_committer.testing import StoreCall, WrappedStore
 from tests.cli.commands import snapshot
 from tests.stages.support import closed
 
@@ -214,3 +217,58 @@ def test_a_clean_up_that_was_stopped_is_a_leftover(write_job, dest: Path):
     assert left.command == f"ray-committer vacuum {dest}"
     ray_committer.vacuum_jobs(str(dest))
     assert status_of(dest).leftovers == ()
+
+
+@contextmanager
+def at_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> Iterator[None]:
+    """Call `act` with the number of each request before it is made, but not of those that it makes."""
+    opened_store, numbers, is_acting = open_job.open_store, count(), [False]
+
+    def before(_call: StoreCall) -> None:
+        if not is_acting[0]:
+            is_acting[0] = True
+            act(next(numbers))
+            is_acting[0] = False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            open_job, "open_store", lambda spec, **_: WrappedStore(opened_store(spec), before=before)
+        )
+        yield
+
+
+def test_at_each_moment_of_a_commit_there_is_an_answer(write_job, dest: Path, monkeypatch):
+    """So there is one after a process has died at any request."""
+    dest.mkdir()
+    init_table(str(dest))
+    write_job({0: {"p=1/a": "x"}, 1: {"p=2/b": "y"}})
+    found: list[DestinationStatus] = []
+    with at_each_request(monkeypatch, lambda _: found.append(destination_status(str(dest)))):
+        ray_committer.commit_job(str(dest), executor="inline")
+    assert len(found) > 20
+    assert [one.problem for one in found if one.problem] == []
+    states = [job.state for one in found for job in one.jobs]
+    assert list(dict.fromkeys(states)) == ["running", "recorded", "sealed", "committed"]
+    assert {job.problem for one in found for job in one.jobs} == {None}
+
+
+@pytest.mark.parametrize("ends", ["commit", "abort"])
+def test_a_job_that_ends_at_any_moment_of_a_look_spoils_none(write_job, dest: Path, monkeypatch, ends):
+    end = ray_committer.commit_job if ends == "commit" else ray_committer.abort_job
+    looks = 0
+    while True:
+        write_job({0: {f"{looks}": "x"}}, job_id=f"job_{looks}")
+        ended: list[int] = []
+
+        def act(number: int, moment: int = looks, ended: list[int] = ended) -> None:
+            if number == moment:
+                end(str(dest), f"job_{moment}")
+                ended.append(number)
+
+        with at_each_request(monkeypatch, act):
+            found = destination_status(str(dest))
+        assert (found.problem, len(found.jobs)) in ((None, 0), (None, 1)), looks
+        if not ended:
+            break
+        looks += 1
+    assert looks > 5
