@@ -20,6 +20,7 @@ from ray_committer.job_files.survey_left import LeftSurvey, survey_left
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.record import Heartbeat
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
@@ -54,7 +55,7 @@ class JobSummary:
     moved: files that a recorded commit had moved `moved_seconds` ago, by its last sign of life; a
         process that continues the commit of another counts from 0. None without a sign of life.
     per_second, seconds_left: of a commit that `is_alive`, how many files it moved per second before its
-        last sign of life, and how long the others take at that rate; None if that is not known.
+        last sign of life, and how long the others still take at that rate; None if that is not known.
     age_seconds: since the job's directory, its record or a manifest last changed; None if the store does
         not report it. The output of running tasks does not count.
     problem: why one of its files, or its directory, was not read; the numbers are then not reliable.
@@ -234,7 +235,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         moved=beat.files if beat else None,
         moved_seconds=seconds_since(now, beat.at_milliseconds) if beat else None,
         per_second=rate,
-        seconds_left=max(0, (survey.files or 0) - beat.files) / rate if beat and rate else None,
+        seconds_left=_seconds_left(now, survey.files or 0, beat, rate) if beat and rate else None,
         problem=survey.problem,
         command=command(_VERBS.get(survey.phase)),
         undo_command=command(("abort",) if survey.is_bound else undo),
@@ -249,6 +250,11 @@ def _command(
         return None
     verb, *options = words
     return job_command(verb, dest, attempt, name_attempt=several, options=options)
+
+
+def _seconds_left(now: float, files: int, beat: Heartbeat, rate: float) -> float:
+    """How long the files that were not moved at the sign of life take from now on, at this rate."""
+    return max(0.0, (files - beat.files) / rate - (now - beat.at_milliseconds / 1000))
 
 
 def seconds_since(now: float, milliseconds: int | None) -> float | None:

@@ -220,7 +220,7 @@ def test_a_clean_up_that_was_stopped_is_a_leftover(write_job, dest: Path):
 
 
 @contextmanager
-def at_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> Iterator[None]:
+def at_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> Iterator[None]:
     """Call `act` with the number of each request before it is made, but not of those that it makes."""
     opened_store, numbers, is_acting = open_job.open_store, count(), [False]
 
@@ -235,6 +235,13 @@ def at_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None])
             open_job, "open_store", lambda spec, **_: WrappedStore(opened_store(spec), before=before)
         )
         yield
+
+
+def test_a_marker_that_a_job_puts_aside_during_the_look_is_none(write_job, dest: Path, monkeypatch):
+    commit(write_job, dest, {"a": "x"})
+    with at_each_request(monkeypatch, lambda number: number == 1 and (dest / "_SUCCESS").unlink()):
+        found = destination_status(str(dest))
+    assert (found.holds, found.last_commit, found.problem) == ("data", None, None)
 
 
 def test_at_each_moment_of_a_commit_there_is_an_answer(write_job, dest: Path, monkeypatch):
