@@ -158,6 +158,13 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(write_job, dest: 
     assert "\x1b" not in run("status", str(dest), NO_COLOR="").stdout
 
 
+def test_a_watch_redraws_a_terminal_and_nothing_else(dest: Path):
+    dest.mkdir()
+    cleared = "\x1b[2J"
+    assert cleared in on_terminal(["status", str(dest), "--watch"])
+    assert cleared not in run("status", str(dest), "--watch").stdout
+
+
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_reader_that_has_gone_is_not_told_of_as_an_error(dest: Path, output: str):
     dest.mkdir()
