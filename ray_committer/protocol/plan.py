@@ -1,4 +1,4 @@
-"""The rename plan: shards that name ranges of manifests, never files.
+"""The rename plan: shards that name ranges of manifests, never files; and the sizes of all calls.
 
 Workers parse their manifests again: measurements showed that this costs less than moving entries
 between processes. So the planner holds a few numbers per manifest and nothing per file.
@@ -17,6 +17,12 @@ import msgspec
 
 from ray_committer.protocol.prepared import prepare
 from ray_committer.protocol.record import ManifestRef
+
+LARGEST_BATCH = 200
+_SHARES_OF_BATCHES = 2
+"""The rest is always cut into this many batches per worker, so that the last ones end soon."""
+_CALL_SECONDS = 0.005
+"""Work of this length is not split: a call, its event and its statistics take up to 1 ms."""
 
 
 class EntryRange(msgspec.Struct, frozen=True):
@@ -39,6 +45,56 @@ def shard_size(*, threads: int, seconds_a_file: float) -> int:
     """
     smallest, seconds = max(4, min(1000, 2 * threads)), 0.1 if threads > 1 else 0.5
     return max(smallest, min(1000, int(threads * seconds / max(seconds_a_file, 1e-9))))
+
+
+class ShardSizes:
+    """The number of files in the next shard, from the recent time per file.
+
+    Shards get smaller near the end, so that the wait for the last shard is short, more so if the workers
+    `differ` in speed, as those on several nodes do. A shard is never so small that the call costs too
+    much. `fixed` is the size that the options ask for.
+    """
+
+    def __init__(
+        self, *, files: int, threads: int, width: int, differ: bool, fixed: int | None = None
+    ) -> None:
+        self._threads = threads
+        self._width = width
+        self._shares = 4 if differ else 2
+        self._fixed = fixed
+        self._left = files
+        self._seconds_a_file = float("inf")
+
+    def next(self) -> int:
+        """The files of the next shard, which are no longer left."""
+        wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
+        even = max(-(-self._threads // 4), -(-self._left // (self._shares * self._width)))
+        worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
+        size = min(wanted, max(even, worth))
+        self._left -= size
+        return size
+
+    def learn(self, seconds_a_file: float) -> None:
+        """Note the mean time of the renames of a shard that ended; 0 if it ended before its first."""
+        if not seconds_a_file:
+            return
+        if self._seconds_a_file == float("inf"):
+            self._seconds_a_file = seconds_a_file
+        self._seconds_a_file = 0.9 * self._seconds_a_file + 0.1 * seconds_a_file
+
+
+def batch_sizes(items: int, *, threads: int, width: int) -> Iterator[int]:
+    """The sizes of the batches into which `items` are cut: large ones first, then smaller, so that all
+    end together.
+
+    A batch has 200 items at most. It has enough for all threads of a worker, as long as there are
+    several items for each thread.
+    """
+    least = max(1, min(threads, items // (4 * width)))
+    while items > 0:
+        size = min(items, LARGEST_BATCH, max(least, items // (_SHARES_OF_BATCHES * width)))
+        yield size
+        items -= size
 
 
 class Shard(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from ray_committer.events import FilesRenamed, ShardRenamed
 from ray_committer.executors.base import Place, Supplied
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
-from ray_committer.protocol.plan import EntryRange, Shard, count_by_manifest, plan_shards, shard_size
+from ray_committer.protocol.plan import EntryRange, Shard, ShardSizes, count_by_manifest, plan_shards
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
@@ -35,9 +35,6 @@ from ray_committer.work.entries import Entry
 from ray_committer.work.publish_entry import publish_entry, require_source
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
-
-_CALL_SECONDS = 0.005
-"""Work of this length is not split: a call, its event and its statistics take up to 1 ms."""
 
 
 @dataclass(slots=True)
@@ -108,18 +105,24 @@ def rename_files(
     failures: list[RayCommitterError] = []
     throttling = ThrottlingWatch(context)
     files, total_bytes = record.files, record.bytes  # sums over all manifests; a shard knows only a few
-    size = _ShardSize(context, files)
+    sizes = ShardSizes(
+        files=files,
+        threads=context.executor.threads,
+        width=context.executor.width,
+        differ=context.executor.starts_workers,
+        fixed=context.options.shard_files,
+    )
     work = partial(
         _rename_shard,
         which=which,
         overwritten={file.path: file for file in record.overwritten},
         attempts=context.options.rename_attempts,
     )
-    shards = plan_shards(record.manifests, shard_files=size.files, sample=MAX_FILENAMES)
+    shards = plan_shards(record.manifests, shard_files=sizes.next, sample=MAX_FILENAMES)
     items = (_supplied(shard, loaded) for shard in shards if not failures)
     for result in context.executor.run(work, context.until_cancelled(items)):
         _add(renamed, result)
-        size.learn(result.seconds_a_file)
+        sizes.learn(result.seconds_a_file)
         context.journal.add(result.statistics)
         if result.failure is not None:
             failures.append(result.failure)
@@ -154,37 +157,6 @@ def _are_all(spans: Sequence[tuple[int, int]], files: int) -> bool:
             return False
         end = stop
     return end == files
-
-
-class _ShardSize:
-    """The number of files in the next shard, from the recent time per file.
-
-    Shards get smaller near the end, so that the wait for the last shard is short. A shard is never so
-    small that the call costs too much.
-    """
-
-    def __init__(self, context: JobContext, files: int) -> None:
-        self._threads = context.executor.threads
-        self._width = context.executor.width
-        self._shares = 4 if context.executor.starts_workers else 2  # all threads have the same speed
-        self._fixed = context.options.shard_files
-        self._left = files
-        self._seconds_a_file = float("inf")
-
-    def files(self) -> int:
-        wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
-        even = max(-(-self._threads // 4), -(-self._left // (self._shares * self._width)))
-        worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
-        size = min(wanted, max(even, worth))
-        self._left -= size
-        return size
-
-    def learn(self, seconds_a_file: float) -> None:
-        if not seconds_a_file:  # the shard ended before its first file
-            return
-        if self._seconds_a_file == float("inf"):
-            self._seconds_a_file = seconds_a_file
-        self._seconds_a_file = 0.9 * self._seconds_a_file + 0.1 * seconds_a_file
 
 
 def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:

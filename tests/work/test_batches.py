@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_committer.work.batches import LARGEST, batches
+from ray_committer.protocol.plan import LARGEST_BATCH
+from ray_committer.work.batches import batches
 
 
 def executor(width: int, threads: int = 1) -> Any:
@@ -25,7 +26,7 @@ def sizes(width: int, threads: int, items: int) -> list[int]:
 def test_batches_hold_every_item_in_order(width: int, threads: int, items: int):
     found = list(batches(executor(width, threads), range(items)))
     assert [item for batch in found for item in batch] == list(range(items))
-    assert all(1 <= len(batch) <= LARGEST for batch in found)
+    assert all(1 <= len(batch) <= LARGEST_BATCH for batch in found)
 
 
 @settings(deadline=None)
@@ -61,7 +62,7 @@ def test_a_worker_has_work_for_its_threads_while_there_are_four_batches_for_each
         (1, 1, 8, [4, 2, 1, 1]),
         (2, 1, 12, [3, 2, 1, 1, 1, 1, 1, 1, 1]),
         (2, 64, 40, [10, 7, 5, 5, 5, 5, 3]),
-        (1, 1, 1_000, [LARGEST] * 4 + [100, 50, 25, 12, 6, 3, 2, 1, 1]),
+        (1, 1, 1_000, [LARGEST_BATCH] * 4 + [100, 50, 25, 12, 6, 3, 2, 1, 1]),
     ],
 )
 def test_large_batches_come_first_so_that_there_are_few(
