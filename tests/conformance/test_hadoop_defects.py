@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Barrier, Timer
@@ -34,18 +33,17 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
-from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol import uri
-from ray_committer.protocol.manifest import STAMP, FileEntry, TaskManifest, encode_manifest
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 from ray_committer.work import entries as stage_entries
 from ray_committer.work.worker import Worker
 from tests.doubles import phase_of
+from tests.imagined_jobs import IdleStore, imagine
 
 PROTOCOL_PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 
@@ -58,38 +56,12 @@ class ForgetfulExecutor(InlineExecutor):
         return super().run(work, listed[:-1] if len(listed) > 1 else listed)
 
 
-class IdleStore(LocalStore):
-    """A local store that reports the move of a task's file without one, for jobs without files.
-
-    Its listings count as dear, so that nobody looks whether they are there.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(StoreSpec("file"))
-        self.capabilities = replace(self.capabilities, listing_is_cheap=False)
-
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        if "/tasks/" not in source:
-            super().rename(source, dest, version)
-
-
 CACHED = [
     function
     for module in (stage_entries, uri)
     for function in vars(module).values()
     if hasattr(function, "cache_clear")
 ]
-
-
-def imagine(job: JobAttempt, *, tasks: int, files: int) -> None:
-    """Save manifests of `tasks` tasks with `files` files each that do not exist."""
-    stamp = require_state(LocalStore(StoreSpec("file")), job).state.stamp
-    for task in range(tasks):
-        root = job.task_attempt(f"attempt_1_m_{task:06d}_0")
-        pairs = (f"p={n % 5}/part-{task:05d}-{n:05d}" for n in range(files))
-        entries = [FileEntry(s=f"file:{root}/{p}", d=f"file:{job.destination}/{p}", z=1) for p in pairs]
-        manifest = TaskManifest(job_id="job_1", files=entries, extra_data={STAMP: stamp})
-        Path(job.manifest(f"task_1_m_{task:06d}")).write_bytes(encode_manifest(manifest))
 
 
 def test_b01_a_list_of_files_that_was_cut_short_is_no_success(store, write_job, dest: Path, tree):
