@@ -15,8 +15,9 @@ SECTIONS = {
     "Tuning": {
         "executor", "allow_start", "threads", "workers", "worker_threads", "worker_cpus",
         "worker_start_seconds", "shard_files", "max_requests_per_second", "retry_seconds",
-        "conflict_wait_seconds", "lease_seconds", "rename_attempts",
+        "conflict_wait_seconds", "lease_seconds", "rename_attempts", "latency_ms", "store_limit",
     },
+    "Faults": {"slow_workers", "lost_workers", "lost_driver"},
     "Storage": {"storage_options", "allowed_root", "summary_directory", "config"},
 }  # fmt: skip
 """The groups after the common options, by the names of their options."""
@@ -33,6 +34,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "demo": ("ray-committer demo",),
     "doctor": ("ray-committer doctor gs://bucket/table --executor ray",),
+    "estimate": (
+        "ray-committer estimate --files 1000000 --partitions 100 --store gs --workers 8",
+        "ray-committer estimate --files 20000 --store hdfs --latency-ms 5 --output json",
+    ),
     "explain": ("ray-committer explain RC-commit-conflict", "ray-committer explain"),
     "history": (
         "ray-committer history /shared/table",

@@ -15,6 +15,7 @@ _COMMANDS = {
     "commit": "Move the files of a job's successful tasks to their final paths below DEST.",
     "demo": "Show a commit that is killed in the middle, and the same command that finishes it.",
     "doctor": "Check what a commit to DEST depends on, and report what to fix.",
+    "estimate": "Estimate how long a commit takes, its requests, and how many workers are worth it.",
     "explain": "Explain an error: what it means, whether the data is safe, and what to run next.",
     "history": "List the past commits of DEST, the newest first.",
     "partitions": "Tell a catalog which partitions at DEST have files, or print the statements for it.",

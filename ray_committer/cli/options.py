@@ -164,6 +164,11 @@ def settings(names: Sequence[str]) -> Callable[[F], F]:
     return decorate
 
 
+def setting(name: str, help_text: str) -> Callable[[F], F]:
+    """An option for a setting that means something of its own for a command."""
+    return click.option(f"--{name.replace('_', '-')}", name, type=_Text(name), help=help_text)
+
+
 def flag(name: str, help_text: str) -> Callable[[F], F]:
     """An option that sets a setting to true or false; None if neither is given."""
     spelled = name.replace("_", "-")

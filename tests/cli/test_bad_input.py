@@ -266,6 +266,33 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         "see `ray-committer partitions --help`",
     ),
     ("no catalog", nothing, ("partitions", "D/x", "--table", "t"), 1, "D/x: does not exist", SPELLING),
+    *(
+        ("a bad estimate", nothing, ("estimate", *words), 2, what, "see `ray-committer estimate --help`")
+        for words, what in (
+            (("--store", "gs"), "missing option '--files' (env var: 'RAY_COMMITTER_FILES')"),
+            (("--files", "0", "--store", "gs"), "--files: 0 is not in the range x>=1"),
+            (
+                ("--files", "9", "--store", "oss"),
+                "--store: 'oss' is not one of 'file', 'hdfs', 'abfs', 'gs', 's3'",
+            ),
+            (
+                ("--files", "9", "--store", "gs", "--partitions", "10"),
+                "--partitions 10: there are only 9 files",
+            ),
+            (
+                ("--files", "9", "--store", "file", "--workers", "2"),
+                "--workers: one machine renames its local files, so workers gain nothing",
+            ),
+            (
+                ("--files", "9", "--store", "gs", "--workers", "2", "--lost-workers", "2"),
+                "--slow-workers and --lost-workers are together 2, of 2 --workers",
+            ),
+            (
+                ("--files", "9", "--store", "gs", "--latency-ms", "0"),
+                "--latency-ms: 0.0 is not in the range 0.01<=x<=60000",
+            ),
+        )
+    ),
     (
         "no Ray",
         one_job,

@@ -327,6 +327,25 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "explain_json": (nothing, ["explain", "bad-path", "--output", "json"]),
     "status_no_such_option_json": (nothing, ["status", "DEST", "--output", "json", "--exct"]),
     "doctor_refused": (nothing, ["doctor", "oss://bucket/table"]),
+    "estimate": (
+        nothing,
+        ["estimate", "--files", "100000", "--partitions", "100", "--store", "gs", "--workers", "8"],
+    ),
+    "estimate_threads": (nothing, ["estimate", "--files", "2000", "--store", "hdfs"]),
+    "estimate_lost": (
+        nothing,
+        [
+            *("estimate", "--files", "50000", "--tasks", "500", "--store", "abfs", "--workers", "4"),
+            *("--latency-ms", "20", "--lost-workers", "1", "--lost-driver"),
+        ],
+    ),
+    "estimate_json": (
+        nothing,
+        [
+            *("estimate", "--files", "20000", "--store", "s3", "--workers", "4", "--slow-workers", "1"),
+            *("--store-limit", "2000", "--output", "json"),
+        ],
+    ),
     "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
     "spark_conf_jobs": (
         nothing,

@@ -99,6 +99,16 @@ def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
     assert "already committed" in result.stdout
 
 
+def test_an_estimate_as_printed_needs_no_job(tmp_path: Path):
+    scratch = tmp_path / "shared"
+    scratch.mkdir()
+    printed = run_block(ways.ESTIMATE, scratch, path_with_command(tmp_path / "bin"))
+    assert printed.startswith(
+        "1,000,000 files of 10,000 tasks in 100 partitions, on Google Cloud Storage\n"
+    )
+    assert list(scratch.iterdir()) == []
+
+
 @pytest.mark.wide
 def test_the_schedules_are_tried_as_printed_and_leave_nothing(tmp_path: Path):
     scratch = tmp_path / "shared"

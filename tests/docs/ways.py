@@ -49,6 +49,9 @@ PLAIN = (
 DEMO = "docs/index.md: See it work"
 """Is recorded, as printed, by docs/pictures/terminal.py, and tried by tests/cli/test_demo.py."""
 
+ESTIMATE = "docs/estimate.md: Estimating a commit"
+"""Bash, which makes no request."""
+
 UNDO = "docs/command_line.md: Undo"
 """Bash, without Ray and Spark, after which nothing of a recorded job is left."""
 
@@ -163,6 +166,7 @@ def all_names() -> list[str]:
         *plain,
         DEMO,
         UNDO,
+        ESTIMATE,
         CONTRACT,
         SCHEDULES,
         ENTRY_POINT,

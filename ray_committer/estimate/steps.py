@@ -1,0 +1,200 @@
+"""The steps of a commit, in the order of `stages/commit_job.py`, with the requests that each makes.
+
+A step is requests of the driver that follow one another, and then items that lanes share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ray_committer.estimate import costs
+from ray_committer.estimate.inputs import Job, Setup
+from ray_committer.estimate.stores import (
+    COMPLETE,
+    DELETE,
+    LIST,
+    LOOK,
+    MKDIRS,
+    READ,
+    WRITE,
+    Store,
+)
+from ray_committer.protocol.plan import shard_size
+from ray_committer.stages.load_manifests import PACKED_FILES, SMALL_MANIFESTS
+from ray_committer.stages.validate_renamed_files import FILES_A_PACK
+from ray_committer.work.sources import FILES_A_LISTING
+from ray_committer.work.worker import MANIFEST_CACHE_BYTES
+
+OPEN, LOAD, PREPARE, DIRECTORIES, MOVE, VALIDATE, FINISH = (
+    "find the job", "load manifests", "check and record", "make directories", "move files", "validate",
+    "commit and clean up",
+)  # fmt: skip
+START = "start workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a stage.
+
+    rounds: requests of the driver, one after another; it also computes for `driver` seconds.
+    items: what the lanes share. Each makes the requests `each`, one after another, and takes `processor`
+        seconds; the driver computes for `a_file` seconds more. Items that `are_files` are cut into
+        shards, others into batches.
+    beside: requests that take no time of their own.
+    """
+
+    stage: str
+    rounds: float = 0.0
+    items: int = 0
+    each: Mapping[str, float] = field(default_factory=dict)
+    processor: float = 0.0
+    driver: float = 0.0
+    a_file: float = 0.0
+    are_files: bool = False
+    beside: Mapping[str, float] = field(default_factory=dict)
+
+
+def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
+    """The steps of a commit; of one that is run again, a share of the files is `moved` already."""
+    store, rounds = setup.store, setup.store.rounds
+    pages = _more_pages(job.manifests * store.listed_a_task, store)
+    listed = store.once[LIST] + store.listings * pages
+    found = [
+        Step(OPEN, rounds=rounds[OPEN] + pages, beside={**store.once, LIST: listed}),
+        _load(job, setup),
+        Step(PREPARE, rounds=rounds[PREPARE] + pages, driver=20e-6 * job.manifests),
+        *_checks(job, setup),
+        Step(
+            DIRECTORIES,
+            rounds=rounds[DIRECTORIES] + bool(setup.workers),  # each looks whether it sees the record
+            beside={LIST: setup.workers or 0},
+            items=job.partitions if store.has_directories else 0,
+            each={MKDIRS: 1},
+        ),
+        _move(job, setup, moved),
+    ]
+    if store.listing_is_cheap if setup.validates is None else setup.validates:
+        found += _validation(job)
+    return [*found, _finish(job, store)]
+
+
+def _load(job: Job, setup: Setup) -> Step:
+    store, listings = setup.store, 0
+    each: dict[str, float] = {READ: 1}
+    if store.copies_manifests:
+        each |= {LIST: job.task_directories + _more_pages(job.files / job.manifests, store), WRITE: 1}
+    elif not _checks_later(job, store):
+        listings = _listings_a_task(job, store)
+        each[LIST] = listings
+    return Step(
+        LOAD,
+        rounds=store.rounds[LOAD],
+        items=job.manifests,
+        each=each,
+        processor=costs.LOADED_MANIFEST.value
+        + costs.LISTED.value * listings
+        + costs.LOADED_FILE.value * job.files_a_manifest,
+    )
+
+
+def _checks(job: Job, setup: Setup) -> list[Step]:
+    """Listings of the tasks' directories, if they were not made before, and of the destination's."""
+    store, found = setup.store, list[Step]()
+    listings = job.manifests * _listings_a_task(job, store)
+    if listings and _checks_later(job, store):
+        files = costs.LOADED_FILE.value * job.files / listings
+        again = 2 - 2 / (
+            setup.workers or 1
+        )  # another worker reads a manifest again, in the second place
+        each = {READ: again * job.manifests / listings, LIST: 1.0}
+        found.append(Step(PREPARE, items=listings, each=each, processor=costs.LISTED.value + files))
+    found.append(Step(PREPARE, items=job.partitions, each={LIST: 1}, processor=costs.LISTED.value))
+    if store.move == COMPLETE:
+        pages = _more_pages(job.files, store) + 1
+        found.append(Step(PREPARE, rounds=pages, beside={LIST: pages}))
+    return found
+
+
+def _validation(job: Job) -> list[Step]:
+    """Pack what must be there, in groups of files, and compare it with a listing of each directory."""
+    packs = -(-job.files // FILES_A_PACK)
+    pack = costs.PACKED_FILE.value * job.files / packs
+    compare = costs.LISTED.value + costs.LOADED_FILE.value * job.files / job.partitions
+    return [
+        Step(VALIDATE, items=packs, processor=pack),
+        Step(VALIDATE, items=job.partitions, each={LIST: 1}, processor=compare),
+    ]
+
+
+def _move(job: Job, setup: Setup, moved: float) -> Step:
+    store = setup.store
+    each = {store.move: 1.0}
+    if moved:  # a rename fails, and both ends are looked at
+        each[LOOK] = 2 * moved
+    small = job.files_a_manifest <= PACKED_FILES
+    processor = costs.LOCAL_RENAME if store.is_local else costs.RENAME
+    return Step(
+        MOVE,
+        rounds=store.rounds[MOVE] + _waits_for_manifests(job, setup),
+        items=job.files,
+        each=each,
+        processor=processor.value + costs.LOADED_FILE.value + store.client,
+        a_file=costs.DRIVER_MANIFEST.value / job.files_a_manifest if small else 0.0,
+        are_files=True,
+        beside={READ: _read_again(job, setup)},
+    )
+
+
+def _finish(job: Job, store: Store) -> Step:
+    names, rounds, deletions = job.manifests * store.names_a_task, store.rounds[FINISH], 0
+    if store.deletes_at_once:
+        deletions = -(-names // store.deletes_at_once)
+        rounds += _more_pages(names, store) + -(-deletions // store.deletions_at_once) - 1
+    return Step(FINISH, rounds=rounds, beside={DELETE: deletions})
+
+
+def _listings_a_task(job: Job, store: Store) -> int:
+    """Listings of a task's directories, which show whether its files are there."""
+    leaves = min(job.task_directories, -(-job.files // job.manifests))
+    is_worth = leaves == 1 or job.files_a_manifest >= FILES_A_LISTING * leaves
+    return leaves if store.listing_is_cheap and is_worth else 0
+
+
+def _checks_later(job: Job, store: Store) -> bool:
+    """Whether the tasks' directories are listed after the load, beside other requests."""
+    is_small = job.files * costs.MANIFEST_BYTES.value <= SMALL_MANIFESTS
+    return is_small and store.moves_directories and not store.is_local
+
+
+def _read_again(job: Job, setup: Setup) -> float:
+    """Reads of manifests by other workers than those that have loaded them."""
+    if job.files_a_manifest <= PACKED_FILES and setup.workers:
+        return 0.0
+    if not setup.workers:
+        is_kept = job.files * costs.MANIFEST_BYTES.value <= MANIFEST_CACHE_BYTES
+        return 0.0 if is_kept else float(job.manifests)
+    size = shard_size(threads=setup.threads, seconds_a_file=setup.latency)
+    shards = job.files_a_manifest / size + 1
+    return job.manifests * min(shards, setup.workers) * (1 - 1 / setup.workers)
+
+
+def _waits_for_manifests(job: Job, setup: Setup) -> float:
+    """The first shards wait for their manifests; the reads for others are made beside the renames."""
+    return 1.0 if setup.workers and _read_again(job, setup) else 0.0
+
+
+def _more_pages(names: float, store: Store) -> float:
+    """The further answers to a listing of so many names."""
+    return 0.0 if store.page is None else float(max(0, -(-names // store.page) - 1))
+
+
+def requests_of(found: list[Step]) -> dict[str, float]:
+    """Add up the requests of all steps, by kind."""
+    total: dict[str, float] = {}
+    for step in found:
+        each = {kind: number * step.items for kind, number in step.each.items()}
+        for some in (each, step.beside):
+            for kind, number in some.items():
+                total[kind] = total.get(kind, 0.0) + number
+    return {kind: number for kind, number in total.items() if number}

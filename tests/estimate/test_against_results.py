@@ -1,0 +1,86 @@
+"""Simulated commits take as long as those that the benchmarks have measured on a quiet machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ray_committer.estimate.inputs import Job, Setup
+from ray_committer.estimate.profiles import HDFS
+from ray_committer.estimate.simulate import simulate
+from ray_committer.estimate.stores import WRITE
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+STORE = replace(HDFS, client=0.0, page=None, weights={WRITE: 2})
+"""As `harness.PricedStore` of the benchmarks."""
+SHAPES = {"200": (5, 40), "500": (10, 50), "1000": (10, 100), "2000": (20, 100), "4000": (20, 200)}
+SHAPES |= {"10000": (20, 500)}
+NEAR = 0.10
+THREADS = Setup(STORE, 0.02, in_flight=32, validates=False, cores=2)
+ON_RAY = replace(THREADS, in_flight=16, workers=2)
+
+
+def result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return found
+
+
+def job(tasks: int, files: int) -> Job:
+    """A job of the benchmarks, of which each task has files in all of ten directories."""
+    return Job(tasks * files, tasks, min(10, files), min(10, files))
+
+
+@pytest.mark.parametrize("files", SHAPES)
+@pytest.mark.parametrize(
+    ("where", "setup"),
+    [("threads", THREADS), ("warm", replace(ON_RAY, warm=True)), ("cold", ON_RAY)],
+)
+def test_a_commit_takes_as_long_as_by_ray_calls(files: str, where: str, setup: Setup):
+    measured = result("ray_calls")["at 20 ms, by files"][files][where]
+    assert simulate(job(*SHAPES[files]), setup).seconds == pytest.approx(measured, rel=NEAR)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "in_flight"),
+    [
+        ("1x2 at 20 ms, 32 in flight", (1, 2), 32),
+        ("20x100 at 20 ms, 32 in flight", (20, 100), 32),
+        ("20x500 at 20 ms, 128 in flight", (20, 500), 128),
+        ("2000x1 at 20 ms, 32 in flight", (2000, 1), 32),
+    ],
+)
+def test_a_commit_in_threads_takes_as_long_as_beside_hadoops(
+    name: str, shape: tuple[int, int], in_flight: int
+):
+    measured = result("peer")["commits"][name]["ours"]["median"]["commit_seconds"]
+    found = simulate(job(*shape), replace(THREADS, in_flight=in_flight))
+    assert found.seconds == pytest.approx(measured, rel=NEAR)
+
+
+def test_many_tasks_of_one_file_take_as_long():
+    run = result("one_file_tasks")["run"]
+    setup = replace(ON_RAY, latency=0.035, in_flight=64, workers=4, warm=True)
+    found = simulate(Job(94_499, 94_499), setup)
+    assert found.seconds == pytest.approx(run["seconds"], rel=NEAR)
+    assert found.stages["load manifests"] == pytest.approx(run["load_manifests"], rel=NEAR)
+    assert found.stages["move files"] == pytest.approx(run["rename_files"], rel=NEAR)
+
+
+def test_a_slow_worker_costs_as_much():
+    measured = result("straggler")["median"]["rename_seconds"]
+    setup = replace(ON_RAY, latency=0.035, in_flight=32, workers=4, warm=True, slow=1)
+    found = simulate(Job(20_000, 80, 20, 20), setup)
+    assert found.stages["move files"] == pytest.approx(measured, rel=NEAR)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+def test_workers_rename_as_fast(workers: int):
+    measured = result("scaling")["workers"][str(workers)]["median"]["renames_per_second"]
+    setup = replace(ON_RAY, latency=0.025, workers=workers, warm=True)
+    files = 2_500 * workers
+    found = simulate(Job(files, 10 * workers, 20, 20), setup)
+    assert files / found.stages["move files"] == pytest.approx(measured, rel=NEAR)
