@@ -18,7 +18,7 @@ SPLIT = --splits $(PARTS) --group $(PART) --splitting-algorithm least_duration
 export LC_ALL := C.UTF-8
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo quick test rest test-all flaky mutants check docs dist setup spark4 classes java npm clean
+.PHONY: demo quick test rest test-all flaky mutants bench bench-all check docs dist setup spark4 classes java npm clean
 
 demo: setup spark4
 	rm -rf build/demo
@@ -54,6 +54,20 @@ flaky: setup classes
 
 mutants: setup
 	.venv/bin/python -m tests.mutants $(T)
+
+# Benchmarks of some minutes, and all that need no argument. `benchmarks/compare.py` then names what has moved by
+# more than noise since the committed results. Let nothing else run meanwhile.
+BENCH = start_time rename_cpu scaling straggler rate_limit throttling ray_calls simulator
+BENCH_ALL = $(BENCH) coordinator ray_speed one_file_tasks ten_million_entries http_renames adls_renames \
+	hdfs_renames s3_commits table_commits exports ray_data
+
+bench: setup
+	@for name in $(BENCH); do .venv/bin/python benchmarks/$$name.py || true; done
+	.venv/bin/python benchmarks/compare.py
+
+bench-all: setup
+	@for name in $(BENCH_ALL); do .venv/bin/python benchmarks/$$name.py || true; done
+	.venv/bin/python benchmarks/compare.py
 
 check: setup docs
 	.venv/bin/ruff format --check .
