@@ -132,6 +132,13 @@ def written(jobs: int, tasks: int, files: int) -> FakeS3:
 def s3_server(seconds: float, *, jobs: int, tasks: int, files: int) -> Iterator[dict[str, str]]:
     """Start one; the storage options that lead to it."""
     command = [sys.executable, __file__, *map(str, (seconds, jobs, tasks, files))]
+    with started(command) as options:
+        yield options
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[dict[str, str]]:
+    """Start a server by a `command` that prints its port; the storage options that lead to it."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -141,7 +148,15 @@ def s3_server(seconds: float, *, jobs: int, tasks: int, files: int) -> Iterator[
         process.wait()
 
 
-async def serve(fake: FakeS3, seconds: float, arrivals: Arrivals) -> None:
+def run_server(fake: FakeS3, seconds: float) -> None:
+    """Print the port of a server, and serve until the process is ended."""
+    arrivals = Arrivals()
+    gc.freeze()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(arrivals)) as runner:
+        runner.run(_serve(fake, seconds, arrivals))
+
+
+async def _serve(fake: FakeS3, seconds: float, arrivals: Arrivals) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
         lambda: S3Connection(fake, seconds, arrivals), "127.0.0.1", 0, backlog=1024
@@ -156,7 +171,4 @@ if __name__ == "__main__":
     for name in ("jobs", "tasks", "files"):
         parser.add_argument(name, type=int)
     given = parser.parse_args()
-    fake, arrivals = written(given.jobs, given.tasks, given.files), Arrivals()
-    gc.freeze()
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(arrivals)) as runner:
-        runner.run(serve(fake, given.seconds, arrivals))
+    run_server(written(given.jobs, given.tasks, given.files), given.seconds)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import run_commit
 from ray_committer.work.worker import Worker
@@ -102,17 +102,19 @@ class RenamesWatch:
             self.seconds += time.process_time()
 
 
-def commit(root: Path) -> dict[str, float]:
-    """Commit in this process; seconds by stage and memory in bytes."""
-    job = new_job_attempt(str(root), "job_1", 0)
+def commit(
+    job: JobAttempt, store: StoreOperations, opens: Callable[[Permits], Worker]
+) -> dict[str, float]:
+    """Commit in this process; seconds by stage and memory in megabytes. Workers open their stores by
+    `opens`."""
     options = CommitOptions(workers=WORKERS, validate=False, cleanup=False, worker_threads=4)
     with harness.local_ray(cpus=2):
-        executor = RayExecutor(OpenNothing(job), options)
+        executor = RayExecutor(opens, options)
         executor.start_workers()
         before = rss()
         started = time.monotonic()
         watch = RenamesWatch()
-        report = run_commit(NothingMoves(job), job, options, executor=executor, on_event=watch)
+        report = run_commit(store, job, options, executor=executor, on_event=watch)
         seconds = time.monotonic() - started
         executor.close()
     found = {name.removeprefix("job_stage_"): one for name, one in report.stage_seconds.items()}
@@ -163,7 +165,8 @@ def main() -> None:
     parser.add_argument("--commit", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.commit:
-        print(json.dumps(commit(arguments.commit)))
+        job = new_job_attempt(str(arguments.commit), "job_1", 0)
+        print(json.dumps(commit(job, NothingMoves(job), OpenNothing(job))))
         return
     many = arguments.manifests
     few_ones, many_ones = measure(FEW_TASKS, ONE_FILE), measure(many, ONE_FILE)
