@@ -104,11 +104,7 @@ def _checks(job: Job, setup: Setup) -> list[Step]:
     listings = job.manifests * _listings_a_task(job, store)
     if listings and _checks_later(job, store):
         files = costs.LOADED_FILE.value * job.files / listings
-        again = 2 - 2 / (
-            setup.workers or 1
-        )  # another worker reads a manifest again, in the second place
-        each = {READ: again * job.manifests / listings, LIST: 1.0}
-        found.append(Step(PREPARE, items=listings, each=each, processor=costs.LISTED.value + files))
+        found.append(Step(PREPARE, items=listings, each={LIST: 1}, processor=costs.LISTED.value + files))
     found.append(Step(PREPARE, items=job.partitions, each={LIST: 1}, processor=costs.LISTED.value))
     if store.move == COMPLETE:
         pages = _more_pages(job.files, store) + 1

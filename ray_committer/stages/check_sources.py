@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ray_committer.errors import ManifestError, some_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import LoadedManifests, unpack
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, entries
@@ -30,21 +32,19 @@ def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
     )
 
 
-def check_sources_at_once(
-    context: JobContext, manifests: Sequence[ManifestRef]
-) -> tuple[WrongSources, ...]:
+def check_sources_at_once(context: JobContext, loaded: LoadedManifests) -> tuple[WrongSources, ...]:
     """`check_sources` for manifests that were loaded before; sorted by the names of the manifests.
 
-    Workers get whole manifests, and list with their own threads. The threads of this process also get
-    whole manifests, unless there are fewer manifests than threads: then each thread gets directories,
-    since one task can have many.
+    Workers get whole manifests, packed by the load, and list with their own threads. The threads of this
+    process also get whole manifests, unless there are fewer manifests than threads: then each thread
+    gets directories, since one task can have many.
     """
     executor = context.executor
-    if executor.starts_workers or len(manifests) >= executor.width:
-        groups = executor.run(_check_sources, batches(executor, manifests))
+    if executor.starts_workers or len(loaded.manifests) >= executor.width:
+        groups = executor.run(_check_sources, loaded.batches())
         found = [one for group in groups for one in group]
     else:
-        (read,) = executor.run(_read, [tuple(manifests)])
+        (read,) = executor.run(_read, [loaded.manifests])
         parts = executor.run(_list, batches(executor, _wanted(read)))
         found = _wrong(context.job, read, {path: held for part in parts for path, held in part.items()})
     return tuple(sorted(found, key=lambda one: one.manifest))
@@ -59,17 +59,21 @@ class _Read:
     directories: set[str]
 
 
-def _check_sources(worker: Worker, manifests: tuple[ManifestRef, ...]) -> list[WrongSources]:
+def _check_sources(
+    worker: Worker, manifests: tuple[ManifestRef, ...], *packed: bytes | None
+) -> list[WrongSources]:
     """Work: `check_sources` of some manifests, all their directories at once."""
-    read = _read(worker, manifests)
+    read = _read(worker, manifests, unpack(packed))
     return _wrong(worker.job, read, _list(worker, _wanted(read)))
 
 
-def _read(worker: Worker, manifests: Sequence[ManifestRef]) -> list[_Read]:
-    """Work: read some manifests; this process has most of them in memory."""
+def _read(
+    worker: Worker, manifests: Sequence[ManifestRef], packed: Mapping[str, bytes] = MappingProxyType({})
+) -> list[_Read]:
+    """Work: read some manifests, unless they are `packed` or this process has them in memory."""
 
     def read(ref: ManifestRef) -> _Read:
-        loaded = list(entries(worker.recorded(ref).manifest, worker.store.spec))
+        loaded = list(entries(worker.recorded(ref, packed).manifest, worker.store.spec))
         return _Read(ref.name, loaded, directories_to_list(worker.store, loaded))
 
     return list(worker.map(read, manifests))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import attrgetter
 
 import msgspec
@@ -25,7 +25,7 @@ from ray_committer.errors import (
     PathError,
     PreflightError,
 )
-from ray_committer.executors.base import ResultRef
+from ray_committer.executors.base import ResultRef, Supplied
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.find_job import list_manifest_files, refuse_links
 from ray_committer.protocol.file_list import NO_FILES, FileSet
@@ -53,7 +53,8 @@ LOADS = 20
 """The number of attempts to load manifests that tasks keep changing during the load."""
 
 PACKED_FILES = 10
-"""Manifests of at most this many files are sent packed: another read costs a request for few files."""
+"""Manifests of at most this many files are sent packed: another read costs a request for few files. All
+manifests are sent if their sources are checked later."""
 
 SMALL_MANIFESTS = 4 * 1024 * 1024
 """Up to this size of all manifests, about 15,000 files, one process can hold all entries at once."""
@@ -83,6 +84,11 @@ class LoadedManifests:
     @property
     def files(self) -> int:
         return sum(manifest.files for manifest in self.manifests)
+
+    def batches(self) -> Iterator[Supplied[tuple[ManifestRef, ...]]]:
+        """The manifests in the batches that were loaded, each with those that are packed."""
+        for (low, high), packed in zip(pairwise((*self.starts, None)), self.packed, strict=True):
+            yield Supplied(self.manifests[low:high], () if packed is None else (packed,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +183,7 @@ def load_manifests(
     statistics = IOStatistics()
     for batch in loaded.values():
         statistics = aggregate(statistics, batch.statistics)
-    starts = tuple(accumulate((len(loaded[number].refs) for number in numbers[:-1]), initial=0))
+    starts = tuple(accumulate((0, *(len(loaded[number].refs) for number in numbers))))[:-1]
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
     wrong = tuple(one for number in numbers for one in loaded[number].wrong_sources)
@@ -336,10 +342,10 @@ def _load(
                 ref, kept = _saved(worker, path, ref, sidecar), sidecar
     except (PathError, PreflightError) as e:
         raise type(e)(f"{path}: {e.what}", *e.args[1:]) from e
-    travels = ref.files <= PACKED_FILES and not worker.in_driver
+    is_needed = not checks or ref.files <= PACKED_FILES
     return _Loaded(
         ref=ref,
-        data=kept if travels else b"",
+        data=kept if is_needed and not worker.in_driver else b"",
         directories=list(directories),
         marks=fingerprints(entry.dest for entry in loaded),
         statistics=manifest.iostatistics or IOStatistics(),

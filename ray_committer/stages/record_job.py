@@ -243,7 +243,7 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
     try:
         wrong = loaded.wrong_sources
         if not loaded.sources_are_checked:
-            wrong += check_sources_at_once(context, loaded.manifests)
+            wrong += check_sources_at_once(context, loaded)
         if wrong:
             known = replace(loaded, wrong_sources=wrong)
             look = partial(look_at_data, context, known, decision.roots, decision.allowed_roots)

@@ -13,6 +13,7 @@ from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.check_sources import check_sources_at_once
+from ray_committer.stages.load_manifests import PACKED_FILES
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -63,7 +64,7 @@ def look_at_sources(store: StoreOperations) -> None:
     found = context(store)
     manifests = loaded(found)
     if not manifests.sources_are_checked:
-        check_sources_at_once(found, manifests.manifests)
+        check_sources_at_once(found, manifests)
 
 
 def refused(store: MemoryStore) -> str:
@@ -204,7 +205,7 @@ def test_the_directories_of_one_task_are_listed_at_once(threads: str):
         if call.operation == "list_status" and "/p=" in call.paths[0]:
             together.wait()
 
-    manifests = loaded(context(store)).manifests
+    manifests = loaded(context(store))
     waiting = WrappedStore(store, before=wait)
     executor = OF_FOUR_THREADS[threads](
         lambda permits, width: Worker(waiting, JOB, permits, width, in_driver=True)
@@ -213,10 +214,26 @@ def test_the_directories_of_one_task_are_listed_at_once(threads: str):
     executor.close()
 
 
+@pytest.mark.parametrize("files", [1, PACKED_FILES + 1])
+def test_a_worker_reads_no_manifest_that_another_one_has_loaded(files: int):
+    store = written(MemoryStore(), {f"f{number}": b"x" for number in range(files)})
+    calls: list[StoreCall] = []
+    counted = WrappedStore(store, before=calls.append)
+
+    def worker() -> OneWorker:
+        return OneWorker(lambda permits: Worker(counted, JOB, permits, 4, in_driver=False))
+
+    manifests = loaded(context(store, executor=worker()))
+    assert not manifests.sources_are_checked
+    calls.clear()
+    assert check_sources_at_once(context(store, executor=worker()), manifests) == ()
+    assert {call.operation for call in calls} == {"list_status"}
+
+
 def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_them():
     tasks = [{f"p={n % 2}/f{task}-{n}": b"x" for n in range(2 * FILES_A_LISTING)} for task in range(3)]
     store = written(MemoryStore(), *tasks)
-    manifests = loaded(context(store)).manifests
+    manifests = loaded(context(store))
     store.delete_file(source_path(0, "p=1/f0-1"))
     store.write(source_path(2, "p=0/f2-0"), b"longer")
     executor = ThreadsExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True), threads=4)

@@ -263,12 +263,18 @@ def test_attempts_that_the_driver_does_not_count_are_left_out_only_on_request():
         assert len(load(store, options).manifests) == found
 
 
-def test_small_manifests_travel_to_other_processes_and_large_ones_do_not():
+@pytest.mark.parametrize("are_checked_later", [True, False])
+def test_small_manifests_and_those_that_are_checked_later_travel_to_other_processes(
+    are_checked_later: bool, monkeypatch: pytest.MonkeyPatch
+):
+    if not are_checked_later:
+        monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
     store = with_tasks(13)
     far = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=False))
     found = loaded(context(store, executor=far))
-    small = [ref.digest for ref in found.manifests if ref.files <= 10]
-    assert sorted(unpack(found.packed)) == sorted(small)
+    wanted = [ref.digest for ref in found.manifests if ref.files <= 10 or are_checked_later]
+    assert found.sources_are_checked is not are_checked_later
+    assert sorted(unpack(found.packed)) == sorted(wanted)
     assert set(load(store).packed) == {None}
 
 
