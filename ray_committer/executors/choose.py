@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -76,12 +77,13 @@ def choose_executor(
     estimate_files: Callable[[], int],
     about: str = "",
     store: str = "",
+    connecting: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Choice:
     """Open the executor called `name`, or one on a pool; the caller closes it.
 
     `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
     `about` is the text that Ray shows for the commit. Commits of a shared pool with the same `store`
-    share one limit.
+    share one limit. Ray is imported, connected and, if necessary, started within `connecting`.
     """
     pool: CommitPool | None = None
     reason = "as requested"
@@ -97,10 +99,12 @@ def choose_executor(
         )
         options = replace(options, may_start_ray=False)
     if name == "ray":
-        from ray_committer.executors.ray.executor import RayExecutor
+        with connecting():
+            from ray_committer.executors.ray.executor import RayExecutor
 
-        own = cast("RayPool | None", pool)  # the only kind of pool
-        return Choice(RayExecutor(open_elsewhere, options, pool=own, about=about, store=store), reason)
+            own = cast("RayPool | None", pool)  # the only kind of pool
+            on_ray = RayExecutor(open_elsewhere, options, pool=own, about=about, store=store)
+        return Choice(on_ray, reason)
     limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
     if name == "inline":
         return Choice(InlineExecutor(open_here, limit), reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ray_committer.cancellation import CancelToken
@@ -25,8 +25,9 @@ from ray_committer.job_files import find_job
 from ray_committer.jobs.find_attempt import Aim, find_or_adopt, guarded_here
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
+from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.context import JobContext
+from ray_committer.stages.context import JobContext, Journal, time_stage
 from ray_committer.stores.base import StoreOperations, StoreSpec, has_uploads
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
@@ -43,6 +44,15 @@ class OpenJob:
     state: find_job.AttemptState
     replaced_roots: tuple[str, ...]
     allowed_roots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """An operation that has begun and has no context yet; `began` by `time.monotonic`."""
+
+    on_event: EventSink
+    began: float
+    journal: Journal = field(default_factory=Journal)
 
 
 @contextmanager
@@ -69,8 +79,10 @@ def open_job(
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
         aim = Aim(to_commit=to_commit, changes_nothing=changes_nothing)
-        store, job, state, is_adopted = _look(spec, destination, job_id, options, aim)
-        with _context(store, job, executor, options, on_event, cancel, began) as context:
+        started = _Started(on_event, began)
+        with time_stage(names.FIND_JOB, on_event, started.journal, shown_url(spec, destination)):
+            store, job, state, is_adopted = _look(spec, destination, job_id, options, aim)
+        with _context(store, job, executor, options, cancel, started) as context:
             yield OpenJob(
                 replace(context, is_adopted=is_adopted),
                 state,
@@ -96,7 +108,7 @@ def open_new_job(
     with located_errors(spec):
         store = _open(spec, options)
         job = new_job_attempt(destination, job_id, 0)
-        with _context(store, job, executor, options, on_event, cancel, began) as context:
+        with _context(store, job, executor, options, cancel, _Started(on_event, began)) as context:
             yield context
 
 
@@ -106,11 +118,11 @@ def _context(
     job: JobAttempt,
     executor: ExecutorName | CommitPool,
     options: CommitOptions,
-    on_event: EventSink,
     cancel: CancelToken | None,
-    began: float,
+    started: _Started,
 ) -> Iterator[JobContext]:
-    choice = _choose(executor, store, job, options)
+    on_event = started.on_event
+    choice = _choose(executor, store, job, options, started)
     token = cancel or CancelToken()
     token.on_cancel(choice.executor.cancel)
     choice.executor.listen(on_event)
@@ -122,8 +134,9 @@ def _context(
             choice.executor,
             on_event,
             cancelled=token,
+            journal=started.journal,
             executor_reason=choice.reason,
-            began=began,
+            began=started.began,
             export=export_table,
         )
     finally:
@@ -131,7 +144,11 @@ def _context(
 
 
 def _choose(
-    executor: ExecutorName | CommitPool, store: StoreOperations, job: JobAttempt, options: CommitOptions
+    executor: ExecutorName | CommitPool,
+    store: StoreOperations,
+    job: JobAttempt,
+    options: CommitOptions,
+    started: _Started,
 ) -> Choice:
     spec, retry_seconds = store.spec, options.retry_seconds
     return choose_executor(
@@ -145,6 +162,7 @@ def _choose(
         estimate_files=lambda: find_job.estimate_files(guarded_here(store, options), job),
         about=f"{job.job_id} at {shown_url(spec, job.destination)}",
         store=f"{spec.scheme}://{spec.authority}",
+        connecting=lambda: time_stage(names.CONNECT_RAY, started.on_event, started.journal, job.job_id),
     )
 
 

@@ -22,9 +22,14 @@ COMMIT_FILE_RENAME = "commit_file_rename"
 RENAME_RECOVERED = "commit_file_rename_recovered"
 
 # Stages that Hadoop's committer does not have.
+FIND_JOB = "job_stage_find_job"
+CONNECT_RAY = "job_stage_connect_ray"
 START_WORKERS = "job_stage_start_workers"
 PREFLIGHT = "job_stage_preflight"
 SAVE_RECORD = "job_stage_save_commit_record"
 REMOVE_REPLACED = "job_stage_remove_replaced_files"
 SYNC = "job_stage_sync_to_disk"
 COMMIT_POINT = "job_stage_commit_point"
+
+BEFORE_COMMIT = (FIND_JOB, CONNECT_RAY)
+"""The stages of a run that come before `COMMIT_JOB`, which is around all others."""

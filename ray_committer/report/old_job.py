@@ -20,6 +20,9 @@ from ray_committer.stages.commit_result import Outcome
 
 _ORDER = (
     names.SETUP,
+    names.FIND_JOB,
+    names.CONNECT_RAY,
+    names.START_WORKERS,
     names.LOAD_MANIFESTS,
     names.PREFLIGHT,
     names.SAVE_RECORD,
@@ -81,8 +84,10 @@ def _stages(statistics: IOStatistics) -> Iterator[StageRow]:
 
 
 def _total(stages: list[StageRow]) -> float:
-    whole = [row.seconds for row in stages if row.stage == names.COMMIT_JOB]
-    return whole[0] if whole else sum(row.seconds for row in stages)
+    """The seconds of the whole run: of the commit and of what came before it, or else of all stages."""
+    outer = (*names.BEFORE_COMMIT, names.COMMIT_JOB)
+    is_known = any(row.stage == names.COMMIT_JOB for row in stages)
+    return sum(row.seconds for row in stages if row.stage in outer or not is_known)
 
 
 def _source(data: SuccessData, path: str) -> str:

@@ -8,8 +8,10 @@ attributes: ``docs/events.md``.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import SettingsError
@@ -66,6 +68,15 @@ def trace_of(environment: Mapping[str, str]) -> Iterator[None]:
         context.detach(token)
 
 
+@dataclass(slots=True)
+class _Before:
+    """A stage before the commit, in nanoseconds since 1970."""
+
+    stage: str
+    began: int = field(default_factory=time.time_ns)
+    ended: int | None = None
+
+
 class _Spans:
     """The open spans: the span of the commit, and the spans of the stages that have begun."""
 
@@ -76,6 +87,7 @@ class _Spans:
         self._lock = threading.Lock()
         self._outside = context.get_current()
         self._open: list[tuple[str, Span]] = []
+        self._before: list[_Before] = []
         self._of_commit: dict[str, str | int | bool] = {}
 
     def event(self, event: Event) -> None:
@@ -107,19 +119,35 @@ class _Spans:
     def _begin(self, stage: str) -> None:
         from opentelemetry import trace
 
-        within = self._outside
         if self._open:
-            within = trace.set_span_in_context(self._open[-1][1], within)
-        span = self._tracer.start_span(_span_name(stage), within)
-        if not self._open:
-            span.set_attributes(_prefixed(self._of_commit))
+            within = trace.set_span_in_context(self._open[-1][1], self._outside)
+            self._open.append((stage, self._tracer.start_span(_span_name(stage), within)))
+        elif stage in names.BEFORE_COMMIT:
+            self._before.append(_Before(stage))
+        else:
+            self._begin_commit(stage)
+
+    def _begin_commit(self, stage: str) -> None:
+        """Begin the outer span, which also has the stages that came before it is known to be one."""
+        from opentelemetry import trace
+
+        before, self._before = self._before, []
+        began = before[0].began if before else None
+        span = self._tracer.start_span(_span_name(stage), self._outside, start_time=began)
+        span.set_attributes(_prefixed(self._of_commit))
         self._open.append((stage, span))
+        within = trace.set_span_in_context(span, self._outside)
+        for one in before:
+            inner = self._tracer.start_span(_span_name(one.stage), within, start_time=one.began)
+            inner.end(one.ended)
 
     def _end(self, event: StageEnded) -> None:
         """End the stage's span, and those within it that an interrupt left open."""
         from opentelemetry.trace import Status, StatusCode
 
         if event.stage not in [stage for stage, _ in self._open]:
+            for one in self._before:
+                one.ended = time.time_ns() if one.stage == event.stage else one.ended
             return
         while True:
             stage, span = self._open.pop()

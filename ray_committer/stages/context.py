@@ -75,25 +75,14 @@ class JobContext:
         """Time a stage, send its events, and note its duration, failed or not."""
         if cancellable:
             self.check_cancelled()
-        self.emit(StageStarted(name))
-        started = time.monotonic()
-        error: str | None = "ended by a signal"
-        try:
-            yield
-            error = None
-        except RayCommitterError as e:
-            e.locate(shown_url(self.store.spec, ""))
-            error = str(e)
-            raise
-        except Exception as e:
-            error = str(e)
-            raise
-        finally:
-            seconds = time.monotonic() - started
-            self.journal.note_stage(name, seconds, failed=error is not None)
-            self.journal.add(self.store.take_statistics())
-            self.emit(StageEnded(name, seconds, error))
-            _log.info("%s of %s: %.3f s", name, self.job.job_id, seconds)
+        with time_stage(name, self.emit, self.journal, self.job.job_id):
+            try:
+                yield
+            except RayCommitterError as e:
+                e.locate(shown_url(self.store.spec, ""))
+                raise
+            finally:
+                self.journal.add(self.store.take_statistics())
 
     def check_cancelled(self) -> None:
         """Raise `CommitCancelledError` if the commit was cancelled."""
@@ -156,19 +145,42 @@ class JobContext:
 @dataclass(slots=True)
 class Journal:
     """What happened so far, for the report: seconds by stage, statistics and notices; `claimed` is the
-    version of the job's claim in the log of its table."""
+    version of the job's claim in the log of its table, `summary` the URL of its summary report."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: IOStatistics = field(default_factory=IOStatistics)
     notices: list[str] = field(default_factory=list)
     failed_stage: str | None = None
     claimed: int | None = None
+    summary: str = ""
 
     def note_stage(self, name: str, seconds: float, *, failed: bool) -> None:
-        self.seconds[name] = seconds
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds  # some stages run twice
         self.add(duration(name, round(seconds * 1000), failed=failed))
         if failed and self.failed_stage is None:
             self.failed_stage = name
 
     def add(self, statistics: IOStatistics) -> None:
         self.statistics = aggregate(self.statistics, statistics)
+
+
+@contextmanager
+def time_stage(name: str, emit: EventSink, journal: Journal, about: str) -> Iterator[None]:
+    """Time a stage, send its events, and note its duration, failed or not; `about` is for the log.
+
+    For what is done before there is a `JobContext`; later, `JobContext.stage` does it.
+    """
+    emit(StageStarted(name))
+    started = time.monotonic()
+    error: str | None = "ended by a signal"
+    try:
+        yield
+        error = None
+    except Exception as e:
+        error = str(e)
+        raise
+    finally:
+        seconds = time.monotonic() - started
+        journal.note_stage(name, seconds, failed=error is not None)
+        emit(StageEnded(name, seconds, error))
+        _log.info("%s of %s: %.3f s", name, about, seconds)

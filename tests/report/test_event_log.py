@@ -43,7 +43,8 @@ def test_each_event_of_a_commit_is_a_line(write_job, dest: Path, tmp_path: Path)
         event_fields(event) for event in events
     ]
     started = [line["stage"] for line in lines if line["event"] == "stage_started"]
-    assert started[:2] == ["committer_commit_job", "job_stage_load_manifests"]
+    outer = ["job_stage_find_job", "committer_commit_job", "job_stage_load_manifests"]
+    assert started[:3] == outer
     assert lines[-1]["stage"] == "committer_commit_job"
     renamed = [line for line in lines if line["event"] == "files_renamed"]
     assert [renamed[-1][key] for key in ("done", "total", "bytes_done", "bytes_total")] == [2, 2, 3, 3]

@@ -84,7 +84,7 @@ def test_a_failed_commit_has_its_error_in_the_span_of_the_stage_and_of_the_commi
     with pytest.raises(ray_committer.errors.PreflightError) as caught:
         ray_committer.commit_job(str(dest), on_event=telemetry.spans(tracer))
     spans = by_name(exporter)
-    assert set(spans) == {"commit_job", "load_manifests", "preflight"}
+    assert set(spans) == {"commit_job", "find_job", "load_manifests", "preflight"}
     for name in ("commit_job", "preflight"):
         assert spans[name].status.status_code is StatusCode.ERROR
         assert spans[name].status.description == str(caught.value)

@@ -34,6 +34,16 @@ def test_a_stage_is_reported_when_it_begins_and_when_it_ends():
     assert found.journal.failed_stage is None
 
 
+def test_a_stage_that_runs_twice_counts_twice():
+    found, events = listened()
+    for _ in range(2):
+        with found.stage("one"):
+            pass
+    ended = [event.seconds for event in events if isinstance(event, StageEnded)]
+    assert len(ended) == 2
+    assert found.journal.seconds["one"] == sum(ended)
+
+
 @pytest.mark.parametrize(
     ("error", "text"), [(ValueError("why"), "why"), (SimulatedCrash(), "ended by a signal")]
 )
