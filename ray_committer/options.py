@@ -155,7 +155,8 @@ class CommitOptions(_Given):
     delete_blocking_files: remove files that are in the place of new directories, also those that are
         not old data that the job replaces. Such a job and all other jobs that write below its
         destination wait for each other.
-    summary_directory: the directory for ``summary-$jobId.json``, on the destination's store.
+    summary_directory: the directory for ``summary-$jobId.json`` after a commit or an abort, also one
+        that failed: a URL on any store, or a path on the destination's.
     threads: parallel operations in this process, on a store whose requests have to be waited for.
     workers, worker_threads, worker_cpus: Ray rename workers (None: two per node, at least two), the
         parallel operations in each, and the CPUs that each asks Ray for.
@@ -368,7 +369,7 @@ TEXTS: dict[str, _Kind] = {
     "durable": _TRUTH,
     "delete_blocking_files": _TRUTH,
     "keep_replaced": _or_none(_TRUTH, "auto"),
-    "summary_directory": _Kind("a path or URL on the destination's store", str),
+    "summary_directory": _Kind("a URL, or a path on the destination's store", str),
     "threads": _COUNT,
     "workers": _or_none(_COUNT, "auto"),
     "worker_threads": _COUNT,

@@ -146,7 +146,7 @@ SETTINGS = {
     "catalog of the partitions.",
     "lease_seconds": "How long a process continues when it cannot get new permits.",
     "rename_attempts": "Attempts per rename; only a rename that certainly did not happen is repeated.",
-    "summary_directory": "The directory for summary-JOB.json, on the store of DEST.",
+    "summary_directory": "The directory for summary-JOB.json: a URL, or a path on the store of DEST.",
 }
 REQUESTS = ("max_requests_per_second", "threads", "retry_seconds")
 """The settings of commands that make many requests."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.doctor_checks.lines import Diagnosis
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
@@ -40,6 +40,7 @@ from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.save_summary_report import save_abort_report
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import located, open_store, resolve_destination, without_password
 
@@ -240,10 +241,23 @@ def abort_job(
         storage_options=storage_options,
         on_event=on_event,
     ) as job:
-        if not undo:
-            return abort_job_stage.abort_job(job.context)
-        roots = (*job.replaced_roots, *job.allowed_roots)
-        return undo_job_stage.undo_job(job.context, job.state, allowed_roots=roots)
+        try:
+            is_aborted = _abort(job, undo=undo)
+        except CommitRecordExistsError:  # the job goes on, and its commit has a report
+            raise
+        except Exception as e:
+            save_abort_report(job.context, e)
+            raise
+        if is_aborted:
+            save_abort_report(job.context, None)
+        return is_aborted
+
+
+def _abort(job: OpenJob, *, undo: bool) -> bool:
+    if not undo:
+        return abort_job_stage.abort_job(job.context)
+    roots = (*job.replaced_roots, *job.allowed_roots)
+    return undo_job_stage.undo_job(job.context, job.state, allowed_roots=roots)
 
 
 def read_text(url: str, *, storage_options: StorageOptions | None = None) -> str:

@@ -30,7 +30,7 @@ from ray_committer.report.heartbeat import heartbeat
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import ignored_keys
 from ray_committer.spark.hadoop.stores import storage_options
-from ray_committer.spark.job_settings import HandlerSettings, job_options, on_destination
+from ray_committer.spark.job_settings import HandlerSettings, job_options
 from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
 from ray_committer.stages.commit_result import Outcome
@@ -223,7 +223,7 @@ class CommitHandler:
         return heartbeat("", settings.on_event, say, every=settings.progress_seconds)
 
     def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
-        options = on_destination(job_options(conf.settings, self._settings.options), request.dest)
+        options = job_options(conf.settings, self._settings.options)
         if _HIVE_STAGING in request.dest:  # Hive moves the files, and adds the partitions
             return options.changed(catalog_table=None)
         return options

@@ -7,7 +7,7 @@ then the defaults. All are read when the job begins, so a setting that changes b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import msgspec
@@ -18,7 +18,6 @@ from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.prepared import prepare
-from ray_committer.protocol.uri import parse_uri
 from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from ray_committer.spark.hadoop.conf import HadoopConf
@@ -49,19 +48,6 @@ def job_executor(settings: Mapping[str, str], given: ExecutorName | None = None)
         executor = name or executor
     found: ExecutorName = executor
     return found
-
-
-def on_destination(options: CommitOptions, destination: str) -> CommitOptions:
-    """Return `options` with the summary directory as a path on the destination's store."""
-    if options.summary_directory is None:
-        return options
-    summary, own = parse_uri(options.summary_directory), parse_uri(destination)
-    if summary.scheme and (summary.scheme, summary.authority) != (own.scheme, own.authority):
-        raise SettingsError(
-            f"{options.summary_directory}: is not on the same store as {destination}",
-            "the commit writes the summary, so choose a directory on the destination's store",
-        )
-    return replace(options, summary_directory=summary.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,9 @@ from ray_committer.stages.save_commit_record import refuse_aborted, refuse_forei
 from ray_committer.stages.save_success_file import (
     WrittenSuccess,
     save_success_file,
-    save_summary_report,
     write_success_file,
 )
+from ray_committer.stages.save_summary_report import save_summary_report
 from ray_committer.stages.throttling import note_limit
 from ray_committer.stages.touched_directories import touched_directories
 from ray_committer.stores.base import FileStatus
@@ -149,10 +149,10 @@ def commit_job(
         raise
     finally:
         limit = note_limit(context)
-        result = progress.result(context, failure, limit)
-        on_result(result)
         if failure is not None or progress.outcome is Outcome.COMMITTED:
             save_summary_report(context, progress.record, progress.renamed.sample, failure)
+        result = progress.result(context, failure, limit)
+        on_result(result)
     return result
 
 

@@ -1,36 +1,30 @@
-"""Write ``_SUCCESS`` and summary reports: notices for other programs, in Hadoop's format.
+"""Write ``_SUCCESS``: a notice for other programs, in Hadoop's format.
 
 Source: Hadoop SaveSuccessFileStage and ``ManifestSuccessData``.
 """
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.gone_jobs import is_still
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.settle import put
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
-from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.success import (
     ATTEMPT,
-    DESTINATION,
     TABLE_VERSION,
     SuccessData,
     encode_success,
     new_success_data,
 )
 from ray_committer.stages.context import JobContext
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,7 @@ def write_success_file(
     table_version: int | None = None,
 ) -> WrittenSuccess:
     """Write the content of ``_SUCCESS`` to a temporary name that only this run uses."""
-    found = _success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
+    found = success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
     if table_version is not None and found.diagnostics is not None:
         found.diagnostics[TABLE_VERSION] = str(table_version)
     written = WrittenSuccess(
@@ -84,31 +78,7 @@ def save_success_file(context: JobContext, written: WrittenSuccess, seen: Seen |
     context.sync(path, context.job.destination)
 
 
-def save_summary_report(
-    context: JobContext,
-    record: CommitRecord | None,
-    filenames: Sequence[str],
-    failure: Exception | None,
-) -> None:
-    """Write ``summary-$jobId.json`` if its directory was given; a failure is only logged."""
-    directory = context.options.summary_directory
-    if directory is None:
-        return
-    stage = context.journal.failed_stage or names.COMMIT_JOB
-    data = _success_data(context, record, filenames, success=failure is None, stage=stage)
-    if data.diagnostics is not None:
-        data.diagnostics[DESTINATION] = context.url
-        if failure is not None:
-            data.diagnostics["exception"] = f"{type(failure).__name__}: {failure}"
-    path = join(directory, f"summary-{context.job.job_id}.json")
-    try:
-        context.store.mkdirs(directory)
-        put(context.store, path, encode_success(data), temporary=path + ".tmp")
-    except (OSError, RayCommitterError) as e:
-        _log.warning("%s: the summary report could not be written: %s", path, e)
-
-
-def _success_data(
+def success_data(
     context: JobContext,
     record: CommitRecord | None,
     filenames: Sequence[str],
@@ -116,6 +86,7 @@ def _success_data(
     success: bool,
     stage: str,
 ) -> SuccessData:
+    """The content of ``_SUCCESS``, and of the summary report of a run that ended in `stage`."""
     diagnostics = {"executor": context.executor.name, "workers": str(context.executor.width)}
     if record is not None:
         diagnostics |= {"nonce": record.nonce, "stamp": record.stamp}

@@ -66,6 +66,11 @@ _PASSWORD = re.compile(r"(?<=://)([^/:@]*):[^/@]*@")
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::.*:/")
 
 
+def is_url(text: str) -> bool:
+    """Whether a text is a URL, and not a path."""
+    return _URL.match(text) is not None
+
+
 def resolve_destination(
     destination: str, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[StoreSpec, str]:
@@ -84,7 +89,7 @@ def resolve_destination(
             f"{shown}: cannot be committed to: it goes through other file systems",
             "name the file system behind them",
         )
-    if _URL.match(destination):
+    if is_url(destination):
         location = parse_uri(destination)
     else:
         location = Location("file", "", normal_path(os.path.abspath(destination)))

@@ -1,8 +1,7 @@
-"""``_SUCCESS`` and the summary report: what they say, and that they are put in place whole."""
+"""``_SUCCESS``: what it says, and that it is put in place whole."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +9,11 @@ from pathlib import Path
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.errors import (
-    CommitConflictError,
-    RayCommitterError,
-)
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stages.save_success_file import (
     save_success_file,
-    save_summary_report,
     write_success_file,
 )
 from ray_committer.stages.setup_job import setup_job
@@ -30,11 +24,10 @@ from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
     WrappedStore,
-    fail_at,
     run_commit,
 )
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, NOW, WHEN, at, context, each_crash, record_of, requests
+from tests.stages.support import JOB, NOW, at, context, each_crash, record_of, requests
 
 
 def test_the_marker_names_the_job_and_counts_what_was_moved(store, write_job, dest: Path):
@@ -56,27 +49,8 @@ def test_no_marker_is_written_when_that_is_switched_off(store, write_job, dest: 
     assert not (dest / "_SUCCESS").exists()
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_summary_report_is_written_whatever_happened(store, write_job, dest, tmp_path, fails: bool):
-    job = write_job({0: {"a": "x"}, 1: {"a" if fails else "b": "y"}})
-    options = CommitOptions(summary_directory=str(tmp_path / "reports"))
-    if fails:
-        with pytest.raises(RayCommitterError):
-            run_commit(store, job, options)
-    else:
-        run_commit(store, job, options)
-    path = tmp_path / "reports" / "summary-job_1.json"
-    report = decode_success(path.read_bytes(), str(path))
-    assert report is not None
-    assert report.success is not fails
-    assert report.diagnostics is not None
-    assert report.diagnostics["stage"] == ("job_stage_preflight" if fails else "committer_commit_job")
-    assert ("exception" in report.diagnostics) is fails
-
-
 RECORD = record_of((ManifestRef("task-manifest.json", 1, "", 2, 30),))
 NAMES = ["memory://test/table/a", "memory://test/table/b"]
-REPORTS = CommitOptions(summary_directory="/reports")
 
 
 def with_job() -> MemoryStore:
@@ -88,10 +62,6 @@ def with_job() -> MemoryStore:
 def mark(store, filenames: list[str] = NAMES) -> None:
     found = context(store)
     save_success_file(found, write_success_file(found, RECORD, filenames))
-
-
-def report(store, failure: Exception | None = None, options: CommitOptions = REPORTS) -> None:
-    save_summary_report(context(store, options), RECORD, NAMES, failure)
 
 
 def files_of(store: MemoryStore) -> list[str]:
@@ -174,37 +144,6 @@ def test_a_torn_write_is_not_a_marker():
     with pytest.raises(SimulatedCrash):
         mark(faulty)
     assert store.get_status(JOB.success) is None
-
-
-def test_no_report_is_written_where_none_is_asked_for():
-    assert requests(with_job(), lambda one: report(one, options=CommitOptions())) == Counter()
-
-
-def test_a_report_costs_three_requests_and_names_the_failure():
-    failure = CommitConflictError("/table/a: is there already")
-    store = with_job()
-    found = requests(store, lambda one: report(one, failure))
-    assert found == Counter(mkdirs=1, write=1, replace=1)
-    saved = read(store, "/reports/summary-job_1.json")
-    assert not saved.success
-    assert saved.filenames == []
-    assert saved.diagnostics is not None
-    assert saved.diagnostics["exception"] == "CommitConflictError: /table/a: is there already"
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-def test_a_report_that_cannot_be_written_is_only_logged(number, when: str, error, caplog):
-    with caplog.at_level(logging.WARNING):
-        report(WrappedStore(with_job(), **{when: fail_at(number, error)}))
-    assert "/reports/summary-job_1.json: the summary report could not be written" in caplog.text
-
-
-def test_after_a_crash_anywhere_the_report_is_written_again():
-    for store in each_crash(with_job, report):
-        report(store)
-        assert files_of(store) == ["/reports/summary-job_1.json"]
 
 
 def test_two_committers_of_a_job_write_to_names_of_their_own():

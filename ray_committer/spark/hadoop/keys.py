@@ -104,7 +104,7 @@ HADOOP_KEYS = (
         "",
         "summary_directory",
         lambda text: text or None,
-        "`summary_directory`: must be on the destination's store",
+        "`summary_directory`",
     ),
     HadoopKey(
         f"{MANIFEST}delete.target.files",

@@ -20,7 +20,7 @@ from ray_committer.spark.hadoop.keys import (
     hadoop_options,
     ignored_keys,
 )
-from ray_committer.spark.job_settings import job_options, on_destination
+from ray_committer.spark.job_settings import job_options
 
 PAGE = Path(__file__).parents[3] / "docs" / "spark_settings.md"
 
@@ -156,16 +156,3 @@ def test_given_options_come_before_sparks_and_those_before_hadoops():
     assert job_options(settings, CommitOptions(threads=6)).threads == 6
     assert job_options(settings, CommitOptions(threads=32)).threads == 32  # as by default, but given
     assert not job_options(settings, CommitOptions(mark_success=True)).mark_success
-
-
-@pytest.mark.parametrize(
-    ("summary", "path"),
-    [("/r", "/r"), ("gs://bucket/r", "/r"), ("gs://other/r", None), ("hdfs://ns/r", None)],
-)
-def test_summaries_are_written_where_the_destination_is(summary: str, path: str | None):
-    options = CommitOptions(summary_directory=summary)
-    if path is not None:
-        assert on_destination(options, "gs://bucket/t").summary_directory == path
-        return
-    with pytest.raises(SettingsError, match="is not on the same store as gs://bucket/t; "):
-        on_destination(options, "gs://bucket/t")
