@@ -26,7 +26,6 @@ from pyspark.sql import SparkSession
 
 from ray_committer import CommitOptions, CommitReport
 from ray_committer.events import Event, FilesRenamed, StageStarted
-from ray_committer.report.text import report_lines
 from ray_committer.spark import install, spark_conf
 
 PARTITIONS = ("year", "month", "day", "origin")
@@ -108,7 +107,7 @@ def write_table(spark: SparkSession, source: Path, destination: Path) -> CommitR
     print(f"df.write took {time.monotonic() - started:.1f} s, of which the job commit:")
     report = installation.last_report
     assert report is not None
-    print("\n".join(report_lines(report)))
+    print(report)
     return report
 
 

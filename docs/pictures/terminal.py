@@ -24,7 +24,7 @@ import pyte
 
 PICTURE = Path(__file__).with_name("terminal.svg")
 COLUMNS, ROWS = 122, 120
-SHOWN = "/home/you"
+SHOWN, USER = "/home/you", "you"
 FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
 COLOURS = {
     "default": "#d0d7de",
@@ -71,7 +71,7 @@ def run(command: list[str], directory: str) -> pyte.Screen:
     stream = pyte.ByteStream(screen)
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LOGNAME": USER}
     process = subprocess.Popen(
         command, cwd=directory, env=environment, stdin=slave, stdout=slave, stderr=slave
     )

@@ -15,6 +15,7 @@ from ray_committer.cli.document import keep, print_report
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
 from ray_committer.cli.progress import progress
+from ray_committer.cli.verdict import print_verdict_last
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
@@ -105,7 +106,15 @@ def commit(
             storage_options=dict(storage_options),
         )
         return
-    token = CancelToken()
+    token, context = CancelToken(), click.get_current_context()
+
+    def show(report: CommitReport) -> None:
+        links = report.links | ({} if events is None else {"events": events})
+        told = _with_catalog(msgspec.structs.replace(report, links=links))
+        _print_report(told, output, html_file)
+        if output != "json":
+            print_verdict_last(told, context)
+
     with (
         progress() as shown,
         listening(shown.event, events) as on_event,
@@ -119,7 +128,7 @@ def commit(
             storage_options=dict(storage_options),
             on_event=on_event,
             cancel=token,
-            on_report=lambda report: _print_report(_with_catalog(report), output, html_file),
+            on_report=show,
         )
 
 
@@ -169,5 +178,7 @@ def _print_report(report: CommitReport, output: str, html_file: str | None) -> N
     if output == "json":
         keep(msgspec.json.decode(report_json(report)), outcome=report.outcome)
         return
+    failed = report.outcome is Outcome.FAILED
     lines = report_lines(msgspec.structs.replace(report, error=None))
-    print_report("\n".join(lines), report.outcome, err=report.outcome is Outcome.FAILED)
+    lines += [] if failed else [""]
+    print_report("\n".join(lines), report.outcome, err=failed)

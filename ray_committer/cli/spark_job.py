@@ -22,7 +22,7 @@ from ray_committer.cli.errors import exit_code
 from ray_committer.cli.lines import lines, tell
 from ray_committer.errors import RayCommitterError
 from ray_committer.jobs.commit import read_text
-from ray_committer.report.text import report_lines
+from ray_committer.report.text import report_lines, verdict_line
 from ray_committer.spark.handler import CommitHandler
 from ray_committer.spark.job_settings import settings_of
 
@@ -91,6 +91,7 @@ def _run(action: Action, read: Callable[[], str]) -> None:
     if handler.last_report is not None:
         for line in report_lines(msgspec.structs.replace(handler.last_report, error=None)):
             tell(line)
+        tell(verdict_line(handler.last_report))
     click.echo(answer)
     if handler.last_error is not None:
         sys.exit(exit_code(handler.last_error, "spark-job"))

@@ -34,7 +34,9 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.command import catalog_command, repeat_command
 from ray_committer.report.commit_report import CommitReport
+from ray_committer.report.notebook import shown_in_notebook
 from ray_committer.report.recording import Recording
+from ray_committer.report.run_facts import run_facts
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
@@ -87,7 +89,8 @@ def commit_job(
     that all tasks have ended (`CommitOptions.assume_complete`).
 
     executor: "inline", "threads", "ray", or "auto", which chooses between the last two; or a pool.
-    on_event: gets each event of `ray_committer.events`; any thread can call it.
+    on_event: gets each event of `ray_committer.events`; any thread can call it. Without it, a notebook
+        shows the progress.
     cancel: stops the commit from another thread.
     on_report: gets the report, also that of a run that fails.
 
@@ -104,16 +107,19 @@ def commit_job(
     'already committed'
     """
     recording = Recording()
-    with open_job(
-        dest,
-        job_id,
-        executor=executor,
-        options=options,
-        storage_options=storage_options,
-        on_event=recording.before(on_event),
-        to_commit=True,
-        cancel=cancel,
-    ) as job:
+    with (
+        shown_in_notebook(on_event) as sink,
+        open_job(
+            dest,
+            job_id,
+            executor=executor,
+            options=options,
+            storage_options=storage_options,
+            on_event=recording.before(sink),
+            to_commit=True,
+            cancel=cancel,
+        ) as job,
+    ):
         end = ending(job.context.store.spec, options, storage_options, executor=executor, cancel=cancel)
         return _run_commit(job, recording, end, record_only=False, on_report=on_report)
 
@@ -316,6 +322,7 @@ def _run_commit(
         reports.append(
             recording.report(
                 result,
+                facts=run_facts(context, result),
                 command=command,
                 storage_options=given,
                 catalog_command=catalog_command(result, context.options.catalog_table),

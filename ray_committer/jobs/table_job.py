@@ -20,6 +20,7 @@ from ray_committer.protocol.table_paths import is_hidden
 from ray_committer.report.command import repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording
+from ray_committer.report.run_facts import run_facts
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
@@ -54,7 +55,8 @@ def report_table_job(
         def report(result: CommitResult) -> None:
             command = repeat_command(result, context.options)
             given = sorted(context.store.spec.storage_options)
-            reports.append(recording.report(result, command=command, storage_options=given))
+            facts = run_facts(context, result)
+            reports.append(recording.report(result, facts=facts, command=command, storage_options=given))
 
         end = ending(context.store.spec, options, storage_options, executor=executor, cancel=cancel)
         done = run(replace(context, end_other=end), report)

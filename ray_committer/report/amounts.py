@@ -7,6 +7,8 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 def bytes_text(number: int) -> str:
     """Bytes in powers of 1,000, as for disks and stores: ``999 bytes``, ``1.2 kB``, ``34 GB``."""
+    if number == 1:
+        return "1 byte"
     value, unit = float(number), 0
     while value >= 999.5 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1

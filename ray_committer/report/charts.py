@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
+from itertools import pairwise
 
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.commit_report import CommitReport, StageRow
@@ -16,7 +17,6 @@ from ray_committer.report.progress import stage_name
 _ROW = 38
 _HEIGHT = 130
 _CURVE = 1000
-MOST_POINTS = 120
 
 
 def timeline(report: CommitReport) -> str:
@@ -88,25 +88,16 @@ def _stage(row: StageRow, y: int, left: float, width: float) -> str:
     )
 
 
-def _rates(files_at: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
-    """Times, each with the rate of the part of the time before it; all parts are equally long."""
-    if len(files_at) < 3 or files_at[-1][0] <= files_at[0][0]:
-        return []
-    begin, end = files_at[0][0], files_at[-1][0]
-    number = max(2, min(MOST_POINTS, len(files_at) // 2))
-    step = (end - begin) / number
-    found, before, index = [(begin, 0.0)], files_at[0][1], 0
-    for part in range(1, number + 1):
-        until = begin + part * step
-        while index + 1 < len(files_at) and files_at[index + 1][0] <= until + 1e-9:
-            index += 1
-        found.append((until, (files_at[index][1] - before) / step))
-        before = files_at[index][1]
+def _rates(files_at: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Times, each with the rate since the time before it."""
+    found = [(at, 0.0) for at, _ in files_at[:1]]
+    for (began, before), (at, files) in pairwise(files_at):
+        found.append((at, (files - before) / max(at - began, 0.001)))
     return found
 
 
 def _curve(points: list[tuple[float, float]], percent: Callable[[float], float], top: float) -> str:
-    """One step per part of the time, as high as the rate in that part."""
+    """One step per bin, as high as the rate in it."""
     path = [f"M0 {_CURVE}"]
     for at, rate in points[1:]:
         y = round(_CURVE * (1 - rate / top))

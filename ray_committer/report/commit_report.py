@@ -64,18 +64,26 @@ class LostWorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 class CommitReport(CommitResult, frozen=True, kw_only=True):
     """One run of a commit: its `CommitResult`, what its events add to that, and sentences about both.
 
-    `stages`, `files_at` (pairs of seconds since the begin and files in place), `worker_rows` (slowest
-    first), `throttled_spans` and `lost_workers` come from the events, at most a few hundred of each;
-    `dropped` counts what was left out, by kind. `findings` are sentences with what a person should know
-    about them. `command` runs the commit again, with the values of these `storage_options`, and
-    `catalog_command` tells a catalog of the job's partitions; it is empty if that is not necessary.
-    `source` and `untold` belong to a report that was read from the file of an old job: they name that
-    file, and what it does not contain.
+    `started_at` and `ended_at` are times in UTC (ISO 8601, to the second). `host`, `user`, `versions`,
+    `options` and `links` are those of `RunFacts`. `stages`, `files_at` (the points of a `RateCurve`:
+    seconds since the begin and files in place), `worker_rows` (slowest first), `throttled_spans` and
+    `lost_workers` come from the events, at most a few hundred of each; `dropped` counts what was left
+    out, by kind. `findings` are sentences with what a person should know about them. `command` runs the
+    commit again, with the values of these `storage_options`, and `catalog_command` tells a catalog of
+    the job's partitions; it is empty if that is not necessary. `source` and `untold` belong to a report
+    that was read from the file of an old job: they name that file, and what it does not contain.
     """
 
+    started_at: str = ""
+    ended_at: str = ""
+    host: str = ""
+    user: str = ""
+    versions: dict[str, str] = {}
+    options: dict[str, str] = {}
+    links: dict[str, str] = {}
     findings: list[str] = []
     stages: list[StageRow] = []
-    files_at: list[tuple[float, int]] = []
+    files_at: list[tuple[float, float]] = []
     worker_rows: list[WorkerRow] = []
     throttled_spans: list[ThrottledRow] = []
     lost_workers: list[LostWorkerRow] = []
@@ -86,6 +94,19 @@ class CommitReport(CommitResult, frozen=True, kw_only=True):
     catalog_command: str = ""
     source: str = ""
     untold: list[str] = []
+
+    def __str__(self) -> str:
+        """Return the report as lines of text, as the command line prints it."""
+        from ray_committer.report.text import report_text  # it imports this module
+
+        return report_text(self)
+
+    @property
+    def paragraph(self) -> str:
+        """The report as one paragraph, to paste into a chat or a ticket."""
+        from ray_committer.report.paragraph import paragraph  # it imports this module
+
+        return paragraph(self)
 
     def _repr_html_(self) -> str:
         """Return the report as a notebook shows it."""

@@ -73,11 +73,17 @@ def notable_text(event: Event) -> str | None:
 
 @contextmanager
 def heartbeat(
-    prefix: str, on_event: EventSink, write: Callable[[str], None], *, every: float = EVERY_SECONDS
+    prefix: str,
+    on_event: EventSink,
+    write: Callable[[str], None],
+    *,
+    every: float = EVERY_SECONDS,
+    notable: Callable[[str], None] | None = None,
 ) -> Iterator[EventSink]:
     """Write a line every `every` seconds until the block ends, and notable events at once.
 
-    The yielded sink passes all events on to `on_event`; each line begins with `prefix`.
+    The yielded sink passes all events on to `on_event`; each line begins with `prefix`. Lines about
+    notable events go to `notable` instead, if it is given.
     """
     meter, ended = ProgressMeter(), threading.Event()
 
@@ -85,7 +91,7 @@ def heartbeat(
         meter.event(event)
         text = notable_text(event)
         if text is not None:
-            write(prefix + text)
+            (notable or write)(prefix + text)
         on_event(event)
 
     def run() -> None:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from statistics import median
 
-from ray_committer.report.amounts import bytes_text
+from ray_committer.report.amounts import bytes_text, counted
 from ray_committer.report.charts import rate_chart, timeline
 from ray_committer.report.commit_report import CommitReport, WorkerRow
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
-from ray_committer.report.numbers import VERDICTS, next_step, short_seconds, six_numbers, version_text
+from ray_committer.report.numbers import next_step, short_seconds, six_numbers, verdict, version_text
+from ray_committer.report.paragraph import paragraph
+from ray_committer.report.run_texts import run_texts
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.version import __version__
 
 MOST_ROWS = 200
 _SEEN_ROWS = 20  # the others are folded
 _MOST_SENTENCES = 30
+_MOST_FACTS = 10
 _SENTENCE, _NAME, _LONG = 600, 120, 4000  # bytes, as they are written
 
 _HEAD = """<!doctype html>
@@ -35,7 +39,7 @@ _HEAD = """<!doctype html>
 
 def report_html(report: CommitReport) -> str:
     """Return the report as a whole page."""
-    title = _text(f"job {report.job_id} {VERDICTS[report.outcome]}", _NAME)
+    title = _text(f"job {report.job_id} {verdict(report)}", _NAME)
     return f"{_HEAD.format(title=title, style=PAGE_STYLE)}{report_fragment(report)}\n</body></html>\n"
 
 
@@ -48,10 +52,13 @@ def report_fragment(report: CommitReport) -> str:
         _section("Stages", timeline(report)),
         _section("Renames over time", rate_chart(report)),
         _section("Workers, slowest first", _workers(report)),
+        _section("Threads", _threads(report)),
         _section("Proved renames", _proofs(report)),
         _list("Notes", report.notices),
         _list("Not in the file", report.untold),
+        _list("This run", list(run_texts(report))[:_MOST_FACTS]),
         _section(next_step(report).capitalize(), _command(report)),
+        _section("To paste into a chat", f"<p>{_text(paragraph(report), _LONG)}</p>"),
         f'<footer class="soft">ray-committer {escape(__version__)}</footer>',
     ]
     return f'<style>{STYLE}</style><article class="rc">{"".join(parts)}</article>'
@@ -61,7 +68,7 @@ def _verdict(report: CommitReport) -> str:
     failed = report.outcome is Outcome.FAILED
     lines = [
         f"<h1>{'&#10007;' if failed else '&#10003;'} Job {_text(report.job_id, _NAME)} "
-        f"{_text(VERDICTS[report.outcome], _NAME)}</h1>",
+        f"{_text(verdict(report), _NAME)}</h1>",
     ]
     if report.destination:
         lines.append(f"<p>{_text(report.destination, _LONG)}</p>")
@@ -111,7 +118,7 @@ def _dashboard(report: CommitReport) -> str:
 
 def _workers(report: CommitReport) -> str:
     rows = sorted(report.worker_rows, key=lambda row: row.files_per_second)
-    if not rows:
+    if not rows or report.executor != "ray":
         return ""
     slow = {(one.row.worker, one.row.process) for one in stragglers(report)}
     best = max(row.files_per_second for row in rows) or 1.0
@@ -125,6 +132,22 @@ def _workers(report: CommitReport) -> str:
     if missing:
         parts.append(f'<p class="soft">{missing:,} even faster workers are not in this file.</p>')
     return "".join(parts)
+
+
+def _threads(report: CommitReport) -> str:
+    """One line for all threads of the driver, which are alike; findings name those that are not."""
+    rows = report.worker_rows
+    if not rows or report.executor == "ray":
+        return ""
+    rates = [row.files_per_second for row in rows]
+    files, size = sum(row.files for row in rows), sum(row.bytes for row in rows)
+    told = (
+        f"{counted(len(rows), 'thread')} of {report.workers:,} on {rows[0].node}, process "
+        f"{rows[0].process}: {counted(files, 'file')}, {bytes_text(size)}, {min(rates):,.0f} to "
+        f"{max(rates):,.0f} files per second each (median {median(rates):,.0f}), "
+        f"{counted(sum(row.retries for row in rows), 'repeated request')}"
+    )
+    return f"<p>{_text(told, _SENTENCE)}</p>"
 
 
 def _worker_table(body: Sequence[str]) -> str:

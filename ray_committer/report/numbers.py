@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ray_committer.protocol.statistic_names import COMMIT_JOB
 from ray_committer.report.amounts import bytes_text, seconds_text
 from ray_committer.report.commit_report import CommitReport
+from ray_committer.report.progress import stage_name
 from ray_committer.stages.commit_result import Outcome
 
-VERDICTS = {
+_VERDICTS = {
     Outcome.COMMITTED: "is committed",
     Outcome.ALREADY_COMMITTED: "was already committed; nothing was left to do",
     Outcome.RECORDED: "is recorded; finish it with `ray-committer commit`",
     Outcome.FAILED: "is NOT committed",
 }
+_BUT_FAILED = {True: "is committed, but its commit did not end", None: "may be committed or not"}
 UNKNOWN = "-"
 
 
@@ -41,6 +44,26 @@ def six_numbers(report: CommitReport) -> list[Number]:
             f"{report.throttled:,} throttled" if report.throttled else "",
         ),
     ]
+
+
+def verdict(report: CommitReport) -> str:
+    """What became of the job, to follow its name."""
+    if report.outcome is Outcome.FAILED and report.committed is not False:
+        return _BUT_FAILED[report.committed]
+    return _VERDICTS[report.outcome]
+
+
+def stage_seconds(report: CommitReport) -> list[tuple[str, float]]:
+    """The names and seconds of the stages, of all that was done between them, and of the whole run."""
+    found = [
+        (stage_name(stage), seconds)
+        for stage, seconds in report.stage_seconds.items()
+        if stage != COMMIT_JOB
+    ]
+    if report.seconds:
+        within = sum(seconds for _, seconds in found)
+        found += [("other", max(0.0, report.seconds - within)), ("total", report.seconds)]
+    return found
 
 
 def next_step(report: CommitReport) -> str:

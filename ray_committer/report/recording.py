@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 
 from msgspec import structs
 
 from ray_committer.events import (
     Event,
     EventSink,
-    FilesRenamed,
     ShardRenamed,
     ShardRequeued,
     StageEnded,
@@ -32,10 +32,11 @@ from ray_committer.report.commit_report import (
     WorkerRow,
 )
 from ray_committer.report.findings import findings
+from ray_committer.report.rate_curve import RateCurve
+from ray_committer.report.run_facts import RunFacts
 from ray_committer.stages.commit_result import CommitResult
 
 MOST_ROWS = 200
-MOST_SAMPLES = 240
 MOST_LOST = 50
 
 
@@ -43,7 +44,7 @@ MOST_LOST = 50
 class _Recorded:
     began: dict[str, float] = field(default_factory=dict)
     stages: list[StageRow] = field(default_factory=list)
-    files_at: list[tuple[float, int]] = field(default_factory=list)
+    curve: RateCurve | None = None
     workers: dict[tuple[str, int], WorkerRow] = field(default_factory=dict)
     throttled: dict[int, ThrottledRow] = field(default_factory=dict)
     lost: list[LostWorkerRow] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Recording:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._started = clock()
+        self._started_at = _utc_now()
         self._seen = _Recorded()
 
     def before(self, sink: EventSink) -> EventSink:
@@ -75,8 +77,6 @@ class Recording:
                 self._seen.began[event.stage] = now
             case StageEnded():
                 self._note_stage(event, now)
-            case FilesRenamed():
-                self._note_files(now, event.done)
             case ShardRenamed():
                 self._note_shard(event, now)
             case ShardRequeued():
@@ -90,6 +90,7 @@ class Recording:
         self,
         result: CommitResult,
         *,
+        facts: RunFacts | None = None,
         command: str = "",
         storage_options: Sequence[str] = (),
         catalog_command: str = "",
@@ -106,8 +107,11 @@ class Recording:
         dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(seen.lost) - MOST_LOST}
         full = CommitReport(
             **structs.asdict(result),
+            **asdict(facts or RunFacts()),
+            started_at=self._started_at,
+            ended_at=_utc_now(),
             stages=list(seen.stages),
-            files_at=list(seen.files_at),
+            files_at=seen.curve.points() if seen.curve else [],
             worker_rows=rows,
             throttled_spans=[seen.throttled[number] for number in sorted(seen.throttled)],
             lost_workers=seen.lost[:MOST_LOST],
@@ -124,20 +128,16 @@ class Recording:
         began = self._seen.began.get(event.stage, now - event.seconds)
         self._seen.stages.append(StageRow(began=began, **asdict(event)))
 
-    def _note_files(self, now: float, done: int) -> None:
-        samples = self._seen.files_at
-        if not samples:
-            samples.append((self._seen.began.get(RENAME_FILES, now), 0))
-        samples.append((now, done))
-        if len(samples) > MOST_SAMPLES:
-            del samples[1:-1:2]
-
     def _note_shard(self, event: ShardRenamed, now: float) -> None:
+        seen = self._seen
+        if seen.curve is None:
+            seen.curve = RateCurve(seen.began.get(RENAME_FILES, max(0.0, now - event.seconds)))
+        seen.curve.add(event.files, ended=now, seconds=event.seconds)
         key = event.worker, event.process
-        row = self._seen.workers.get(key) or WorkerRow(
+        row = seen.workers.get(key) or WorkerRow(
             worker=event.worker, node=event.node, process=event.process
         )
-        self._seen.workers[key] = structs.replace(
+        seen.workers[key] = structs.replace(
             row,
             shards=row.shards + 1,
             files=row.files + event.files,
@@ -163,3 +163,7 @@ class Recording:
             end=event.rate,
             recovered=None if recovered is None else now - recovered,
         )
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

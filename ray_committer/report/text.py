@@ -6,25 +6,39 @@ import textwrap
 
 import msgspec
 
+from ray_committer.report.amounts import bytes_text, counted
 from ray_committer.report.commit_report import CommitReport
-from ray_committer.report.numbers import VERDICTS, next_step, six_numbers, version_text
-from ray_committer.report.progress import stage_name
+from ray_committer.report.numbers import (
+    next_step,
+    short_seconds,
+    six_numbers,
+    stage_seconds,
+    verdict,
+    version_text,
+)
+from ray_committer.report.run_texts import run_texts
 from ray_committer.stages.commit_result import Outcome
 
 WIDTH = 80
 _BAR = 28
 _COLUMN = 20
 _SHOWN_NOTICES = 20
+_FAILED = {
+    True: "committed, but not to its end",
+    False: "NOT committed",
+    None: "UNKNOWN whether committed",
+}
+"""What became of the job of a run that failed, by whether it is committed."""
 
 
 def report_lines(report: CommitReport) -> list[str]:
     """Return the report in lines of at most 80 columns, except paths and commands, which are left whole.
 
-    The lines are: verdict, six numbers, findings, stages, notes, and the command that runs the commit
-    again.
+    The lines are: the job, six numbers, findings, stages, the run, notes, and the command that runs the
+    commit again. The verdict, `verdict_line`, belongs below them.
     """
     where = f": {report.destination}" if report.destination else ""
-    lines = [f"job {report.job_id} {VERDICTS[report.outcome]}{where}"]
+    lines = [f"job {report.job_id} {verdict(report)}{where}"]
     if report.source:
         lines += _wrapped(f"according to {report.source}")
     if report.resumed:
@@ -33,8 +47,10 @@ def report_lines(report: CommitReport) -> list[str]:
         lines += ["", *_number_lines(report), *_detail_lines(report)]
     if report.findings:
         lines += ["", *(line for text in report.findings for line in _wrapped(text, mark="* "))]
-    if report.stages or report.stage_seconds:
+    if report.stage_seconds:
         lines += ["", *_stage_lines(report)]
+    if run := list(run_texts(report)):
+        lines += ["", *(line for text in run for line in _wrapped(text))]
     notes = [f"note: {notice}" for notice in report.notices[:_SHOWN_NOTICES]]
     if len(report.notices) > _SHOWN_NOTICES:
         notes.append(f"note: and {len(report.notices) - _SHOWN_NOTICES:,} more, in the JSON report")
@@ -44,6 +60,24 @@ def report_lines(report: CommitReport) -> list[str]:
     if report.error:
         lines += ["", f"  {report.error}"]
     return [*lines, *_command_lines(report)]
+
+
+def verdict_line(report: CommitReport) -> str:
+    """Return what became of the job, with files, bytes and seconds, in one line."""
+    done = report.moved + sum(report.proved.values())
+    seconds = short_seconds(report.seconds)
+    amount = f"{counted(report.files, 'file')}, {bytes_text(report.bytes)}, in {seconds}"
+    if report.outcome is Outcome.FAILED:
+        where = f", {done:,} of {report.files:,} files in place" if report.manifests else ""
+        return f"{_FAILED[report.committed]}: job {report.job_id}{where}, after {seconds}"
+    if report.outcome is Outcome.ALREADY_COMMITTED:
+        return f"already committed: job {report.job_id}"
+    return f"{report.outcome.value}: job {report.job_id}, {amount}"
+
+
+def report_text(report: CommitReport) -> str:
+    """Return the report as one text, with its verdict."""
+    return "\n".join([*report_lines(report), "", verdict_line(report)])
 
 
 def report_json(report: CommitReport) -> str:
@@ -88,11 +122,12 @@ def _detail_lines(report: CommitReport) -> list[str]:
 
 
 def _stage_lines(report: CommitReport) -> list[str]:
-    longest = max(report.stage_seconds.values(), default=0.0) or 1.0
+    rows = stage_seconds(report)
+    longest = max(seconds for _, seconds in rows) or 1.0
     lines = []
-    for stage, seconds in report.stage_seconds.items():
+    for name, seconds in rows:
         bar = "#" * round(_BAR * seconds / longest)
-        lines.append(f"  {stage_name(stage):<26}{seconds:>10.3f} s  {bar}".rstrip())
+        lines.append(f"  {name:<26}{seconds:>10.3f} s  {bar}".rstrip())
     return lines
 
 

@@ -237,6 +237,7 @@ def _look_again(run: _Run, error: Exception) -> None:
         ) from error
     if now is None or (now.phase not in UNDECIDED and now != run.known):
         raise StateChangedError(now, run.known) from error
+    run.progress.is_still_open = True
 
 
 def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from ray_committer.errors import CommitStateUnknownError
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
@@ -28,6 +29,8 @@ class CommitProgress:
     table_version: int | None = None
     partitions: list[str] | None = None
     renamed: Renamed = field(default_factory=Renamed)
+    is_still_open: bool = False
+    """Whether the state of the job was read after a failure, and showed that it is not committed."""
 
     @property
     def is_decided(self) -> bool:
@@ -68,4 +71,11 @@ class CommitProgress:
             stage_seconds=dict(context.journal.seconds),
             notices=list(context.journal.notices),
             error=str(failure) if failure else None,
+            committed_anyway=self._committed_anyway(failure),
         )
+
+    def _committed_anyway(self, failure: Exception | None) -> bool | None:
+        if self.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED):
+            return failure is not None
+        is_unknown = isinstance(failure, CommitStateUnknownError) and not self.is_still_open
+        return None if is_unknown else False

@@ -34,6 +34,8 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     The store refused `throttled` of the `requests` because there were too many; `lowest_rate` is the
     limit to which the commit then went down, in requests per second. `retries` requests were repeated
     because no answer came. `dashboard` is the URL at which Ray shows the work of the commit's driver.
+    A run that failed can have committed the job, for example if only the clean-up failed; then
+    `committed_anyway` is True. It is None if it is not known whether the job is committed.
     """
 
     destination: str
@@ -64,6 +66,14 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     stage_seconds: dict[str, float] = {}
     notices: list[str] = []
     error: str | None = None
+    committed_anyway: bool | None = False
+
+    @property
+    def committed(self) -> bool | None:
+        """Whether the job is committed; None if that is not known."""
+        if self.outcome is Outcome.FAILED:
+            return self.committed_anyway
+        return self.outcome is not Outcome.RECORDED
 
     @property
     def renames_per_second(self) -> float:

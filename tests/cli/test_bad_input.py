@@ -465,7 +465,10 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
 
 
 def check(result, exit_code: int, what: str, advice: str) -> None:
-    *lines, more = result.stderr.splitlines()[-3:]
+    printed = result.stderr.splitlines()
+    if printed[-1].startswith("NOT committed: "):  # the verdict of a commit that began
+        del printed[-1]
+    *lines, more = printed[-3:]
     assert lines == [f"ray-committer: {what}", f"  -> {advice}"]
     assert more.startswith("  see: ray-committer explain RC-")
     assert result.exit_code == exit_code

@@ -165,6 +165,37 @@ def test_a_watch_redraws_a_terminal_and_nothing_else(dest: Path):
     assert cleared not in run("status", str(dest), "--watch").stdout
 
 
+def test_the_verdict_is_the_last_line_of_a_terminal_and_coloured_only_there(write_job, dest: Path):
+    def last(text: str) -> str:
+        return text.splitlines()[-1]
+
+    write_job({0: {"a": "x"}})
+    green = "\x1b[32m\x1b[1mcommitted: job job_1, 1 file, 1 byte"
+    commit = ["commit", str(dest), "--assume-complete"]
+    assert last(on_terminal(commit)).startswith(green)
+    for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert last(on_terminal(commit[:2], **plain)) == "already committed: job job_1"
+    assert last(run(*commit[:2], NO_COLOR="").stdout) == "already committed: job job_1"
+
+
+def test_the_verdict_is_below_an_error_and_its_advice(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    (dest / "a").write_text("another")
+    result = run("commit", str(dest), "--assume-complete", NO_COLOR="")
+    *_, advice, page, verdict = result.stderr.splitlines()
+    assert advice.startswith("  -> ")
+    assert page.startswith("  see: ray-committer explain RC-")
+    assert verdict.startswith("NOT committed: job job_1, after ")
+    assert result.stdout == ""
+
+
+def test_json_has_no_verdict_below_it(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    result = run("commit", str(dest), "--assume-complete", "--output", "json")
+    assert json.loads(result.stdout)["outcome"] == "committed"
+    assert "committed: " not in result.stderr
+
+
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_reader_that_has_gone_is_not_told_of_as_an_error(dest: Path, output: str):
     dest.mkdir()

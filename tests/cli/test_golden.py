@@ -378,6 +378,12 @@ REPLACED = [
     (r"moved, as of .+ ago", "moved, as of 0 s ago"),
     (r'"committer": "process \d+ on \S+"', '"committer": "process 1 on HOST"'),
     (r'"begun_seconds": [\d.e-]+', '"begun_seconds": 0.0'),
+    (
+        r"from 20\S+ \S+ UTC to 20\S+ \S+ UTC,\s+on\s+\S+,\s+by\s+\S+",
+        "from TIME to TIME, on HOST, by USER",
+    ),
+    (r"ray_committer \d[\w.]*, Python [\w.]+", "ray_committer VERSION, Python VERSION"),
+    (r"(committed: job .*, (?:in|after)) [\d.]+ s", r"\1 TIME"),
     (r"\b(20|1970-)[\d:-]+ [\d:]+ UTC", "TIME UTC"),
     (r"(last commit: .+), .+ ago \(TIME UTC\)", r"\1, 0 s ago (TIME UTC)"),
     (r"(by ray_committer on )\S+$", r"\1HOST"),
@@ -405,6 +411,9 @@ def without_times(output: str) -> str:
     for name in ("files_at", "worker_rows", "stages"):
         assert report[name], name
         report[name] = []
+    for name in ("host", "user", "versions"):
+        assert report[name], name
+        report[name] = ""
     report["seconds"] = 0.0
     return json.dumps(report, indent=2) + "\n"
 

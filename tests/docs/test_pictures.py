@@ -17,7 +17,8 @@ PICTURES = ROOT / "docs" / "pictures"
 BLOCKS = all_blocks()
 SVG = "{http://www.w3.org/2000/svg}"
 STEADY = re.compile(
-    r"\$ |job |[A-Z]| +(undecided|recorded|finish it|or give it up|files|renames per second|an earlier)"
+    r"\$ |job |committed: |[A-Z]"
+    r"| +(undecided|recorded|finish it|or give it up|files|renames per second|an earlier)"
 )
 
 

@@ -55,6 +55,18 @@ def quiet() -> CommitReport:
         files_at=[(3.0 + step / 10, 20 * step) for step in range(51)],
         worker_rows=rows,
         command="ray-committer commit gs://bucket/warehouse/table --job-id job_202401011200_0007",
+        started_at="2024-01-01T12:10:03Z",
+        ended_at="2024-01-01T12:10:12Z",
+        host="driver-0.cluster",
+        user="etl",
+        versions={"ray_committer": "0.1.0", "Python": "3.11.9", "Ray": "2.60.1"},
+        options={"workers": "4", "summary_directory": "gs://reports/2024"},
+        links={
+            "destination": "/warehouse/table",
+            "_SUCCESS": "/warehouse/table/_SUCCESS",
+            "summary": "gs://reports/2024/summary-job_202401011200_0007.json",
+            "events": "commit.jsonl",
+        },
     )
     return with_findings(report)
 
@@ -110,6 +122,13 @@ def hard(workers: int = 200) -> CommitReport:
         shards_requeued=2,
         command=f"ray-committer commit 'abfss://c@account.dfs.core.windows.net{UGLY}' --job-id f84169fe",
         storage_options=["account_key", "account_name"],
+        started_at="2024-01-01T12:10:03Z",
+        ended_at="2024-01-01T12:11:14Z",
+        host="ip-10-4-2-14.a-very-long-name.of-a.compute.internal",
+        user="<b>etl</b>",
+        versions={"ray_committer": "0.1.0", "Python": "3.11.9"},
+        options={"allowed_roots": UGLY},
+        links={"destination": UGLY, "summary": f"{UGLY}/summary"},
     )
     return with_findings(report)
 

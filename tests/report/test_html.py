@@ -97,6 +97,11 @@ def test_a_page_stays_small_whatever_it_is_told():
         storage_options=[evil] * 100,
         worker_rows=rows,
         proved={f"{evil}{number}": 1 for number in range(5)},
+        host=evil,
+        user=evil,
+        versions={evil: evil},
+        options=dict.fromkeys(["a", "b"], evil),
+        links={f"{number}": evil for number in range(100)},
         stages=[msgspec.structs.replace(row, stage=evil) for row in hard().stages],
     )
     page = report_html(report)
@@ -132,6 +137,31 @@ def test_a_commit_to_a_table_names_its_version():
     assert "; version 1,234 of the table</p>" in report_html(report)
     report = msgspec.structs.replace(report, write_id=1233, validated=7)
     assert "; version 1,234 of the table, write id 1,233; 7 files compared" in report_html(report)
+
+
+def test_threads_are_one_line_and_workers_on_nodes_are_rows():
+    report = msgspec.structs.replace(quiet(), executor="threads", workers=32)
+    page = report_html(report)
+    assert "<h2>Threads</h2>" in page
+    assert "4 threads of 32 on 10.4.2.13, process 4000: 1,000 files, 1.0 GB, 50 to 50 files" in page
+    assert "<table>" not in page
+    assert "<h2>Workers, slowest first</h2>" not in page
+    page = report_html(quiet())
+    assert page.count("<tr><td>worker") == 4
+    assert "<h2>Threads</h2>" not in page
+
+
+def test_a_page_says_when_and_where_and_how_the_commit_ran():
+    page = report_html(quiet())
+    for text in (
+        "from 2024-01-01 12:10:03 UTC to 2024-01-01 12:10:12 UTC, on driver-0.cluster, by etl",
+        "ray_committer 0.1.0, Python 3.11.9, Ray 2.60.1",
+        "options: workers=4; summary_directory=gs://reports/2024",
+        "_SUCCESS: /warehouse/table/_SUCCESS",
+        "events: commit.jsonl",
+    ):
+        assert f"<li>{text}</li>" in page
+    assert quiet().paragraph in page
 
 
 def test_a_quiet_commit_says_so():

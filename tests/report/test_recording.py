@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import platform
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -29,12 +31,15 @@ from ray_committer.events import (
 )
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.jobs import open_job
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.success import decode_success
+from ray_committer.report.numbers import stage_seconds
 from ray_committer.report.old_job import report_of_success
-from ray_committer.report.recording import MOST_LOST, MOST_ROWS, MOST_SAMPLES, Recording
+from ray_committer.report.rate_curve import MOST_BINS
+from ray_committer.report.recording import MOST_LOST, MOST_ROWS, Recording
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
@@ -44,6 +49,7 @@ from ray_committer.testing import MemoryStore, write_job
 from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.faults import StoreCall, WrappedStore, throttle
 from ray_committer.testing.harness import chaos_executor
+from ray_committer.version import __version__
 from ray_committer.work.busy import BusyTimes
 from ray_committer.work.worker import Worker
 
@@ -109,8 +115,8 @@ def test_what_is_kept_is_bounded_and_what_was_left_out_is_told():
     for number in range(MOST_LOST + 3):
         recording.event(WorkerLost(f"worker {number}", "", 7, "died"))
         recording.event(ShardRequeued(f"worker {number}"))
-    for done in range(20_000):
-        recording.event(FilesRenamed(done, 20_000))
+    for _ in range(19_750):
+        recording.event(shard("worker 0", 1, 0.01))
     report = recording.report(BLANK)
     assert len(report.worker_rows) == MOST_ROWS
     assert report.worker_rows[0].worker == "worker 0"  # the slowest is kept
@@ -118,8 +124,8 @@ def test_what_is_kept_is_bounded_and_what_was_left_out_is_told():
     assert len(report.lost_workers) == MOST_LOST
     assert report.dropped == {"worker_rows": 50, "lost_workers": 3}
     assert report.shards_requeued == 53
-    assert len(report.files_at) <= MOST_SAMPLES
-    assert report.files_at[-1][1] == 19_999
+    assert len(report.files_at) <= MOST_BINS + 1
+    assert report.files_at[-1][1] == sum(1000 + number for number in range(MOST_ROWS + 50)) + 19_750
     assert report.files_at == sorted(report.files_at)
     assert len(msgspec.json.encode(report)) < 100_000
 
@@ -149,6 +155,50 @@ def test_a_commit_reports_what_each_of_its_threads_did(write_job, dest: Path):
     assert began == sorted(began)
     assert report.seconds >= report.stage_seconds[names.COMMIT_JOB]
     assert report.command == f"ray-committer commit {dest} --job-id job_1"
+
+
+def test_the_stages_add_up_to_the_time_of_the_run(
+    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On a store that has to be waited for, little is done between the stages."""
+    opened = open_job.open_store
+
+    def waits(_: StoreCall) -> None:
+        time.sleep(0.002)
+
+    monkeypatch.setattr(
+        open_job, "open_store", lambda *args, **named: WrappedStore(opened(*args, **named), before=waits)
+    )
+    write_job({task: dict.fromkeys(files, "x") for task, files in TASKS.items()})
+    begin = time.monotonic()
+    report = ray_committer.commit_job(str(dest), executor="inline")
+    elapsed = time.monotonic() - begin
+    *stages, (_, other), (last, total) = stage_seconds(report)
+    assert [name for name, _ in stages][:2] == ["find_job", "load_manifests"]
+    assert (last, total) == ("total", report.seconds)
+    assert sum(seconds for _, seconds in stages) + other == pytest.approx(total)
+    assert 0 <= other < 0.15 * total
+    assert 0.95 * elapsed < total <= elapsed
+
+
+def test_a_report_says_who_ran_what_when_and_where(write_job, dest: Path, tmp_path: Path):
+    write_job({0: {"a": "x"}})
+    before = datetime.now(UTC).replace(microsecond=0)
+    options = CommitOptions(threads=3, mode="append", summary_directory=str(tmp_path), retry_seconds=9.0)
+    report = ray_committer.commit_job(str(dest), executor="threads", options=options)
+    began, ended = map(datetime.fromisoformat, (report.started_at, report.ended_at))
+    assert before <= began <= ended <= datetime.now(UTC)
+    assert report.started_at.endswith("Z")
+    assert (report.host, report.user) == (platform.node(), getpass.getuser())
+    assert report.versions == {"ray_committer": __version__, "Python": platform.python_version()}
+    expected = {"summary_directory": str(tmp_path), "threads": "3", "retry_seconds": "9"}
+    assert report.options == expected
+    summary = str(tmp_path / "summary-job_1.json")
+    expected = {"destination": str(dest), "_SUCCESS": str(dest / "_SUCCESS"), "summary": summary}
+    assert report.links == expected
+    assert all(Path(path).exists() for path in report.links.values())
+    again = ray_committer.commit_job(str(dest), options=CommitOptions(mark_success=False))
+    assert again.links == {"destination": str(dest)}
 
 
 def test_the_report_of_a_second_run_says_what_was_proved_and_how(write_job, dest: Path):

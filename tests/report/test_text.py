@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
+import pytest
 
 from ray_committer import CommitOptions, CommitReport, Outcome
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.command import repeat_command
-from ray_committer.report.numbers import short_seconds, six_numbers
-from ray_committer.report.text import WIDTH, report_json, report_lines
+from ray_committer.report.numbers import short_seconds, six_numbers, stage_seconds
+from ray_committer.report.text import WIDTH, report_json, report_lines, verdict_line
 from tests.report.cases import hard, quiet, with_findings
+
+FAILED = {"outcome": Outcome.FAILED, "moved": 10, "proved": {"etag": 2}}
 
 QUIET = """\
 job job_202401011200_0007 is committed: /warehouse/table
@@ -26,14 +30,68 @@ job job_202401011200_0007 is committed: /warehouse/table
   1,000 moved now, on ray: about 1,000 files, Ray is connected
   Ray shows its driver at http://10.0.0.4:8265/#/jobs/04000000
 
-  load_manifests                 0.800 s  ####
-  rename_files                   5.100 s  ############################
-  cleanup                        0.400 s  ##\
+  load_manifests                 0.800 s  ##
+  rename_files                   5.100 s  ################
+  cleanup                        0.400 s  #
+  other                          2.900 s  #########
+  total                          9.200 s  ############################
+
+  from 2024-01-01 12:10:03 UTC to 2024-01-01 12:10:12 UTC, on driver-0.cluster,
+  by etl
+  ray_committer 0.1.0, Python 3.11.9, Ray 2.60.1
+  options: workers=4; summary_directory=gs://reports/2024
+  _SUCCESS: /warehouse/table/_SUCCESS
+  summary: gs://reports/2024/summary-job_202401011200_0007.json
+  events: commit.jsonl
+
+committed: job job_202401011200_0007, 1,000 files, 5.4 GB, in 9.20 s\
 """
 
 
 def test_a_quiet_commit_is_told_in_few_lines():
-    assert "\n".join(report_lines(quiet())) == QUIET
+    assert str(quiet()) == QUIET
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "committed: job j, 1,000 files, 5.4 GB, in 9.20 s"),
+        ({"outcome": Outcome.RECORDED}, "recorded: job j, 1,000 files, 5.4 GB, in 9.20 s"),
+        ({"outcome": Outcome.ALREADY_COMMITTED}, "already committed: job j"),
+        (FAILED, "NOT committed: job j, 12 of 1,000 files in place, after 9.20 s"),
+        (
+            {**FAILED, "committed_anyway": None},
+            "UNKNOWN whether committed: job j, 12 of 1,000 files in place, after 9.20 s",
+        ),
+        (
+            {**FAILED, "committed_anyway": True},
+            "committed, but not to its end: job j, 12 of 1,000 files in place, after 9.20 s",
+        ),
+        ({**FAILED, "manifests": 0}, "NOT committed: job j, after 9.20 s"),
+    ],
+)
+def test_the_verdict_is_one_line(changes: dict[str, Any], expected: str):
+    assert verdict_line(msgspec.structs.replace(quiet(), job_id="j", **changes)) == expected
+
+
+def test_a_paragraph_can_be_pasted_into_a_chat():
+    assert quiet().paragraph == (
+        "Job job_202401011200_0007 is committed: /warehouse/table. 1,000 files, 5.4 GB in 9.20 s, 196 "
+        "renames per second, 4 workers on Ray. From 2024-01-01 12:10:03 UTC to 2024-01-01 12:10:12 UTC, "
+        "on driver-0.cluster, by etl, ray_committer 0.1.0."
+    )
+    told = hard().paragraph
+    assert "\n" not in told
+    assert "is NOT committed" in told
+    assert told.endswith("Run it again: " + hard().command)
+    assert all(finding in told for finding in hard().findings)
+
+
+def test_the_stages_add_up():
+    rows = stage_seconds(quiet())
+    assert rows[-1] == ("total", 9.2)
+    assert sum(seconds for _, seconds in rows[:-1]) == pytest.approx(9.2)
+    assert stage_seconds(msgspec.structs.replace(quiet(), seconds=0.0))[-1][0] == "cleanup"
 
 
 def test_a_commit_to_a_table_names_its_version():
@@ -53,6 +111,8 @@ def test_lines_fit_into_80_columns_but_for_paths_and_commands():
         command="ray-committer commit /t",
         source="/t/_SUCCESS (ManifestCommitter on a host, at a time of a day that is long ago by now)",
         untold=["what each worker did, the rate over time, when the store throttled, and lost workers"],
+        options={},
+        links={},
     )
     lines = report_lines(report)
     assert [line for line in lines if len(line) > WIDTH] == []

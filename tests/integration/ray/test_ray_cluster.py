@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import ray
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome
@@ -29,6 +30,7 @@ from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.report.numbers import stage_seconds
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stores.base import StoreSpec
 from ray_committer.work.worker import WorkerSpec
@@ -86,6 +88,12 @@ def test_a_killed_worker_loses_nothing(dest: Path, tree):
     assert len(killed) == 1
     assert report.moved + sum(report.proved.values()) == 6_000
     assert tree() == written
+    # Starting Ray is not between the stages, which add up to the time of the run.
+    *stages, (_, other), (_, total) = stage_seconds(report)
+    assert {"connect_ray", "start_workers"} <= {name for name, _ in stages}
+    assert sum(seconds for _, seconds in stages) + other == pytest.approx(total)
+    assert other < 0.1 * total
+    assert report.versions["Ray"] == ray.__version__
 
 
 @pytest.mark.wide
@@ -180,8 +188,6 @@ def test_a_cancelled_commit_on_ray_is_finished_later(dest: Path, tree):
 
 
 def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
-    import ray
-
     write_files(dest, tasks=1, files=1)
     ray_committer.commit_job(str(dest), executor="ray", options=CommitOptions(workers=1))
     assert ray.is_initialized()

@@ -1,0 +1,105 @@
+"""Who ran a commit, where, with which versions and options, and where its files are: for the report."""
+
+from __future__ import annotations
+
+import getpass
+import importlib.metadata
+import platform
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ray_committer.options import CommitOptions
+from ray_committer.protocol import statistic_names as names
+from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.context import JobContext
+from ray_committer.stores.registry import shown_url
+from ray_committer.version import __version__
+
+_LIBRARIES = {
+    "gs": ("pycurl", "google-auth"),
+    "abfs": ("pycurl", "azure-identity"),
+    "s3": ("pycurl", "botocore"),
+    "hdfs": ("hdfs-native",),
+    "webhdfs": ("pycurl",),
+}
+"""The packages that make the requests to a store, and those that find its credentials."""
+_FACTS_OF_THE_JOB = frozenset(
+    (
+        "assume_complete",
+        "committed_tasks",
+        "ignore_other_attempts",
+        "partition_paths",
+        "table_work",
+    )
+)
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is the same before and after a run: `options` that differ from their default values, and
+    `links`, URLs or paths of what a person may want to open, by what they are."""
+
+    host: str = ""
+    user: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+
+
+def run_facts(context: JobContext, result: CommitResult) -> RunFacts:
+    """The facts of a run that has ended with `result`."""
+    return RunFacts(
+        host=socket.gethostname(),
+        user=_user(),
+        versions=dict(_versions(context)),
+        options=dict(_options(context.options)),
+        links=dict(_links(context, result)),
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container's user may have no name
+        return ""
+
+
+def _versions(context: JobContext) -> Iterator[tuple[str, str]]:
+    yield "ray_committer", __version__
+    yield "Python", platform.python_version()
+    if context.executor.starts_workers and "ray" in sys.modules:
+        yield "Ray", sys.modules["ray"].__version__
+    for package in _LIBRARIES.get(context.store.spec.scheme, ()):
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # not every way to sign in needs it
+
+
+def _options(options: CommitOptions) -> Iterator[tuple[str, str]]:
+    for one in fields(CommitOptions):
+        value = getattr(options, one.name)
+        if value != one.default and one.name not in _FACTS_OF_THE_JOB:
+            yield one.name, _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        more = len(value) - _SHOWN
+        return ", ".join([*map(str, value[:_SHOWN]), *([f"and {more:,} more"] if more > 0 else [])])
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _links(context: JobContext, result: CommitResult) -> Iterator[tuple[str, str]]:
+    yield "destination", context.url
+    has_success = names.SAVE_SUCCESS in result.stage_seconds
+    if has_success and context.journal.failed_stage != names.SAVE_SUCCESS:
+        yield "_SUCCESS", shown_url(context.store.spec, context.job.success)
+    if context.journal.summary:
+        yield "summary", context.journal.summary
