@@ -27,6 +27,13 @@ def run(*arguments: str, **environment: str) -> Result:
     return CliRunner(env={**TERMINAL, **environment}).invoke(main, arguments, prog_name="ray-committer")
 
 
+def error_lines(result: Result) -> list[str]:
+    """The last three lines of a command that failed: what, the advice, the page. The verdict of a commit
+    that began is below them."""
+    printed = result.stderr.splitlines()
+    return printed[-4:-1] if printed[-1].startswith("NOT committed: ") else printed[-3:]
+
+
 def snapshot(root: Path) -> dict[str, bytes | None]:
     """All that is below a directory: the content of files, None for directories."""
     return {

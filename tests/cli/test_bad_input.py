@@ -16,7 +16,7 @@ import pytest
 
 import ray_committer
 from ray_committer.cli import status as status_module
-from tests.cli.commands import run, snapshot
+from tests.cli.commands import error_lines, run, snapshot
 
 READERS = ["status", "show"]
 JOB_COMMANDS = ["commit", "validate", "abort"]
@@ -465,10 +465,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
 
 
 def check(result, exit_code: int, what: str, advice: str) -> None:
-    printed = result.stderr.splitlines()
-    if printed[-1].startswith("NOT committed: "):  # the verdict of a commit that began
-        del printed[-1]
-    *lines, more = printed[-3:]
+    *lines, more = error_lines(result)
     assert lines == [f"ray-committer: {what}", f"  -> {advice}"]
     assert more.startswith("  see: ray-committer explain RC-")
     assert result.exit_code == exit_code

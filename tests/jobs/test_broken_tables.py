@@ -28,7 +28,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import MemoryStore, WrappedStore, run_commit
-from tests.cli.commands import run, snapshot
+from tests.cli.commands import error_lines, run, snapshot
 from tests.jobs.tables_in_use import (
     AT_ONCE,
     NEW,
@@ -153,7 +153,7 @@ def test_a_command_names_the_damage_and_its_page(dest: Path, damage: str, comman
     before = snapshot(dest / "_ray_committer/log"), snapshot(dest / "day=1")
     result = run(*(str(dest) if word == "DEST" else word for word in COMMANDS[command]))
     assert result.exit_code == 1
-    first, second, third = result.stderr.splitlines()[-3:]
+    first, second, third = error_lines(result)
     assert f"{dest}/{name}: {what}" in first
     assert "ray-committer table log DEST" in second
     assert third.endswith(f"ray-committer explain {error.id}")
