@@ -9,9 +9,11 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.numbers import next_step, short_seconds, verdict
 from ray_committer.report.run_texts import when_and_who
 
+_MOST_FINDINGS = 5
+
 
 def paragraph(report: CommitReport) -> str:
-    """The verdict, the amounts, when, where and by whom, the findings, the error, the next command."""
+    """The verdict, the amounts, when, where and by whom, the first findings, the error, the next command."""
     return " ".join(_sentences(report))
 
 
@@ -22,7 +24,7 @@ def _sentences(report: CommitReport) -> Iterator[str]:
         yield f"{', '.join(_amounts(report))}."
     if when := when_and_who(report):
         yield f"{when[:1].upper()}{when[1:]}, ray_committer {report.versions.get('ray_committer', '')}."
-    yield from report.findings
+    yield from report.findings[:_MOST_FINDINGS]
     if report.error:
         yield f"{report.error}."
     if report.command and (step := next_step(report)):

@@ -185,7 +185,7 @@ def test_the_command_says_so_if_events_cannot_be_written_any_more(write_job, des
         text=True,
         check=False,
     )
-    (line,) = [line for line in result.stderr.splitlines() if "e.jsonl" in line]
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("  e.jsonl: ")]
     assert line.startswith("  e.jsonl: events cannot be written there any more")
 
 

@@ -84,7 +84,7 @@ def test_a_paragraph_can_be_pasted_into_a_chat():
     assert "\n" not in told
     assert "is NOT committed" in told
     assert told.endswith("Run it again: " + hard().command)
-    assert all(finding in told for finding in hard().findings)
+    assert all(finding in told for finding in hard().findings[:5])
 
 
 def test_the_stages_add_up():
