@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from typing import BinaryIO
 from ray_committer.errors import PathError, StoreRefusedError, TaskCommitError
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.iostatistics import duration
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.protocol.statistic_names import TASK_SETUP
 from ray_committer.protocol.uri import normal_path
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
@@ -107,7 +110,9 @@ def task_attempt(
         stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
         number = secrets.randbelow(2**31) if attempt is None else attempt
         task_attempt_id = f"attempt_{stem}_{number}"
+        began = time.monotonic()
         directory, stamp = setup_task(store, job, task_attempt_id)
+        setup = duration(TASK_SETUP, round((time.monotonic() - began) * 1000))
     running = TaskAttempt(store, job, task_attempt_id, directory)
     if store.capabilities.completes_uploads:
         running.uploads = TaskUploads(store, directory, None if stamp == UNSTAMPED else stamp)
@@ -127,5 +132,6 @@ def task_attempt(
             stamp=stamp,
             attempts=options.manifest_save_attempts,
             uploads=running.uploads,
+            statistics=setup,
         )
     running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)

@@ -92,6 +92,12 @@ def count(name: str, value: int) -> IOStatistics:
     return IOStatistics(counters={name: value})
 
 
+def sample(name: str, value: int) -> IOStatistics:
+    """A snapshot with one value of a statistic that Hadoop samples: its sum, extrema and mean."""
+    one = {name: value}
+    return IOStatistics(counters=one, minimums=one, maximums=one, meanstatistics={name: Mean(1, value)})
+
+
 def aggregate(left: IOStatistics, right: IOStatistics) -> IOStatistics:
     """Merge two snapshots: sums of counters, gauges and means, extrema of extrema.
 

@@ -13,6 +13,12 @@ SAVE_SUCCESS = "job_stage_save_success_marker"
 CLEANUP = "job_stage_cleanup"
 ABORT = "job_stage_abort"
 
+TASK_SETUP = "task_stage_setup"
+TASK_COMMIT = "task_stage_commit"
+TASK_FILES = "committer_task_file_count"
+TASK_BYTES = "committer_task_file_size"
+TASK_DIRECTORIES = "committer_task_directory_count"
+
 FILES_COMMITTED = "committer_files_committed"
 BYTES_COMMITTED = "committer_bytes_committed"
 TASKS_COMPLETED = "committer_tasks_completed"

@@ -13,7 +13,7 @@ _MOST_FINDINGS = 5
 
 
 def paragraph(report: CommitReport) -> str:
-    """The verdict, the amounts, when, where and by whom, the first findings, the error, the next command."""
+    """The verdict, the amounts, when, where and by whom, the findings, the error, the next command."""
     return " ".join(_sentences(report))
 
 

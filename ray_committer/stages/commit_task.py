@@ -5,8 +5,19 @@ Source: Hadoop CommitTaskStage.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 from ray_committer.errors import TaskCommitError
-from ray_committer.protocol.manifest import STAMP, DirEntry, TaskManifest, encode_manifest
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration, sample
+from ray_committer.protocol.manifest import (
+    STAMP,
+    DirEntry,
+    FileEntry,
+    TaskManifest,
+    encode_manifest,
+)
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
@@ -26,12 +37,15 @@ def commit_task(
     stamp: str,
     attempts: int,
     uploads: TaskUploads | None = None,
+    statistics: IOStatistics | None = None,
 ) -> ManifestRef:
     """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it.
 
     On a store that completes uploads, the files are those of `uploads` or, without it, those that the
-    attempt has noted.
+    attempt has noted. The manifest gets the `statistics` of the attempt so far, with the amounts that it
+    wrote, and the job adds up those of all its tasks. Without them, the manifest has none.
     """
+    began = time.monotonic()
     directory = job.task_attempt(task_attempt_id)
     directories: list[DirEntry] = []
     if store.capabilities.completes_uploads:
@@ -48,6 +62,9 @@ def commit_task(
         files=files,
         directories=directories,
         extra_data={} if stamp == UNSTAMPED else {STAMP: stamp},
+        iostatistics=(
+            None if statistics is None else _with_amounts(statistics, files, directories, began)
+        ),
     )
     if store.capabilities.completes_uploads and stamp != UNSTAMPED:
         save_copy(store, directory, encode_manifest(manifest))
@@ -63,6 +80,22 @@ def commit_task(
     if uploads is not None:
         uploads.remove_notes()
     return saved
+
+
+def _with_amounts(
+    found: IOStatistics, files: Sequence[FileEntry], directories: Sequence[DirEntry], began: float
+) -> IOStatistics:
+    """Add the files, and the time to find them. Hadoop's stage also counts no more: a manifest cannot
+    have the time of its own save."""
+    milliseconds = round((time.monotonic() - began) * 1000)
+    for one in (
+        duration(names.TASK_COMMIT, milliseconds),
+        sample(names.TASK_FILES, len(files)),
+        sample(names.TASK_BYTES, sum(file.z for file in files)),
+        sample(names.TASK_DIRECTORIES, len(directories)),
+    ):
+        found = aggregate(found, one)
+    return found
 
 
 def _refuse_other_files(store: StoreOperations, directory: str) -> None:

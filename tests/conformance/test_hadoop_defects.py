@@ -306,12 +306,22 @@ def numbers(value: Any) -> Iterator[Any]:
         yield value
 
 
+MEASURED = {
+    "committer_task_directory_count",
+    "committer_task_file_count",
+    "committer_task_file_size",
+    "task_stage_commit",
+    "task_stage_setup",
+}
+
+
 def test_b12_a_manifest_carries_no_statistics_that_nobody_measured(write_job, dest: Path):
     job = write_job({0: {}, 1: {"a": "x"}})
     for path in Path(job.manifests).iterdir():
         content = json.loads(path.read_bytes())
-        assert not [n for n in numbers(content.get("iostatistics") or {}) if n in (0, -1)]
-        assert path.stat().st_size < 1000 + 3 * len(str(dest))
+        assert -1 not in numbers(content["iostatistics"])
+        assert content["iostatistics"]["counters"].keys() == MEASURED
+        assert path.stat().st_size < 1300 + 3 * len(str(dest))
 
 
 def documented_names() -> dict[str, re.Pattern[str]]:

@@ -12,6 +12,7 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import PathError, StoreRefusedError, StoreUnavailableError
 from ray_committer.jobs import open_job
+from ray_committer.protocol.iostatistics import Mean
 from ray_committer.protocol.statistic_names import COMMIT_JOB
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.output import open_output
@@ -118,3 +119,26 @@ def test_attempts_without_a_number_keep_their_manifests(dest: Path):
 
 def test_a_secret_is_not_shown():
     assert "secret" not in repr(StoreSpec("gs", "bucket", {"token": "secret"}))
+
+
+def test_success_adds_up_the_statistics_that_tasks_saved_in_their_manifests(dest: Path):
+    job = ray_committer.setup_job(str(dest))
+    for task, names in enumerate((["p=1/a", "p=1/b"], ["p=2/c"], [])):
+        with ray_committer.task_attempt(str(dest), job, task) as attempt:
+            for name in names:
+                Path(attempt.path(name)).write_text("xyz")
+    ray_committer.commit_job(str(dest), job)
+    success = ray_committer.read_document(str(dest)).success
+    assert success is not None
+    assert success.iostatistics is not None
+    found = success.iostatistics
+    for name, values in (
+        ("committer_task_file_count", (2, 1, 0)),
+        ("committer_task_file_size", (6, 3, 0)),
+        ("committer_task_directory_count", (1, 1, 0)),
+    ):
+        assert found.counters[name] == sum(values)
+        assert (found.minimums[name], found.maximums[name]) == (min(values), max(values))
+        assert found.meanstatistics[name] == Mean(3, sum(values))
+    for name in ("task_stage_setup", "task_stage_commit"):
+        assert found.counters[name] == found.meanstatistics[f"{name}.mean"].samples == 3

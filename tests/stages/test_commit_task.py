@@ -44,7 +44,7 @@ def test_the_last_attempt_of_a_task_wins(dest: Path, tree):
 def test_an_empty_task_has_a_small_manifest(dest: Path, store, write_job):
     job = write_job({0: {}})
     (manifest,) = Path(job.manifests).iterdir()
-    assert manifest.stat().st_size < 1000
+    assert manifest.stat().st_size < 1300  # Hadoop's has 18,834 bytes
     assert json.loads(manifest.read_bytes())["files"] == []
     assert run_commit(store, job).files == 0
 

@@ -129,7 +129,7 @@ def test_our_manifest_and_javas_of_one_tree_say_the_same(
     assert said[0] == said[1]
 
 
-def test_our_empty_task_is_a_thirtieth_of_javas(
+def test_our_empty_task_is_a_twelfth_of_javas(
     hadoop: Hadoop, destination: Path, write: Callable[..., None]
 ) -> None:
     job = hadoop.job(destination)
@@ -137,7 +137,7 @@ def test_our_empty_task_is_a_thirtieth_of_javas(
     run_task(job, 0, {}, write)
     job.run_task(1, {})
     ours, javas = job.manifest(0).read_bytes(), job.manifest(1).read_bytes()
-    assert 30 * len(ours) < len(javas)
+    assert 12 * len(ours) < len(javas)
     assert json.loads(ours)["files"] == json.loads(javas)["files"] == []
 
 
