@@ -13,6 +13,7 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.jobs.past_commits import PastCommit, past_commits
+from ray_committer.protocol.statistic_names import ABORT
 from ray_committer.report.amounts import seconds_text
 from ray_committer.report.progress import stage_name
 
@@ -63,6 +64,8 @@ def _line(one: PastCommit) -> Text:
         return Text(f"{_when(one)}  {one.source}: not read: {one.problem}", style="yellow")
     job = one.job_id or "a job that is not named"
     named = f"{job}, attempt {one.job_attempt}" if one.job_attempt else job
+    if not one.succeeded and one.stage == ABORT and not one.error:
+        return Text(f"{_when(one)}  {named}: aborted", style="yellow")
     if not one.succeeded:
         where = f" in {stage_name(one.stage)}" if one.stage else ""
         why = f": {one.error}" if one.error else ""

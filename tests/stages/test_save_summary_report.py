@@ -22,6 +22,7 @@ from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stages.save_summary_report import save_abort_report, save_summary_report
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore, WrappedStore, fail_at, run_commit
+from tests.cli.commands import run
 from tests.stages.support import JOB, WHEN, at, context, each_crash, record_of, requests
 
 RECORD = record_of((ManifestRef("task-manifest.json", 1, "", 2, 30),))
@@ -152,6 +153,14 @@ def test_an_abort_has_a_report(write_job, dest: Path, tmp_path: Path, undo: bool
     assert "exception" not in found.diagnostics
     assert found.iostatistics is not None
     assert found.iostatistics.counters["job_stage_abort"] == 1
+
+
+def test_the_history_tells_an_abort_from_a_failure(write_job, dest: Path, tmp_path: Path):
+    write_job({0: {"a": "x"}})
+    where = (tmp_path / "r").as_uri()
+    ray_committer.abort_job(str(dest), "job_1", options=CommitOptions(summary_directory=where))
+    printed = run("history", str(dest), "--summary-directory", where).stdout
+    assert printed.splitlines()[0].endswith("  job_1: aborted")
 
 
 def test_an_abort_that_fails_has_a_report_with_its_error(
