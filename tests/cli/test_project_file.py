@@ -137,7 +137,7 @@ BAD = [
     (ONE + "cleanup = 1", "destination 1: cleanup: must be true or false"),
     (ONE + "retry_seconds = '5 years'", "destination 1: retry_seconds: must be a time such as"),
     (ONE + "retry_seconds = 2026-01-01", "destination 1: retry_seconds: must be a time such as"),
-    (ONE + "summary_directory = 5", "destination 1: summary_directory: must be a path or URL"),
+    (ONE + "summary_directory = 5", "destination 1: summary_directory: must be a URL, or a path"),
     (ONE + "executor = 'spark'", "destination 1: executor: must be one of auto, threads, inline, ray"),
     (ONE + "executor = ['ray']", "destination 1: executor: must be one of auto, threads, inline, ray"),
     (ONE + "storage_options = 'a=b'", "destination 1: storage_options: must be a table such as"),
