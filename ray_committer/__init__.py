@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ray_committer.cancellation import CancelToken
     from ray_committer.exports.result import Exported
+    from ray_committer.jobs.abort_report import AbortReport
     from ray_committer.jobs.commit import (
         abort_job,
         commit_job,
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     )
     from ray_committer.jobs.documents import Document, DocumentKind, read_document
     from ray_committer.jobs.export_table import export_table
+    from ray_committer.jobs.job_plan import JobPlan, PlannedRename
     from ray_committer.jobs.list_jobs import JobSummary, list_jobs
-    from ray_committer.jobs.plan import JobPlan, PlannedRename, plan_job
-    from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
+    from ray_committer.jobs.plan import plan_job
+    from ray_committer.jobs.plan_abort import plan_abort
     from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_claim
     from ray_committer.jobs.scan_table import ScannedClaim, TableScan, scan_table
     from ray_committer.jobs.snapshot import Snapshot, snapshot
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
     from ray_committer.writers.compact import compact
 
 __all__ = [
-    "AbortPlan",
+    "AbortReport",
     "CancelToken",
     "CommitOptions",
     "CommitReport",
@@ -125,7 +127,7 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "AbortPlan": "jobs.plan_abort",
+    "AbortReport": "jobs.abort_report",
     "CancelToken": "cancellation",
     "CommitOptions": "options",
     "CommitReport": "report.commit_report",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -11,8 +12,9 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.destination import DestinationCommand, table_option, write_id_option
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
 from ray_committer.events import Event, Notice
+from ray_committer.jobs.abort_report import AbortReport
 from ray_committer.jobs.commit import abort_job
-from ray_committer.jobs.plan_abort import AbortPlan, plan_abort
+from ray_committer.jobs.plan_abort import plan_abort
 
 
 @click.command(cls=DestinationCommand)
@@ -54,27 +56,66 @@ def abort(
     told = dict(storage_options)
     if dry_run:
         plan = plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)
-        print_result(output, plan, _plan_lines(plan, undo=undo))
+        print_result(output, plan, [*_lines(plan, undo=undo, done=False), "  nothing was changed"])
         return
     notices: list[str] = []
+    reports: list[AbortReport] = []
 
     def note(event: Event) -> None:
         notices.extend([event.text] if isinstance(event, Notice) else [])
 
-    deleted = abort_job(
-        destination, job_id, undo=undo, options=options, storage_options=told, on_event=note
+    aborted = abort_job(
+        destination,
+        job_id,
+        undo=undo,
+        options=options,
+        storage_options=told,
+        on_event=note,
+        on_report=reports.append,
     )
-    what = "the job was aborted" if deleted else "nothing was left to abort"
-    value = {"destination": destination, "job_id": job_id, "aborted": deleted, "notices": notices}
-    print_result(output, value, [f"{destination}: {what}", *(f"note: {text}" for text in notices)])
+    (report,) = reports
+    print_result(
+        output,
+        {**asdict(report), "aborted": aborted, "notices": notices},
+        _done_lines(report, notices, aborted=aborted, undo=undo),
+    )
 
 
-def _plan_lines(plan: AbortPlan, *, undo: bool) -> Iterator[str]:
-    yield f"{plan.destination}: job {plan.job_id}, attempt {plan.job_attempt}, would be aborted"
-    if undo:
-        yield f"  {count_text(plan.moved, 'file')} of its commit would be taken back"
-    yield f"  {count_text(plan.files, 'file')} of its tasks would be deleted, {size_text(plan.bytes)}"
-    if plan.claim is not None:
-        shown = partitions_text(plan.partitions)
-        yield f"  its claim on {shown} would end (version {plan.claim:,} of the table's log)"
-    yield "  nothing was changed"
+def _done_lines(
+    report: AbortReport, notices: Sequence[str], *, aborted: bool, undo: bool
+) -> Iterator[str]:
+    if not aborted:
+        yield f"{report.destination}: nothing was left to abort"
+    else:
+        yield from _lines(report, undo=undo, done=True)
+        if not notices:
+            yield f"  no other file in {report.destination} was changed"
+    yield from (f"note: {text}" for text in notices)
+
+
+def _lines(report: AbortReport, *, undo: bool, done: bool) -> Iterator[str]:
+    """What an abort has done or, if it is not `done`, would do."""
+    was, were, ended = ("was", "were", "ended") if done else ("would be", "would be", "would end")
+    yield f"{report.destination}: job {report.job_id}, attempt {report.job_attempt}, {was} aborted"
+    if undo and report.moved is None:
+        yield f"  the files that its commit had moved {were} taken back"
+    elif undo:
+        verb = was if report.moved == 1 else were
+        yield f"  {count_text(report.moved, 'file')} of its commit {verb} taken back"
+    yield f"  {_deleted(report, was, were)}"
+    if report.claim is not None:
+        shown = partitions_text(report.partitions)
+        yield f"  its claim on {shown} {ended} (version {report.claim:,} of the table's log)"
+
+
+def _deleted(report: AbortReport, was: str, were: str) -> str:
+    if report.directory is None:
+        return "nothing of it was left to delete"
+    deleted = f"{report.directory} {was} deleted"
+    if report.uploads is not None:
+        verb = was if report.uploads == 1 else were
+        return f"{deleted}, and {count_text(report.uploads, 'upload')} of its tasks {verb} aborted"
+    if report.files is None:
+        return f"{deleted}, with all that its tasks wrote"
+    files = count_text(report.files, "file")
+    return f"{deleted}, with {files} of its tasks, {size_text(report.bytes)}"

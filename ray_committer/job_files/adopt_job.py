@@ -54,14 +54,15 @@ def _adopt(store: StoreOperations, left: LeftJob, found: Pendingset) -> None:
     put(store, path, adopted_manifest(store, left, found), temporary=f"{path}.tmp")
 
 
-def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) -> list[str]:
+def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) -> tuple[int, list[str]]:
     """Remove what S3A left of a job that has ended, and abort the uploads that it names; idempotent.
 
-    Returns the paths of the files that S3A's own committer had completed before. With `is_committed`,
-    all uploads of this attempt's pendingsets are completed, and the other attempts go, too. Otherwise
-    they stay.
+    Returns how many were pending, and the paths of the files that S3A's own committer had completed
+    before. With `is_committed`, all uploads of this attempt's pendingsets are completed, and the other
+    attempts go, too. Otherwise they stay.
     """
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
+    aborted = 0
     visible: list[str] = []
     for directory in magic.directories:
         files = store.list_files(directory)
@@ -69,23 +70,35 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
         if files and not own:
             continue
         uploads = _uploads(store, magic, own, job.number if is_committed else None)
-        visible += [path for path in streamed(store, partial(_end, store), uploads) if path is not None]
+        for was_pending, path in streamed(store, partial(_end, store), uploads):
+            aborted += was_pending
+            visible += [path] if path is not None else []
         place = directory if len(own) == len(files) else _attempt_directory(directory, own[0].path)
         for tasks in sorted({one for file in own if (one := _tasks_of(directory, file.path))}):
             store.delete_directory(tasks)  # the pendingsets last: by them this is found again
         store.delete_directory(place)
         store.remove_empty_directory(parent(directory))
-    return visible
+    return aborted, visible
 
 
-def _end(store: StoreOperations, upload: FileEntry) -> str | None:
-    """Abort an upload; return the path of its file if it was completed before."""
+def left_uploads(store: StoreOperations, job: JobAttempt) -> Iterator[tuple[str, str]]:
+    """The uploads that an abort of this attempt would end: their paths and ids."""
+    magic = MagicJob(store.spec.authority, job.destination, job.job_id)
+    for directory in magic.directories:
+        files = store.list_files(directory)
+        own = [one for one in files if _number(directory, one.path) == job.number]
+        for upload in _uploads(store, magic, own, None):
+            yield store_path(upload.d, store.spec), upload.u or ""
+
+
+def _end(store: StoreOperations, upload: FileEntry) -> tuple[bool, str | None]:
+    """Abort an upload; return whether it was pending, and the path of its file if it was completed."""
     path = store_path(upload.d, store.spec)
     if completing(store).abort_upload(path, upload.u or ""):
-        return None
+        return True, None
     found = store.get_status(path)
     is_ours = found is not None and upload.e in (None, found.etag)
-    return path if is_ours else None
+    return False, path if is_ours else None
 
 
 def _uploads(

@@ -67,29 +67,31 @@ def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt
     return None
 
 
-def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> None:
-    """Delete what was taken away. Where it was not moved, the state is deleted last, and only `seen`.
+def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> int | None:
+    """Delete what was taken away; return how many uploads were aborted. Where it was not moved, the
+    state is deleted last, and only `seen`.
 
     Another process may have done all that, and the id may be set up again: nothing of the new job is
-    deleted.
+    deleted, and None is returned.
     """
     if store.capabilities.moves_directories:
         store.delete_directory(gone.directory)
-        return
+        return 0
 
-    is_meant = partial(is_still, store, gone, seen)
+    is_meant, uploads = partial(is_still, store, gone, seen), 0
     if store.capabilities.completes_uploads:
-        abort_uploads(store, gone, is_meant, is_committed=seen.phase is Phase.COMMITTED)
-        end_spark_uploads(store, gone, is_meant)
+        uploads += abort_uploads(store, gone, is_meant, is_committed=seen.phase is Phase.COMMITTED)
+        uploads += end_spark_uploads(store, gone, is_meant)
     undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
     contents = [one for one in _listed_in(store, gone.state) if one.path.endswith(CONTENT_SUFFIX)]
     if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
-        return
+        return None
     for status in contents:
         store.delete_file(status.path)
     delete_state(store, gone, seen)
     for directory in (gone.state, gone.directory):
         store.remove_empty_directory(directory)
+    return uploads
 
 
 def is_still(store: StoreOperations, job: JobAttempt, seen: Seen) -> bool:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import ManifestError
+from ray_committer.job_files.abort_uploads import Upload
 from ray_committer.job_files.magic_jobs import left_attempts
 from ray_committer.job_files.other_attempts import goes_on
 from ray_committer.protocol.magic_paths import MagicJob
@@ -31,8 +32,6 @@ from ray_committer.work.entries import store_path
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The form of the ids that Spark gives its jobs; other ids are too short to be found in names."""
 
-_Upload = tuple[str, str]
-
 
 def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callable[[], bool]) -> int:
     """Abort the uploads that Spark's tasks left of a job that has ended, and remove the files that
@@ -41,13 +40,28 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
     Nothing is done if `is_meant` returns False after the uploads were listed, or if another attempt of
     the job is there that is not aborted, whose uploads have the same names.
     """
-    if not _UUID.fullmatch(job.job_id):
+    uploads, there = find_spark_uploads(store, job)
+    if not (uploads or there) or not is_meant() or goes_on(store, job):
         return 0
+    aborted = at_once(store, lambda one: completing(store).abort_upload(*one), sorted(uploads))
+    for directory in there:
+        delete_listed(store, (directory,), is_meant)
+        store.remove_empty_directory(parent(directory))
+    return sum(aborted)
+
+
+def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upload], list[str]]:
+    """The uploads that Spark's tasks left of a job, and the directories of the files that describe them.
+
+    None of a job of which another attempt is there that Hadoop's committer left.
+    """
+    if not _UUID.fullmatch(job.job_id):
+        return set(), []
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
     there = [directory for directory in magic.directories if _is_there(store, directory)]
     left = left_attempts(store, job.destination, job.job_id) if there else []
     if any(one.number != job.number for one in left):  # of a job of Hadoop's; Spark makes no second one
-        return 0
+        return set(), []
     uploads = {
         (one.path, one.id)
         for one in pending_uploads(store, job.destination)
@@ -56,13 +70,7 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
     for directory in there:
         found = at_once(store, partial(_described, store, magic), store.list_files(directory))
         uploads |= {one for one in found if one is not None}
-    if not (uploads or there) or not is_meant() or goes_on(store, job):
-        return 0
-    aborted = at_once(store, lambda one: completing(store).abort_upload(*one), sorted(uploads))
-    for directory in there:
-        delete_listed(store, (directory,), is_meant)
-        store.remove_empty_directory(parent(directory))
-    return sum(aborted)
+    return uploads, there
 
 
 def _is_there(store: StoreOperations, directory: str) -> bool:
@@ -74,7 +82,7 @@ def _is_there(store: StoreOperations, directory: str) -> bool:
     return True
 
 
-def _described(store: StoreOperations, magic: MagicJob, status: FileStatus) -> _Upload | None:
+def _described(store: StoreOperations, magic: MagicJob, status: FileStatus) -> Upload | None:
     """The upload that a file ``.pending`` describes; None for any other file, or if it is damaged."""
     place = magic.place_of(status.path)
     if place is None or place.task_attempt_id is None:

@@ -17,13 +17,13 @@ from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.find_job import list_manifest_files, not_read
 from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.left_files import entries_left, pending_marks
 from ray_committer.job_files.other_jobs import OtherJob, read_other
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.work.entries import entries, store_path
 
 _SHOWN = {
     Phase.OPEN: "running",
@@ -109,8 +109,9 @@ def survey_exactly(
     pool = ThreadPool(threads)
     is_moving = found.phase in _MOVING
     try:
-        count = partial(_count, store, job, looks_for_sources=is_moving)
-        counted = list(pool.map(count, _names(store, job)))
+        manifests, roots = _named(store, job)
+        pending = pending_marks(store, roots) if is_moving else None
+        counted = list(pool.map(partial(_count, store, job, pending=pending), manifests))
     except FileNotFoundError:
         return found
     except RayCommitterError as e:
@@ -175,22 +176,25 @@ def _by_largest(store: StoreOperations, manifests: Sequence[FileStatus]) -> Surv
     )
 
 
-def _names(store: StoreOperations, job: JobAttempt) -> list[str]:
-    """The names of the manifests that count: those in the record, if there is one."""
+def _named(store: StoreOperations, job: JobAttempt) -> tuple[list[str], list[str]]:
+    """The names of the manifests that count, and the directories that the job writes to: those in the
+    record, if there is one."""
     seen = read_state(store, job)
     if seen is not None and seen.state.record is not None:
         path = job.content(seen.state.record)
-        return [ref.name for ref in decode_record(store.read(path), path).manifests]
-    return [one.name for one in list_manifest_files(store, job) if not one.is_directory]
+        record = decode_record(store.read(path), path)
+        return [ref.name for ref in record.manifests], [job.destination, *record.allowed_roots]
+    listed = [one.name for one in list_manifest_files(store, job) if not one.is_directory]
+    return listed, [job.destination]
 
 
 def _count(
-    store: StoreOperations, job: JobAttempt, name: str, *, looks_for_sources: bool
+    store: StoreOperations, job: JobAttempt, name: str, *, pending: frozenset[bytes] | None
 ) -> tuple[int, int, int]:
-    """The files and bytes of one manifest, and how many of its sources are still there."""
+    """The files and bytes of one manifest, and how many are not moved yet; 0 without `pending`."""
     manifest = _read_manifest(store, job, name)
     size = sum(file.z for file in manifest.files)
-    left = _left(store, job, manifest) if looks_for_sources else 0
+    left = 0 if pending is None else sum(1 for _ in entries_left(store, job, manifest, pending))
     return len(manifest.files), size, left
 
 
@@ -201,10 +205,3 @@ def _read_manifest(store: StoreOperations, job: JobAttempt, name: str) -> TaskMa
     except FileNotFoundError:
         path = join(job.frozen, name)
         return decode_manifest(store.read(path), path)
-
-
-def _left(store: StoreOperations, job: JobAttempt, manifest: TaskManifest) -> int:
-    own = manifest.task_attempt_dir
-    directory = store_path(own, store.spec) if own else job.tasks
-    there = {status.path for status in store.list_files(directory)}
-    return sum(entry.source in there for entry in entries(manifest, store.spec))

@@ -20,6 +20,7 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
 from ray_committer.job_files.unfinished_jobs import EndJob
+from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import (
     OpenJob,
@@ -32,6 +33,7 @@ from ray_committer.jobs.open_job import (
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.report.command import catalog_command, repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.notebook import shown_in_notebook
@@ -224,11 +226,12 @@ def abort_job(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
+    on_report: Callable[[AbortReport], None] = lambda _: None,
 ) -> bool:
     """Abort a job: delete the output of its tasks. False if only leftovers of an ended job were there.
 
     An abort that stopped is finished by the same call. `JobGoneError` if a job that is named is not
-    there: it was aborted, or it was committed before another job.
+    there: it was aborted, or it was committed before another job. `on_report` gets what was deleted.
 
     After the commit has begun, it raises `CommitRecordExistsError` and deletes nothing. With `undo` it
     gives up a commit that was recorded and has not begun to replace data: the files that the commit has
@@ -256,6 +259,7 @@ def abort_job(
             raise
         if is_aborted:
             save_abort_report(job.context, None)
+        on_report(report_abort(job.context, was_recorded=undo and job.state.phase in WITH_RECORD))
         return is_aborted
 
 

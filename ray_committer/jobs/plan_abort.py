@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from ray_committer.job_files.abort_uploads import Upload, job_uploads
+from ray_committer.job_files.adopt_job import left_uploads
 from ray_committer.job_files.commit_record import load_commit_record
+from ray_committer.job_files.other_attempts import goes_on
+from ray_committer.job_files.spark_uploads import find_spark_uploads
 from ray_committer.job_files.survey_jobs import survey_exactly
+from ray_committer.jobs.abort_report import AbortReport
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.state import UNDECIDED, Phase
+from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.undo_job import refuse_alive, refuse_sealed
+from ray_committer.stores.base import pending_uploads
+from ray_committer.stores.registry import shown_url
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
 
 _DEFAULTS = CommitOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class AbortPlan:
-    """The plan of an abort: it deletes `files` and `bytes` of a job attempt's tasks, and its manifests.
-
-    moved: files that a recorded commit has moved and that would be taken back; None if an undo has begun
-        and it is not known how many files are left for it.
-    claim, partitions: the claim in the log of a table that would end; None if the job has none.
-    """
-
-    destination: str
-    job_id: str
-    job_attempt: int
-    directory: str
-    files: int
-    bytes: int
-    moved: int | None = 0
-    claim: int | None = None
-    partitions: tuple[str, ...] = ()
 
 
 def plan_abort(
@@ -44,7 +31,7 @@ def plan_abort(
     undo: bool = False,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
-) -> AbortPlan:
+) -> AbortReport:
     """List what an abort would delete, without changing anything.
 
     `CommitRecordExistsError` if the abort would be refused, because the job's commit has begun; with
@@ -58,20 +45,40 @@ def plan_abort(
         moved = _moved(found) if undo else 0
         if not undo:
             refuse_decided(context, found.state.phase)
-        files = context.store.list_files(job.tasks)
+        uploads = _uploads(found) if context.store.capabilities.completes_uploads else None
+        files = context.store.list_files(job.tasks) if uploads is None else None
         stamp = found.state.seen.state.stamp if found.state.seen else None
         logged = read_jobs_in_log(context.store, job.destination).of(job, stamp)
-        return AbortPlan(
+        return AbortReport(
             destination=context.url,
             job_id=job.job_id,
             job_attempt=job.number,
-            directory=job.directory,
-            files=len(files),
-            bytes=sum(file.size for file in files),
+            directory=shown_url(context.store.spec, job.directory),
+            files=None if files is None else len(files),
+            bytes=None if files is None else sum(file.size for file in files),
+            uploads=uploads,
             moved=moved,
             claim=logged.claim if logged else None,
             partitions=logged.partitions if logged else (),
         )
+
+
+def _uploads(found: OpenJob) -> int:
+    """The number of uploads to abort: the job's own that are pending below its roots."""
+    store, job = found.context.store, found.context.job
+    pending: set[Upload] = set()
+    for root in {job.destination, *found.replaced_roots, *found.allowed_roots}:
+        pending.update((one.path, one.id) for one in pending_uploads(store, root))
+    return len(pending.intersection(_own_uploads(found)))
+
+
+def _own_uploads(found: OpenJob) -> Iterator[Upload]:
+    store, job, seen = found.context.store, found.context.job, found.state.seen
+    yield from job_uploads(store, job, skips_damaged=True)
+    if seen is None or seen.state.stamp == UNSTAMPED:
+        yield from left_uploads(store, job)
+    if not goes_on(store, job):
+        yield from find_spark_uploads(store, job)[0]
 
 
 def _moved(job: OpenJob) -> int | None:

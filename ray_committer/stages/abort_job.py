@@ -6,9 +6,12 @@ succeed. Source: Hadoop AbortJobStage.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TableLogError
 from ray_committer.job_files.adopt_job import remove_left
 from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.job_files.deleted import count_deleted
 from ray_committer.job_files.find_job import is_noted, read_attempt_state, without_late
 from ray_committer.job_files.gone_jobs import (
     delete_gone,
@@ -20,6 +23,7 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, advance, 
 from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
+from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
@@ -80,30 +84,36 @@ def _abort(context: JobContext) -> bool:
 
 def remove_aborted(context: JobContext, seen: Seen) -> None:
     """End the claim of an aborted job in the log of its table, and delete the job's directory."""
-    _release_claim(context, seen)
+    context.journal.ended_claim = _release_claim(context, seen)
+    left = 0
     if context.store.capabilities.completes_uploads and seen.state.stamp == UNSTAMPED:
-        _remove_left(context)
+        left = _remove_left(context)
     gone = take_away(context.store, context.job, seen)
     if gone is not None:
         sync_taken_away(context)
-        delete_gone(context.store, gone, seen)
+        counted = count_deleted(context.store, gone)
+        uploads = delete_gone(context.store, gone, seen)
+        if uploads is not None:
+            context.journal.deleted = replace(counted, uploads=left + uploads)
     remove_empty_parents(context)
     _restore_hidden_file(context)
 
 
-def _remove_left(context: JobContext) -> None:
-    """Remove what Hadoop's S3A committer left of the job, and report what it made visible."""
-    visible = remove_left(context.store, context.job, is_committed=False)
+def _remove_left(context: JobContext) -> int:
+    """Remove what Hadoop's S3A committer left of the job, and report what it made visible; return how
+    many uploads were aborted."""
+    aborted, visible = remove_left(context.store, context.job, is_committed=False)
     if visible:
         others = f" and {len(visible) - 1:,} more" if len(visible) > 1 else ""
         context.notice(
             f"{visible[0]}{others}: completed by Hadoop's committer before this abort, and still visible"
         )
+    return aborted
 
 
-def _release_claim(context: JobContext, seen: Seen) -> None:
+def _release_claim(context: JobContext, seen: Seen) -> ClaimInFlight | None:
     try:
-        release_own(context.store, context.job, seen.state, context.now_milliseconds())
+        return release_own(context.store, context.job, seen.state, context.now_milliseconds())
     except TableLogError as e:
         raise CommitStateUnknownError(
             e.what,

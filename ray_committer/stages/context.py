@@ -14,12 +14,14 @@ from ray_committer.cancellation import CancelToken
 from ray_committer.errors import CommitCancelledError, ExportError, RayCommitterError
 from ray_committer.events import EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
+from ray_committer.job_files.deleted import Deleted
 from ray_committer.job_files.unfinished_jobs import EndJob, cannot_end
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, shown_url
@@ -145,7 +147,8 @@ class JobContext:
 @dataclass(slots=True)
 class Journal:
     """What happened so far, for the report: seconds by stage, statistics and notices; `claimed` is the
-    version of the job's claim in the log of its table, `summary` the URL of its summary report."""
+    version of the job's claim in the log of its table, `summary` the URL of its summary report. Of an
+    abort: what it has `deleted`, and the `ended_claim`."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: IOStatistics = field(default_factory=IOStatistics)
@@ -153,6 +156,8 @@ class Journal:
     failed_stage: str | None = None
     claimed: int | None = None
     summary: str = ""
+    deleted: Deleted | None = None
+    ended_claim: ClaimInFlight | None = None
 
     def note_stage(self, name: str, seconds: float, *, failed: bool) -> None:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds  # some stages run twice

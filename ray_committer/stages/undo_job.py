@@ -23,7 +23,7 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, advance, 
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.paths import UNDONE, JobAttempt, join
+from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, UNDONE, JobAttempt, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import UNDECIDED, Phase
@@ -142,7 +142,7 @@ def _take_back_entry(
         _rename(store, lambda: store.rename(entry.source, taken), taken)
     except FileNotFoundError:
         if store.get_status(taken) is None:
-            return _take_from_destination(store, f"{taken}-moved", entry)
+            return _take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry)
     except FileExistsError:  # an earlier run took it, and a task that should be dead wrote it again
         store.delete_file(entry.source)
     else:

@@ -21,19 +21,21 @@ from ray_committer.tables.put import put_entry
 
 def release_own(
     store: StoreOperations, job: JobAttempt, aborted: JobState, now_milliseconds: int
-) -> None:
+) -> ClaimInFlight | None:
     """End the claim of a job whose state is `aborted`, before its directory is taken away; idempotent.
+    Returns the claim, if it had one that had not ended.
 
     If it has none, the log says that the job was aborted: a process that has declared the job before can
     be about to put its claim, which nobody would end after that.
     """
     table = TablePlaces(job.destination)
     if aborted.table is None:
-        return
+        return None
     definition = read_definition(store, table)
     if definition is None or definition.table_id != aborted.table.table_id:
-        return  # the log was deleted, and with it the claim
+        return None  # the log was deleted, and with it the claim
     base, entries = checkpoint.read_since(store, table, definition.table_id, aborted.table.version)
+    ended: ClaimInFlight | None = None
     while True:
         now = follow(base, entries)[0]
         own = [one for one in now.in_flight if _is_of(one, job, aborted)]
@@ -41,7 +43,8 @@ def release_own(
         mine = {one.version for one in (*base.in_flight, *claims) if _is_of(one, job, aborted)}
         is_said = any(is_abort_of(entry, job.job_id, job.number, mine) for _, entry in entries)
         if any(one.committed is not None for one in own) or (is_said and not own):
-            return
+            return ended
+        ended = own[0] if own else ended
         claim = own[0].version if own else NO_CLAIM
         entry = _abort_of(job, claim, now.quiet, now.named, now_milliseconds)
         entries += enumerate(put_entry(store, table, now.version + 1, entry), now.version + 1)

@@ -271,6 +271,7 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "validate_classic": (classic_success, ["validate", "DEST"]),
     "abort": (two_tasks, ["abort", "DEST"]),
     "abort_json": (two_tasks, ["abort", "DEST", "--job-id", "job_1", "--output", "json"]),
+    "abort_nothing": (committed, ["abort", "DEST", "--job-id", "job_1"]),
     "abort_dry": (two_tasks, ["abort", "DEST", "--dry-run"]),
     "abort_dry_json": (two_tasks, ["abort", "DEST", "--dry-run", "--output", "json"]),
     "abort_recorded": (recorded, ["abort", "DEST", "--dry-run"]),
