@@ -7,17 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
-from ray_committer.jobs.plan import JobPlan, plan_job
+from ray_committer.jobs.job_plan import JobPlan
+from ray_committer.jobs.plan import plan_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import is_inside
 from ray_committer.report.amounts import seconds_text
-
-_STATES = {
-    "running": "would move",
-    "recorded": "has begun, and would move the rest of",
-    "sealed": "has its new files in place, and would replace the rest of the old files with",
-    "committed": "is committed, and would only be cleaned up, with",
-}
 
 
 def print_plan(
@@ -48,9 +42,7 @@ def plan_value(plan: JobPlan, requests_per_second: float | None) -> dict[str, An
 def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str]:
     """Yield the plan in lines; paths are relative to the destination."""
     yield f"job {plan.job_id} (attempt {plan.job_attempt}, {plan.state}): {plan.destination}"
-    files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
-    yield from (f"  {text}" for text in plan.unfinished)
-    yield f"  {_STATES[plan.state]} {files}, of {count_text(plan.manifests, 'task')}"
+    yield from (f"  {text}" for text in (*plan.unfinished, *_moves(plan)))
     if plan.claims:
         shown = partitions_text(plan.claims)
         yield (
@@ -59,19 +51,41 @@ def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str
             else f"  has claimed {shown} in the log of the table (version {plan.claim:,})"
         )
     if plan.replaced:
-        yield f"  would remove {count_text(plan.replaced, 'old file')}"
+        rest = "the rest of " if plan.state == "sealed" else ""
+        yield f"  would remove {rest}{count_text(plan.replaced, 'old file')}"
     if plan.first_directories:
         directories = "directory" if plan.directories == 1 else "directories"
         named = _first(plan.first_directories, plan.directories)
         yield f"  into {plan.directories:,} leaf {directories}{named}"
         yield from (f"    {_below(path, plan.destination)}" for path in plan.first_directories)
     if plan.first_renames:
-        yield f"  by these renames{_first(plan.first_renames, plan.files)}"
+        yield f"  by these renames{_first(plan.first_renames, plan.files - plan.moved)}"
     for one in plan.first_renames:
         yield f"    {_below(one.source, plan.destination)} ({size_text(one.size)})"
         yield f"      -> {_below(one.destination, plan.destination)}"
-    yield f"  {_estimate(plan, requests_per_second)}"
+    if plan.state in ("recorded", "sealed"):
+        yield "  would then be committed and cleaned up"
+    if plan.state != "cleaned up":
+        yield f"  {_estimate(plan, requests_per_second)}"
     yield "  nothing was changed"
+
+
+def _moves(plan: JobPlan) -> Iterator[str]:
+    """The files that are in their places, and those that are left."""
+    of_tasks = f", of {count_text(plan.manifests, 'task')}"
+    left = f"{count_text(plan.files - plan.moved, 'file')}, {size_text(plan.bytes - plan.moved_bytes)}"
+    if plan.state == "running":
+        yield f"would move {left}{of_tasks}"
+    elif plan.state == "cleaned up":
+        yield "is committed and cleaned up: nothing is left to do"
+    elif plan.state == "committed":
+        files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
+        yield f"is committed, with {files}{of_tasks}, and would be cleaned up"
+    else:
+        moved, total = f"{plan.moved:,}", count_text(plan.files, "file")
+        yield f"its commit has begun: {moved} of {total} in place{of_tasks}"
+        if plan.moved < plan.files:
+            yield f"would move {'the other ' if plan.moved else ''}{left}"
 
 
 def _estimate(plan: JobPlan, rate: float | None) -> str:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from ray_committer.errors import RayCommitterError, RecordGoneError
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import read_state_and_manifests
+from ray_committer.job_files.find_job import is_noted, read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.job_files.unfinished_jobs import plan_text
+from ray_committer.jobs.job_plan import (
+    FIXED_REQUESTS,
+    JobPlan,
+    PlannedRename,
+    count_requests,
+    new_plan,
+    planned_rename,
+)
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
+from ray_committer.jobs.plan_rest import load_to_plan, plan_rest
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.claim_table import Turn, begin_turn
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.coordinator_loss import load_with_coordinator
 from ray_committer.stages.declare_job import ends_of, look_around
 from ray_committer.stages.find_table import require_table
 from ray_committer.stages.load_manifests import (
@@ -27,7 +35,6 @@ from ray_committer.stages.load_manifests import (
     LoadedManifests,
     ManifestsChangedError,
     changed_too_often,
-    load_manifests,
     load_unchanged,
 )
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
@@ -39,60 +46,10 @@ from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import at_work
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
 from ray_committer.work.entries import entries
-from ray_committer.work.sidecars import freezes_copies
 from ray_committer.work.worker import Worker
 
 FIRST = 10
-_FIXED_REQUESTS = 21
-"""Requests to find this job and others, for the state and its files, ``_SUCCESS``, and the clean-up."""
 _DEFAULTS = CommitOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRename:
-    """One file of the job: URLs or local paths, and bytes."""
-
-    source: str
-    destination: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class JobPlan:
-    """The plan of a commit: counts, bytes, and whether an earlier run has begun it.
-
-    destination: a URL, or a local path, as all paths here.
-    state: "running" if no commit has begun; "recorded" or "sealed" if an earlier run has begun it, so
-        that a part is done already; "committed" if only clean-up is left.
-    directories: leaf directories of the output; `first_directories` are the first by name.
-    replaced: old files that are removed.
-    first_renames: the first in the order of the manifests.
-    unfinished: a sentence for each job in the way that has stopped: how it would be ended first, or why
-        the commit would be refused.
-    claims: the partitions of a table with a log that the commit would claim, or has claimed, relative to
-        the destination; an empty path is the whole table. `claim` is the version of its claim there.
-    requests: the approximate number of requests to the store, without work that is known to be done.
-    """
-
-    destination: str
-    job_id: str
-    job_attempt: int
-    state: str
-    manifests: int
-    files: int
-    bytes: int
-    directories: int
-    replaced: int
-    first_directories: tuple[str, ...] = ()
-    first_renames: tuple[PlannedRename, ...] = ()
-    unfinished: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
-    claim: int | None = None
-    requests: int = 0
-
-    def seconds_at(self, requests_per_second: float) -> float:
-        """How long the requests take at that rate, if the store keeps up with it."""
-        return self.requests / requests_per_second
 
 
 def plan_job(
@@ -134,19 +91,19 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
 
     `StateChangedError` if something only looks wrong because another process has continued the job.
     """
-    state = existing_state(job)
-    seen = state.seen
+    context = job.context
+    if job.state.is_remnant and is_noted(context.store, context.job):
+        return new_plan(context, "cleaned up", [], requests=0)
+    seen = existing_state(job).seen
     try:
-        if seen is not None and state.phase is Phase.COMMITTED:
-            return _plan_cleanup(job.context, seen)
-        record = (
-            load_commit_record(job.context.store, job.context.job, seen.state)
-            if seen and seen.state.record
-            else None
-        )
-        return _plan_renames(job, seen, record, first)
+        if seen is not None and seen.phase is Phase.COMMITTED:
+            return _plan_cleanup(context, seen)
+        if seen is not None and seen.state.record:
+            record = load_commit_record(context.store, context.job, seen.state)
+            return plan_rest(job, seen, record, first)
+        return _plan_renames(job, seen, first)
     except (RayCommitterError, OSError):
-        now = read_state(job.context.store, job.context.job)
+        now = read_state(context.store, context.job)
         if now == seen:
             raise
         raise StateChangedError(now, seen) from None
@@ -156,29 +113,28 @@ def _plan_cleanup(context: JobContext, seen: Seen) -> JobPlan:
     manifests: list[ManifestRef] = []
     with suppress(RecordGoneError):  # an earlier clean-up has deleted it
         manifests = load_commit_record(context.store, context.job, seen.state).manifests
-    return _plan(context, "committed", manifests, requests=_FIXED_REQUESTS)
+    files, size = sum(ref.files for ref in manifests), sum(ref.bytes for ref in manifests)
+    return new_plan(
+        context, "committed", manifests, requests=FIXED_REQUESTS, moved=files, moved_bytes=size
+    )
 
 
-def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, first: int) -> JobPlan:
+def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
+    """Plan a commit that has not begun."""
     context = job.context
     if seen is not None:
         refuse_aborted(context, seen.phase)
-    allowed = tuple(record.allowed_roots) if record else job.allowed_roots
-    roots = (context.job.destination, *allowed)
+    loaded = load_unchanged(context, partial(load_to_plan, job, seen, None))
+    preflight(context, loaded)
+    turn = _turn(job, seen, loaded)
+    old, unfinished = _look(job, loaded)
     stamp = seen.state.stamp if seen else UNSTAMPED
-    look = partial(load_manifests, context, record, roots, stamp=stamp, changes_nothing=True)
-    load = partial(load_with_coordinator, context, look)
-    loaded = load() if record else load_unchanged(context, load)
-    if record is None:
-        preflight(context, loaded)
-    turn = None if record else _turn(job, seen, loaded)
-    old, unfinished = (record, ()) if record else _look(job, loaded)
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced) + len(old.blocking)
     directories = context.executor.directories.plan()
-    return _plan(
+    return new_plan(
         context,
-        seen.phase.value if seen and record else "running",
+        "running",
         list(loaded.manifests),
         directories=directories,
         replaced=removed,
@@ -189,7 +145,7 @@ def _plan_renames(job: OpenJob, seen: Seen | None, record: CommitRecord | None, 
         unfinished=(*unfinished, *(_waits(context, turn) if turn else ())),
         claims=tuple(turn.claimant.claim.partitions) if turn else logged.partitions if logged else (),
         claim=logged.claim if logged else None,
-        requests=_requests(context, loaded, directories, removed),
+        requests=count_requests(context, len(loaded.manifests), loaded.files, directories, removed),
     )
 
 
@@ -228,20 +184,6 @@ def _unfinished(job: OpenJob, loaded: LoadedManifests, roots: ModeRoots) -> tupl
     return tuple(context.located(plan_text(context.store, other, how)) for other, how in choices)
 
 
-def _requests(context: JobContext, loaded: LoadedManifests, directories: int, replaced: int) -> int:
-    """Count renames, reads and listings per task and directory, and requests made once per commit."""
-    store = context.store.capabilities
-    validates = context.options.validate
-    if validates is None:
-        validates = store.listing_is_cheap
-    copies = freezes_copies(context.store, context.job.manifests)
-    a_task = 1 if store.completes_uploads else 2 + copies  # its manifest, its files, and a copy
-    a_directory = store.has_directories + 1 + validates  # created, checked, and listed once more
-    above = context.job.destination.count("/")
-    moved = loaded.files + replaced
-    return moved + a_task * len(loaded.manifests) + a_directory * directories + above + _FIXED_REQUESTS
-
-
 def _first_renames(
     context: JobContext, loaded: LoadedManifests, first: int
 ) -> tuple[PlannedRename, ...]:
@@ -259,40 +201,4 @@ def _renames_of(worker: Worker, ref: ManifestRef, *, limit: int) -> list[Planned
     """Work: the first renames of one manifest."""
     manifest = worker.recorded(ref).manifest
     spec = worker.store.spec
-    return [
-        PlannedRename(shown_url(spec, one.source), shown_url(spec, one.dest), one.expected.size)
-        for one in entries(manifest, spec, 0, limit)
-    ]
-
-
-def _plan(
-    context: JobContext,
-    state: str,
-    manifests: list[ManifestRef],
-    *,
-    directories: int = 0,
-    replaced: int = 0,
-    first_directories: tuple[str, ...] = (),
-    first_renames: tuple[PlannedRename, ...] = (),
-    unfinished: tuple[str, ...] = (),
-    claims: tuple[str, ...] = (),
-    claim: int | None = None,
-    requests: int,
-) -> JobPlan:
-    return JobPlan(
-        destination=context.url,
-        job_id=context.job.job_id,
-        job_attempt=context.job.number,
-        state=state,
-        manifests=len(manifests),
-        files=sum(ref.files for ref in manifests),
-        bytes=sum(ref.bytes for ref in manifests),
-        directories=directories,
-        replaced=replaced,
-        first_directories=first_directories,
-        first_renames=first_renames,
-        unfinished=unfinished,
-        claims=claims,
-        claim=claim,
-        requests=requests,
-    )
+    return [planned_rename(spec, one) for one in entries(manifest, spec, 0, limit)]

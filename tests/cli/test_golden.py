@@ -209,7 +209,9 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
         ["commit", "DEST", "--dry-run", "--max-requests-per-second", "10", "--output", "json"],
     ),
     "commit_dry_recorded": (recorded, ["commit", "DEST", "--dry-run", "--first", "0"]),
+    "commit_dry_half_moved": (half_moved, ["commit", "DEST", "--dry-run"]),
     "commit_dry_committed": (kept, ["commit", "DEST", "--dry-run"]),
+    "commit_dry_cleaned_up": (committed, ["commit", "DEST", "--dry-run"]),
     "commit_dry_refused": (
         beside_a_recorded_one,
         ["commit", "DEST", "--job-id", "job_2", "--mode", "overwrite", "--dry-run"],

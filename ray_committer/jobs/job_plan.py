@@ -1,0 +1,124 @@
+"""The plan of a commit as a value, and the number of requests that a commit makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.context import JobContext
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.registry import shown_url
+from ray_committer.work.entries import Entry
+from ray_committer.work.sidecars import freezes_copies
+
+FIXED_REQUESTS = 21
+"""Requests to find this job and others, for the state and its files, ``_SUCCESS``, and the clean-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRename:
+    """One file of the job: URLs or local paths, and bytes."""
+
+    source: str
+    destination: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """The plan of a commit: counts, bytes, and whether an earlier run has begun it.
+
+    destination: a URL, or a local path, as all paths here.
+    state: "running" if no commit has begun; "recorded" or "sealed" if an earlier run has begun it, so
+        that a part is done already; "committed" if only clean-up is left, "cleaned up" if nothing is.
+    files, bytes: of the whole job; of these, the files and bytes that are `moved` already.
+    directories: leaf directories of the files that are left; `first_directories` are the first by name.
+    replaced: old files that are removed.
+    first_renames: the first of those that are left, in the order of the manifests.
+    unfinished: a sentence for each job in the way that has stopped: how it would be ended first, or why
+        the commit would be refused.
+    claims: the partitions of a table with a log that the commit would claim, or has claimed, relative to
+        the destination; an empty path is the whole table. `claim` is the version of its claim there.
+    requests: the approximate number of requests to the store, without work that is known to be done.
+    """
+
+    destination: str
+    job_id: str
+    job_attempt: int
+    state: str
+    manifests: int
+    files: int
+    bytes: int
+    directories: int
+    replaced: int
+    first_directories: tuple[str, ...] = ()
+    first_renames: tuple[PlannedRename, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    claim: int | None = None
+    requests: int = 0
+    moved: int = 0
+    moved_bytes: int = 0
+
+    def seconds_at(self, requests_per_second: float) -> float:
+        """How long the requests take at that rate, if the store keeps up with it."""
+        return self.requests / requests_per_second
+
+
+def new_plan(
+    context: JobContext,
+    state: str,
+    manifests: list[ManifestRef],
+    *,
+    directories: int = 0,
+    replaced: int = 0,
+    first_directories: tuple[str, ...] = (),
+    first_renames: tuple[PlannedRename, ...] = (),
+    unfinished: tuple[str, ...] = (),
+    claims: tuple[str, ...] = (),
+    claim: int | None = None,
+    requests: int,
+    moved: int = 0,
+    moved_bytes: int = 0,
+) -> JobPlan:
+    """A plan of the job in this context, with the totals of its manifests."""
+    return JobPlan(
+        destination=context.url,
+        job_id=context.job.job_id,
+        job_attempt=context.job.number,
+        state=state,
+        manifests=len(manifests),
+        files=sum(ref.files for ref in manifests),
+        bytes=sum(ref.bytes for ref in manifests),
+        directories=directories,
+        replaced=replaced,
+        first_directories=first_directories,
+        first_renames=first_renames,
+        unfinished=unfinished,
+        claims=claims,
+        claim=claim,
+        requests=requests,
+        moved=moved,
+        moved_bytes=moved_bytes,
+    )
+
+
+def count_requests(
+    context: JobContext, manifests: int, files: int, directories: int, replaced: int
+) -> int:
+    """Count renames, reads and listings per task and directory, and requests made once per commit."""
+    store = context.store.capabilities
+    validates = context.options.validate
+    if validates is None:
+        validates = store.listing_is_cheap
+    copies = freezes_copies(context.store, context.job.manifests)
+    a_task = 1 if store.completes_uploads else 2 + copies  # its manifest, its files, and a copy
+    a_directory = store.has_directories + 1 + validates  # created, checked, and listed once more
+    above = context.job.destination.count("/")
+    moved = files + replaced
+    return moved + a_task * manifests + a_directory * directories + above + FIXED_REQUESTS
+
+
+def planned_rename(spec: StoreSpec, one: Entry) -> PlannedRename:
+    """An entry as users see it."""
+    return PlannedRename(shown_url(spec, one.source), shown_url(spec, one.dest), one.expected.size)
