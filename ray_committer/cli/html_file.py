@@ -12,13 +12,14 @@ from ray_committer.report.commit_report import CommitReport
 
 
 class _NewFile(click.Path):
-    """A file that can be written; its directory is looked at before anything is done."""
+    """A file that can be written or, if it is not there, made; looked at before anything is done."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)
-        directory = Path(os.fsdecode(path)).parent
-        if not directory.is_dir() or not os.access(directory, os.W_OK):
-            self.fail(f"no file can be written into {directory}", param, ctx)
+        file = Path(os.fsdecode(path))
+        can_be_made = file.parent.is_dir() and os.access(file.parent, os.W_OK | os.X_OK)
+        if not (file.exists() or can_be_made):
+            self.fail(f"no file can be written into {file.parent}", param, ctx)
         return path
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
+from ray_committer.cli.commit import commit
 from ray_committer.cli.main import main
 from tests.protocol.test_success import MARKERS, REPORTS
 
@@ -55,6 +59,37 @@ def test_a_page_without_a_directory_is_refused_before_the_commit(write_job, dest
     assert result.exit_code == 2
     assert f"--html: no file can be written into {tmp_path / 'missing'}" in result.stderr
     assert not (dest / "a").exists()
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[None]:
+    """Run as an ordinary user, also where the real user counts; root ignores permissions."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def test_a_page_that_is_there_needs_no_permission_for_its_directory(tmp_path: Path, request):
+    """As /dev/stdout is."""
+    tmp_path.parent.chmod(0o755)
+    tmp_path.parent.parent.chmod(0o755)
+    file = tmp_path / "report.html"
+    file.touch()
+    file.chmod(0o666)
+    tmp_path.chmod(0o555)
+    request.getfixturevalue("as_nobody")
+    assert html_type().convert(str(file), None, None) == str(file)
+    with pytest.raises(click.BadParameter, match="no file can be written into"):
+        html_type().convert(str(tmp_path / "other.html"), None, None)
+
+
+def html_type() -> click.ParamType:
+    return next(option for option in commit.params if option.name == "html_file").type
 
 
 @pytest.mark.parametrize("path", [MARKERS[0], REPORTS[-1]], ids=lambda path: path.parent.name)
