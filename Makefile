@@ -106,7 +106,7 @@ npm:
 
 .venv-spark4/ready: pyproject.toml constraints-spark4.txt hatch_build.py $(shell find ray_committer/spark/java -name '*.java')
 	$(PYTHON) -m venv .venv-spark4
-	.venv-spark4/bin/pip install --quiet --constraint constraints-spark4.txt --editable '.[spark,arrow,hdfs,s3,delta,demo,test]'
+	.venv-spark4/bin/pip install --quiet --constraint constraints-spark4.txt --editable '.[pyspark,arrow,hdfs,s3,delta,demo,test]'
 	touch $@
 
 .venv-dist/ready: $(CONSTRAINTS)

@@ -14,6 +14,7 @@ CONFIGS = ROOT / "cluster_configs"
 
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 _IMAGE = re.compile(r"rayproject/ray:\S+?(?=[\s\"',]|$)")
+_OWN_IMAGE = re.compile(r"registry\.example\.com/[\w-]+:(?P<version>[\w.]+)")
 _PACKAGE = re.compile(r"ray-committer(?:\[(?P<extra>[\w,]+)\])?==(?P<version>[\w.]+)")
 _UNPINNED = re.compile(r"pip install\b.*\bray-committer(?!\S*==)")
 
@@ -30,11 +31,26 @@ def image() -> str:
     return f"rayproject/ray:{ray_version()}-py{python}"
 
 
+def own_image() -> str:
+    """The image that cluster_configs/Dockerfile makes of it, and this package."""
+    return f"registry.example.com/ray-committer:{__version__}"
+
+
+def spark_image() -> str:
+    """Spark's own image, with the Spark 3.5 that the tests run with."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    version = next(line for line in lines if line.startswith("pyspark==")).removeprefix("pyspark==")
+    return f"apache/spark:{version}-scala2.12-java17-python3-ubuntu"
+
+
 def wrong_pins(text: str) -> Iterator[str]:
     """What a file names of other versions than these, or without any."""
     for found in _IMAGE.findall(text):
         if found != image():
             yield f"{found}: is not {image()}"
+    for found in _OWN_IMAGE.finditer(text):
+        if found["version"] != __version__:
+            yield f"{found[0]}: is not version {__version__}"
     for found in _PACKAGE.finditer(text):
         if found["version"] != __version__:
             yield f"{found[0]}: is not version {__version__}"

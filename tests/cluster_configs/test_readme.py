@@ -38,7 +38,7 @@ DASHBOARD = "grafana/ray_committer.json"
 
 def test_each_file_has_its_row():
     files = {str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*") if path.is_file()}
-    assert files == {*CLUSTERS, *DEFAULTS, DASHBOARD, "README.md"}
+    assert files == {*CLUSTERS, *DEFAULTS, DASHBOARD, "Dockerfile", "README.md"}
     assert f"({DASHBOARD})" in TEXT
 
 

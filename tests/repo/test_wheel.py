@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,12 +12,22 @@ from pathlib import Path
 
 import pytest
 
+from ray_committer.version import __version__
+from tests.cluster_configs.dockerfile import run_lines, sources
 from tests.docs import ways
 from tests.docs.blocks import ROOT, all_blocks
 
 pytestmark = [pytest.mark.slow, pytest.mark.wide]
 
+TOOLS = ["hypothesis>=6.100", "pytest>=8,<9.2", "pytest-timeout>=2.3", "pytest-xdist>=3.6"]
+QUICK = "not (wide or slow or server or ray or spark or hadoop)"
+QUICK_TESTS = [
+    f"tests/{name}"
+    for name in ("protocol", "limits", "executors", "job_files", "work", "stages", "tables", "jobs")
+]
 BLOCKS = all_blocks()
+MOUNTED = "/home/ray/dist"
+"""Where the files for `ray up` put the wheel on each node."""
 LINES = [
     line
     for name, why in ways.NOT_RUN.items()
@@ -74,17 +85,74 @@ def test_the_demo_runs_after_the_install_without_java_and_spark(
     assert "An exception that this package does not expect." in explained.stdout
 
 
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_quick_tests_pass_on_the_other_pythons(dist: Path, tmp_path: Path, version: str):
+    """All other tests run on Python 3.11."""
+    subprocess.run([python(version), "-m", "venv", str(tmp_path / "env")], check=True)
+    own = str(tmp_path / "env" / "bin" / "python")
+    environment = {**os.environ, "PIP_FIND_LINKS": str(dist)}
+    install = [own, "-m", "pip", "install", "--quiet", "ray-committer[arrow,delta,s3]", *TOOLS]
+    subprocess.run(install, env=environment, check=True)
+    tests = [own, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-m", QUICK, *QUICK_TESTS]
+    done = subprocess.run(tests, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    assert re.search(r"\b\d{4} passed", done.stdout), done.stdout[-500:]
+
+
 @pytest.mark.parametrize("line", LINES + CONFIGS)
 def test_each_line_that_is_printed_finds_the_wheel_and_its_extras(dist: Path, line: str):
-    """Its dependencies, which are on an index, are not looked for."""
-    (name,) = re.findall(r"ray-committer\[[^\"' ]*", line)
+    """Its dependencies, and other packages, which are on an index, are not looked for."""
+    printed = [word for word in shlex.split(line)[2:] if re.match(rf"-|{MOUNTED}|ray-committer", word)]
+    words = [str(dist) if word == MOUNTED else word for word in printed]
     options = ["--dry-run", "--no-deps", "--ignore-installed", "--no-index"]
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, name],
-        env={**os.environ, "PIP_FIND_LINKS": str(dist)},
+        [sys.executable, "-m", "pip", "install", *options, *words],
+        env={**os.environ, "PIP_FIND_LINKS": "" if str(dist) in words else str(dist)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "does not provide the extra" not in done.stderr
+
+
+@pytest.fixture
+def context(dist: Path, tmp_path: Path) -> Path:
+    """A directory in which images are built: the checkout after `make dist`."""
+    shutil.copytree(dist, tmp_path / "context" / "dist")
+    return tmp_path / "context"
+
+
+def run_target(context: Path, target: str, **environment: str) -> None:
+    """Copy what a target of the Dockerfile copies, and run its lines, below another directory than /."""
+    root = context.parent / "root"
+    found = sources(context, target)
+    for source, paths in found.items():
+        assert paths, f"{source}: is not in the directory of a build"
+        for path in paths:
+            (root / "tmp" / "dist").mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, root / "tmp" / "dist")
+    for line in run_lines(target):
+        subprocess.run(
+            line.replace("/tmp/", f"{root}/tmp/"), shell=True, env=environment, cwd=root, check=True
+        )
+
+
+@pytest.mark.timeout(900)
+def test_the_lines_of_the_image_for_ray_install_the_command(context: Path, tmp_path: Path):
+    subprocess.run([python("3.11"), "-m", "venv", str(tmp_path / "env")], check=True)
+    programs = tmp_path / "env" / "bin"
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PIP_FIND")}
+    run_target(context, "ray", **{**plain, "PATH": f"{programs}:/usr/bin:/bin"})
+    shown = subprocess.run([programs / "ray-committer", "--version"], capture_output=True, check=True)
+    assert __version__ in shown.stdout.decode()
+    subprocess.run([programs / "python", "-c", "import gcsfs, adlfs, botocore, hdfs_native"], check=True)
+
+
+def test_the_lines_of_the_image_for_spark_leave_the_jar_alone(context: Path, tmp_path: Path):
+    home = tmp_path / "spark"
+    (home / "jars").mkdir(parents=True)
+    run_target(context, "spark", PATH=os.environ["PATH"], SPARK_HOME=str(home))
+    assert [path.name for path in home.rglob("*") if path.is_file()] == ["ray-committer.jar"]
+    assert list((tmp_path / "root" / "tmp").iterdir()) == []
