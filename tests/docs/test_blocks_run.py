@@ -72,7 +72,7 @@ def test_an_undo_as_printed_leaves_nothing_of_a_recorded_job(tmp_path: Path):
     PREPARATIONS["a recorded job"](scratch)
     printed = run_block(ways.UNDO, scratch, path_with_command(tmp_path / "bin"))
     assert "would be taken back" in printed
-    assert "the job was aborted" in printed
+    assert "attempt 0, was aborted" in printed
     assert visible_files(scratch / "table") == {}
     assert ray_committer.list_jobs(str(scratch / "table")) == []
 
