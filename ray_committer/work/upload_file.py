@@ -135,7 +135,10 @@ class UploadFile(io.BufferedIOBase):
             super().close()
 
     def abort(self) -> None:
-        """Abort the upload; idempotent."""
+        """Abort the upload; idempotent. The file is closed without the rest of it, which otherwise the
+        garbage collector would upload."""
+        self._waiting = bytearray()
+        super().close()
         for part in self._parts:
             part.cancel()
         if self._pool is not None:

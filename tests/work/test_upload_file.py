@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from hashlib import md5
@@ -93,6 +94,19 @@ def test_what_is_not_closed_has_no_entry_but_is_found_by_an_abort(fake: FakeS3, 
     uploads.abort()
     uploads.abort()
     assert fake.uploads == {}
+
+
+@pytest.mark.parametrize("size", [1, PART + 1])
+def test_a_file_that_was_aborted_and_is_forgotten_uploads_nothing(fake: FakeS3, size: int):
+    """The garbage collector closes files, and the close of a file uploads the rest of it."""
+    uploads = TaskUploads(direct_store(fake), DIRECTORY, "stamp")
+    uploads.open("/t/a").write(b"1" * size)
+    uploads.abort()
+    before = dict(fake.buckets.get("bucket", {}))
+    del uploads
+    gc.collect()
+    assert fake.uploads == {}
+    assert fake.buckets.get("bucket", {}) == before
 
 
 def test_a_file_is_opened_once(uploads: TaskUploads):
