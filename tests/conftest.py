@@ -43,7 +43,8 @@ os.environ["RAY_idle_worker_killing_time_threshold_ms"] = "30000"  # noqa: SIM11
 # The agent of each node looks at all processes of the machine every five seconds, for the dashboard.
 os.environ["REPORTER_UPDATE_INTERVAL_MS"] = "60000"
 
-os.environ.setdefault("JAVA_TOOL_OPTIONS", java_tool_options())
+if "JAVA_TOOL_OPTIONS" not in os.environ:
+    os.environ["JAVA_TOOL_OPTIONS"] = java_tool_options()
 
 hypothesis.settings.register_profile("of this tier", max_examples=EXAMPLES)
 hypothesis.settings.load_profile("of this tier")
