@@ -38,6 +38,9 @@ def demo(directory: str) -> None:
         root.mkdir(parents=True)
     except FileExistsError as e:
         raise click.UsageError(f"{directory}: is there already; name a directory that is not") from e
+    except OSError as e:
+        why = f"{directory}: cannot be made ({e.strerror}); name another directory"
+        raise click.UsageError(why) from e
     table, page = str(root / "flights"), str(root / "report.html")
     commit = ["commit", table, "--expect-tasks", str(TASKS), "--html", page]
     commit += ["--max-requests-per-second", str(REQUESTS_PER_SECOND)]

@@ -44,6 +44,13 @@ def test_a_directory_that_is_there_is_refused_and_kept(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+def test_a_directory_that_cannot_be_made_is_refused_at_once(tmp_path: Path):
+    (tmp_path / "file").touch()
+    result = run("demo", str(tmp_path / "file" / "here"))
+    assert result.exit_code == 2
+    assert "here: cannot be made (Not a directory); name another directory" in result.stderr
+
+
 def test_a_commit_that_was_not_killed_is_not_called_killed(tmp_path: Path):
     with pytest.raises(RayCommitterError, match="ended before it could be killed"):
         demo._kill_in_the_middle(["--version"], str(tmp_path))
