@@ -84,6 +84,7 @@ WRONG: list[tuple[str, str, Any, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "path", "value", "message"), WRONG)
 def test_a_wrong_copy_is_refused_and_the_reason_names_it(name: str, path: str, value: Any, message: str):
     found = problems(changed(load(name), path, value))

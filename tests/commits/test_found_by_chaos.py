@@ -46,6 +46,7 @@ def test_a_partition_is_not_replaced_beside_a_job_that_moved_files_into_it():
     assert run_commit(store, first).outcome is Outcome.COMMITTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identity", [Identity.MODIFICATION_TIME, Identity.ETAG, Identity.GENERATION])
 def test_two_runs_of_one_rename_over_an_old_file_raise_no_false_alarm(identity: Identity):
     prepared, job = MemoryStore(identity=identity), new_job_attempt("/table", "job_1", 0)

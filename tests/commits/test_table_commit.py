@@ -290,6 +290,7 @@ def test_without_rivals_a_small_job_makes_at_most_14_requests_more(
     assert more_requests(kind, options, SMALL, jobs_before) <= 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 @pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE])
 @pytest.mark.parametrize(("tasks", "files"), [(10, 20), (1, 200), (200, 1), (7, 15), (3, 133)])

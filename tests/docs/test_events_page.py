@@ -43,6 +43,7 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path / "shared"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", RUN, ids=lambda text: text.strip().splitlines()[-1])
 def test_it_runs_as_printed(block: str, shared: Path, tmp_path: Path):
     program = tmp_path / "bin" / "ray-committer"

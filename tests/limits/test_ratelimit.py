@@ -201,6 +201,7 @@ def test_a_limit_is_used_by_whoever_has_work():
     assert done.served["0"] > 3 * done.served["1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retry_after", [None, 0.2, 1.0])
 @pytest.mark.parametrize("limit", [None, 5000])
 @pytest.mark.parametrize("cap", [300, 1000, 3000])

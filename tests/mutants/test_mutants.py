@@ -75,6 +75,7 @@ def test_the_mutant_is_killed(mutant: Mutant):
     assert outcome.is_kill, f"{mutant.name} lives: {mutant.promise}\n{outcome.output}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "exit_code", "failed"),
     [

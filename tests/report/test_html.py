@@ -78,6 +78,7 @@ def test_only_an_address_of_a_dashboard_is_a_link(address: str):
     assert link not in page
 
 
+@pytest.mark.slow
 def test_a_page_stays_small_whatever_it_is_told():
     evil = "\"&<'😀" * 20_000
     rows = [worker(number, 10**9, 1.0, node=evil) for number in range(5000)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 import pytest
@@ -74,18 +75,23 @@ def as_nobody() -> Iterator[None]:
         os.setresuid(0, 0, 0)
 
 
-def test_a_page_that_is_there_needs_no_permission_for_its_directory(tmp_path: Path, request):
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A directory that is not below one of pytest's, which only this user can look into."""
+    with TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+def test_a_page_that_is_there_needs_no_permission_for_its_directory(outside: Path, request):
     """As /dev/stdout is."""
-    tmp_path.parent.chmod(0o755)
-    tmp_path.parent.parent.chmod(0o755)
-    file = tmp_path / "report.html"
+    file = outside / "report.html"
     file.touch()
     file.chmod(0o666)
-    tmp_path.chmod(0o555)
+    outside.chmod(0o555)
     request.getfixturevalue("as_nobody")
     assert html_type().convert(str(file), None, None) == str(file)
     with pytest.raises(click.BadParameter, match="no file can be written into"):
-        html_type().convert(str(tmp_path / "other.html"), None, None)
+        html_type().convert(str(outside / "other.html"), None, None)
 
 
 def html_type() -> click.ParamType:

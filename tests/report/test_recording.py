@@ -279,6 +279,7 @@ def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
     assert report_of_success(summary, "summary").throttled == 5  # not once more for the limit
 
 
+@pytest.mark.slow
 def test_a_slow_thread_is_a_straggler_of_a_real_commit():
     store, slow = MemoryStore(), list[str]()
     write_job(store, new_job_attempt("/bucket/table", "job_1", 0), TASKS)

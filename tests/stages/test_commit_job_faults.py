@@ -212,6 +212,7 @@ def test_a_job_that_is_committed_and_gone_costs_one_read_and_a_sweep_beside_the_
     assert commit(store).outcome is Outcome.ALREADY_COMMITTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 @pytest.mark.parametrize(("new", "options"), [(prepared, APPEND), (with_old_data, OVERWRITE)])

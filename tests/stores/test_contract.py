@@ -24,7 +24,7 @@ class TestLocal(StoreContract):
 
 
 class TestMemory(StoreContract):
-    faulty_renames = 300  # for each of its kinds
+    faulty_renames = 60  # of each of ten kinds
 
     @pytest.fixture(
         params=[(identity, real) for identity in Identity for real in (True, False)], ids=str

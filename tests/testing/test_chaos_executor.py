@@ -156,6 +156,7 @@ def test_a_death_of_the_process_is_not_survived():
             list(executor.run(append, [1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
 @pytest.mark.parametrize("kind", [*Chaos, None])
 def test_chaos_alone_never_fails_a_commit(mode: ConflictMode, kind: Chaos | None):

@@ -19,8 +19,6 @@ pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
 
 
 class HdfsContract(FewerCrashes, StoreContract):
-    faulty_renames = 200
-
     @pytest.fixture
     def root(self, store: StoreOperations, directory: str) -> str:
         store.mkdirs(directory)
