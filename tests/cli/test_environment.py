@@ -207,6 +207,7 @@ def test_a_reader_that_has_gone_is_not_told_of_as_an_error(dest: Path, output: s
     assert (result.returncode, result.stderr) == (1, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -101,6 +101,7 @@ def count_calls(double: Double, options: CommitOptions) -> int:
     return len(calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(COMBINATIONS)), ids=COMBINATION_NAMES)
 @pytest.mark.parametrize("drawn", seeds(narrow=150, wide=10_000))
 def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(

@@ -170,6 +170,7 @@ def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
         assert all_files(store, JOB.temporary) == {}
 
 
+@pytest.mark.slow
 @stores
 @kinds
 def test_what_comes_to_a_partition_after_the_record_stays(

@@ -217,6 +217,7 @@ def at_call(number: int, action: Callable[[], object]) -> Callable[[StoreCall], 
     return hook
 
 
+@pytest.mark.slow
 @pytest.mark.moments
 @pytest.mark.parametrize("attempt", [SECOND, NEW_TASK])
 @pytest.mark.parametrize("when", ["before", "after"])

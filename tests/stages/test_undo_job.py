@@ -215,6 +215,7 @@ def test_a_change_of_the_state_that_cannot_be_read_back_is_unknown():
 # A committer that is thought dead and is not
 
 
+@pytest.mark.slow
 @pytest.mark.moments
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", WHEN)
@@ -284,6 +285,7 @@ class Paused:
         self._thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.moments
 @pytest.mark.parametrize("kind", ["directories", "generations"])
 @pytest.mark.parametrize("when", WHEN)

@@ -259,6 +259,7 @@ def test_the_entry_that_is_there_stays(store, table: TablePlaces):
     assert store.list_files(table.temporaries) == []
 
 
+@pytest.mark.slow
 def test_the_next_directory_is_begun_after_the_last_place_of_one(kind):
     memory = with_entries(kind(), range(1, BLOCK - 1))
     for number in range(4):
