@@ -18,6 +18,7 @@ from ray_committer import CommitReport, Outcome
 from ray_committer.cli.main import main
 from ray_committer.events import Event, StageStarted
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
+from ray_committer.protocol.iostatistics import Mean
 from ray_committer.spark import Installation, install, uninstall
 from ray_committer.spark.session import _bridge
 from ray_committer.spark.settings import MODE_KEY
@@ -76,6 +77,25 @@ def test_odd_partition_values_arrive_where_spark_puts_them(
     directories = [{str(Path(name).parent) for name in data_files(path)} for path in (ours, theirs)]
     assert directories[0] == directories[1]
     assert texts(spark.read.parquet(str(ours))) == texts(spark.read.parquet(str(theirs)))
+
+
+def test_success_adds_up_the_statistics_that_tasks_saved_in_their_manifests(
+    spark, installation, rows, tmp_path: Path
+):
+    rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
+    success = ray_committer.read_document(str(tmp_path / "t")).success
+    assert success is not None
+    assert success.iostatistics is not None
+    found, tasks = success.iostatistics, report(installation).manifests
+    for name, value in (
+        ("committer_task_file_count", report(installation).files),
+        ("committer_task_file_size", report(installation).bytes),
+    ):
+        assert found.counters[name] == value > 0
+        assert found.meanstatistics[name] == Mean(tasks, value)
+    assert found.counters["committer_task_directory_count"] >= report(installation).directories
+    for name in ("task_stage_setup", "task_stage_commit"):
+        assert found.counters[name] == found.meanstatistics[f"{name}.mean"].samples == tasks
 
 
 def test_an_empty_result_is_a_success(spark, installation, rows, tmp_path: Path):

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
@@ -25,6 +26,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     private final TreeSet<String> absoluteRoots = new TreeSet<>();
     private final TreeSet<String> partitionPaths = new TreeSet<>();
     private final TaskUploads uploads; // null where the job's commit renames files
+    private long setupMillis;
     private TaskCommit committed;
 
     RayManifestCommitter(JobDirectory job, String stamp, TaskAttemptContext context)
@@ -116,6 +118,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     /** Creates the work directory, so that its absence at commit means that it was removed. */
     @Override
     public void setupTask(TaskAttemptContext context) throws IOException {
+        long began = System.nanoTime();
         FileSystem fs = fileSystem(context);
         job.requireOpen(fs, stamp);
         if (uploads != null) {
@@ -123,6 +126,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         } else if (!fs.mkdirs(taskAttemptDir)) {
             throw new IOException(taskAttemptDir + ": cannot create the task's work directory");
         }
+        setupMillis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
     }
 
     /** Always true: a task without output also has a manifest, so that all tasks can be counted. */
@@ -134,8 +138,8 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     @Override
     public void commitTask(TaskAttemptContext context) throws IOException {
         FileSystem fs = fileSystem(context);
-        TaskManifestWriter writer =
-                new TaskManifestWriter(fs, job, stamp, context.getTaskAttemptID());
+        TaskManifestWriter writer = new TaskManifestWriter(
+                fs, job, stamp, context.getTaskAttemptID(), setupMillis);
         SavedManifest saved = uploads != null
                 ? writer.save(uploads)
                 : writer.save(TaskScan.of(fs, job.dest(), taskAttemptDir, destinations));

@@ -1,5 +1,6 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
@@ -10,6 +11,7 @@ import java.io.OutputStream;
 import java.math.BigInteger;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.TaskAttemptID;
@@ -30,13 +32,18 @@ final class TaskManifestWriter {
     private final String stamp;
     private final String taskId;
     private final String taskAttemptId;
+    private final long setupMillis;
+    private final long began = System.nanoTime();
 
-    TaskManifestWriter(FileSystem fs, JobDirectory job, String stamp, TaskAttemptID attempt) {
+    /** Call this before the files of the attempt are looked for: the commit of the task begins here. */
+    TaskManifestWriter(
+            FileSystem fs, JobDirectory job, String stamp, TaskAttemptID attempt, long setupMillis) {
         this.fs = fs;
         this.job = job;
         this.stamp = stamp;
         this.taskId = attempt.getTaskID().toString();
         this.taskAttemptId = attempt.toString();
+        this.setupMillis = setupMillis;
     }
 
     SavedManifest save(TaskScan scan) throws IOException {
@@ -79,7 +86,23 @@ final class TaskManifestWriter {
         manifest.set("files", files);
         manifest.set("directories", directories);
         manifest.putObject("extraData").put(STAMP, stamp);
+        manifest.set("iostatistics", statisticsOf(files, directories));
         return new ObjectMapper().writeValueAsBytes(manifest);
+    }
+
+    /** As in Hadoop, a manifest cannot have the time of its own save. */
+    private ObjectNode statisticsOf(ArrayNode files, ArrayNode directories) {
+        long bytes = 0;
+        for (JsonNode file : files) {
+            bytes += file.path("z").asLong();
+        }
+        return new TaskStatistics()
+                .stage("task_stage_setup", setupMillis)
+                .stage("task_stage_commit", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began))
+                .amount("committer_task_file_count", files.size())
+                .amount("committer_task_file_size", bytes)
+                .amount("committer_task_directory_count", directories.size())
+                .asJson();
     }
 
     /**
