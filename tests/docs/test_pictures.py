@@ -41,7 +41,7 @@ def test_the_chart_is_what_the_result_says():
         assert f"{one['median']['renames_per_second']:,.0f} (" in picture
 
 
-@pytest.mark.slow
+@pytest.mark.wide  # tests/cli/test_demo.py runs the same command
 def test_the_terminal_shows_what_is_printed_today():
     terminal = script("terminal")
     picture = terminal.PICTURE.read_text()

@@ -26,6 +26,7 @@ def test_notes_its_process(number):
 """
 
 
+@pytest.mark.wide
 def test_the_tests_of_a_group_run_in_one_process(tmp_path: Path):
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "."]

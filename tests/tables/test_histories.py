@@ -189,7 +189,7 @@ def _below(files: dict[str, ListedFile], partition: str) -> list[ListedFile]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("numbers", seeds(narrow=100, wide=1_000))
+@pytest.mark.parametrize("numbers", seeds(narrow=50, wide=1_000))
 def test_every_version_and_every_consumer_sees_what_happened(numbers: range):
     modes = Counter[str]()
     for seed in numbers:
