@@ -24,7 +24,9 @@ async def take(address: str, names: list[str]) -> None:
         for name in names:
             for width in (1400, 400):
                 for scheme in ("light", "dark"):
-                    await page.show(SITE / f"{name}.html", width=width, scheme=scheme)
+                    for _ in range(2):  # the site remembers the colours of the page before
+                        await page.show(SITE / f"{name}.html", width=width, scheme=scheme)
+                        await page.evaluate("localStorage.clear()")
                     file = MADE / f"{name.replace('/', '-')}-{width}-{scheme}.png"
                     file.write_bytes(await page.picture())
                     print(file)
