@@ -174,9 +174,10 @@ def _with_catalog(report: CommitReport) -> CommitReport:
 
 
 def _print_report(report: CommitReport, output: str, html_file: str | None) -> None:
-    write_html(report, html_file)
     if output == "json":
         keep(msgspec.json.decode(report_json(report)), outcome=report.outcome)
+    write_html(report, html_file)
+    if output == "json":
         return
     failed = report.outcome is Outcome.FAILED
     lines = report_lines(msgspec.structs.replace(report, error=None))

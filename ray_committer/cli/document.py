@@ -6,6 +6,7 @@ that fails, or that is used wrongly, therefore also prints one document.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -60,16 +61,23 @@ def print_document(ctx: click.Context, exit_code: int, error: Mapping[str, str] 
         return
     times = {"started_at": document.started_at, "ended_at": datetime.now(UTC)}
     fields = {**(document.result or {}), **times, "exit_code": exit_code, **error}
-    text = msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
-    print_report(text, error.get("error_id", document.outcome))
+    print_report(_encoded(fields), error.get("error_id", document.outcome))
 
 
-def print_report(text: str, outcome: str | None, *, err: bool = False) -> None:
+def _encoded(fields: Mapping[str, Any]) -> bytes:
+    """The document as UTF-8, whatever the terminal has; a name that is not UTF-8 is escaped."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(fields), indent=2)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(fields), indent=2).encode()
+
+
+def print_report(text: str | bytes, outcome: str | None, *, err: bool = False) -> None:
     """Print a report; if there is an outcome, the exit code depends on that alone."""
     try:
         click.echo(text, err=err)
     except OSError as e:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter tries again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2 if err else 1)  # else it is tried again at the end
         if outcome is None:
             raise
         with suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from contextlib import suppress
 from typing import NoReturn
 
 import click
@@ -32,13 +33,14 @@ def fail(error: BaseException, ctx: click.Context, *, with_traceback: bool) -> N
 
     `ctx` is that of ``ray-committer`` itself. The document of its command gets the same, as fields.
     """
-    if with_traceback:
-        traceback.print_exception(error)
     command = ctx.invoked_subcommand
     what, advice = what_and_advice(error, command)
-    click.echo(f"ray-committer: {_one_line(what)}", err=True)
-    click.echo(f"  -> {_one_line(advice)}", err=True)
-    click.echo(f"  see: {explain_command(error_id(error))}", err=True)
+    with suppress(OSError):  # the reader may be gone; the exit code does not depend on that
+        if with_traceback:
+            traceback.print_exception(error)
+        click.echo(f"ray-committer: {_one_line(what)}", err=True)
+        click.echo(f"  -> {_one_line(advice)}", err=True)
+        click.echo(f"  see: {explain_command(error_id(error))}", err=True)
     code = exit_code(error, command)
     fields = {"error_id": error_id(error), "error_class": type(error).__name__}
     print_document(ctx, code, {**fields, "error_message": what, "error_advice": advice})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -171,3 +172,30 @@ def test_a_document_that_cannot_be_printed_changes_no_exit_code_of_a_failure(
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1].endswith(last)) == (code, True)
     assert "Traceback" not in done.stderr
+
+
+def ended(words: list[Any], **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "ray_committer.cli", *words]
+    return subprocess.run(command, **{"stdout": subprocess.PIPE, **streams}, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", [(), JSON], ids=["text", "json"])
+@pytest.mark.parametrize("code", [0, 4])
+def test_messages_that_nobody_can_read_change_no_exit_code(
+    write_job, dest: Path, output: tuple[str, ...], code: int
+):
+    write_job({0: {"a": "x"}})
+    if code:
+        (dest / "a").write_text("another")
+    with open("/dev/full", "wb") as full:
+        done = ended(["commit", dest, "--assume-complete", *output], stderr=full)
+    assert done.returncode == code
+    assert not output or json.loads(done.stdout)["exit_code"] == code
+
+
+@pytest.mark.slow
+def test_a_name_that_is_not_utf_8_has_its_document(tmp_path: Path):
+    done = ended(["status", os.fsencode(tmp_path) + b"/\xff", *JSON], stderr=subprocess.PIPE)
+    assert (json.loads(done.stdout)["exit_code"], done.returncode) == (1, 1)
+    assert b"Traceback" not in done.stderr
