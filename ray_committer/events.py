@@ -6,8 +6,11 @@ chooses to. Events have no time of their own: a recorder reads a clock when they
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +168,22 @@ def to_all(*sinks: EventSink) -> EventSink:
 
 def ignore(event: Event) -> None:
     """A sink that ignores all events."""
+
+
+def unfailing(sink: EventSink) -> EventSink:
+    """Return a sink that passes events on to `sink` until that raises an exception, which is logged.
+
+    The outcome of a commit does not depend on who listens to it.
+    """
+    failed: list[None] = []
+
+    def pass_on(event: Event) -> None:
+        if failed:
+            return
+        try:
+            sink(event)
+        except Exception:  # noqa: BLE001 - whatever it is, the commit continues
+            failed.append(None)
+            _log.warning("a listener has failed and gets no more events", exc_info=True)
+
+    return pass_on

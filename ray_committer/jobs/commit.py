@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.doctor_checks.lines import Diagnosis
@@ -50,6 +51,7 @@ from ray_committer.stores.registry import located, open_store, resolve_destinati
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()
+Report = TypeVar("Report", CommitReport, AbortReport)
 
 
 @contextmanager
@@ -259,7 +261,8 @@ def abort_job(
             raise
         if is_aborted:
             save_abort_report(job.context, None)
-        on_report(report_abort(job.context, was_recorded=undo and job.state.phase in WITH_RECORD))
+        report = report_abort(job.context, was_recorded=undo and job.state.phase in WITH_RECORD)
+        _tell(on_report, report)
         return is_aborted
 
 
@@ -309,6 +312,14 @@ def doctor(
     return examine(store, destination, executor, options)
 
 
+def _tell(on_report: Callable[[Report], None], report: Report) -> None:
+    """Pass on a report; the outcome does not depend on who reads it."""
+    try:
+        on_report(report)
+    except Exception:  # noqa: BLE001 - whatever it is, the job has ended as it has ended
+        _log.warning("the function that gets the report has failed", exc_info=True)
+
+
 def _run_commit(
     job: OpenJob,
     recording: Recording,
@@ -332,7 +343,7 @@ def _run_commit(
                 catalog_command=catalog_command(result, context.options.catalog_table),
             )
         )
-        on_report(reports[0])
+        _tell(on_report, reports[0])
 
     commit_job_stage.commit_job(
         replace(job.context, end_other=end_other),

@@ -16,7 +16,7 @@ from ray_committer.errors import (
     PathError,
     RayCommitterError,
 )
-from ray_committer.events import EventSink, ignore
+from ray_committer.events import EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
@@ -74,7 +74,7 @@ def open_job(
     is committed, or is newer. Then a job that Hadoop's S3A committer left is adopted or, if the caller
     `changes_nothing`, its store shows it as it would be.
     """
-    began = time.monotonic()
+    began, on_event = time.monotonic(), unfailing(on_event)
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
@@ -103,7 +103,7 @@ def open_new_job(
     cancel: CancelToken | None = None,
 ) -> Iterator[JobContext]:
     """The context of a job that is not set up yet, with its executor, which ends with the block."""
-    began = time.monotonic()
+    began, on_event = time.monotonic(), unfailing(on_event)
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         store = _open(spec, options)

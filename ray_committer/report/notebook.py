@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ray_committer.events import EventSink, ignore
@@ -53,21 +53,27 @@ def shown_in_notebook(
 
 
 class _Output:
-    """The lines below the cell: notices, and the progress at the end."""
+    """The lines below the cell: notices, and the progress at the end; nothing if the display fails."""
 
     def __init__(self, display: Display) -> None:
         self._notices: list[str] = []
-        self._handle = display(_plain([]), raw=True, display_id=True)
+        self._handle: Any = None
+        with suppress(Exception):
+            self._handle = display(_plain([]), raw=True, display_id=True)
 
     def notable(self, line: str) -> None:
         self._notices.append(line)
         self.end()
 
     def progress(self, line: str) -> None:
-        self._handle.update(_plain([*self._notices, line]), raw=True)
+        self._show([*self._notices, line])
 
     def end(self) -> None:
-        self._handle.update(_plain(self._notices), raw=True)
+        self._show(self._notices)
+
+    def _show(self, lines: list[str]) -> None:
+        with suppress(Exception):
+            self._handle.update(_plain(lines), raw=True)
 
 
 def _plain(lines: list[str]) -> dict[str, str]:

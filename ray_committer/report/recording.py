@@ -22,6 +22,7 @@ from ray_committer.events import (
     StageStarted,
     Throttled,
     WorkerLost,
+    unfailing,
 )
 from ray_committer.protocol.statistic_names import RENAME_FILES
 from ray_committer.report.commit_report import (
@@ -62,6 +63,7 @@ class Recording:
 
     def before(self, sink: EventSink) -> EventSink:
         """Return a sink that records an event and passes it on."""
+        sink = unfailing(sink)
 
         def record_and_tell(event: Event) -> None:
             self.event(event)

@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import ray_committer
 from ray_committer.events import Event, FilesRenamed, JobLoaded, Notice, StageStarted, ignore
 from ray_committer.protocol import statistic_names as names
@@ -85,3 +87,18 @@ def test_only_a_kernel_is_a_notebook(monkeypatch):
     assert notebook_display() is None
     shell.kernel = object()
     assert notebook_display() is display.display  # type: ignore[attr-defined]
+
+
+class BrokenCell(Cell):
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        raise ConnectionError
+
+
+def no_cell(*_: object, **__: object) -> None:
+    raise ConnectionError
+
+
+@pytest.mark.parametrize("display", [BrokenCell(), no_cell])
+def test_a_display_that_fails_stops_nothing(display: Any):
+    with shown_in_notebook(ignore, display, every=0.01) as sink:
+        sink(Notice("look at this"))
