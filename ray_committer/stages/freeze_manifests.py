@@ -46,6 +46,15 @@ def copies_are_current(
     return _are_same(context, loaded, context.job.manifests)
 
 
+def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
+    """Whether the manifests are where they were listed for the load, and have not changed since."""
+    job = context.job
+    try:
+        return _are_same(context, loaded, job.frozen if loaded.listing.is_frozen else job.manifests)
+    except MissingManifestsError:
+        return False
+
+
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
     try:
         found = list_anew(context.store, directory)

@@ -28,7 +28,7 @@ from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
-from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
+from ray_committer.stages.freeze_manifests import are_as_loaded, copies_are_current, freeze_manifests
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
@@ -245,6 +245,8 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
         if not loaded.sources_are_checked:
             wrong += check_sources_at_once(context, loaded)
         if wrong:
+            if not are_as_loaded(context, loaded):  # the sources are those of an earlier manifest
+                raise ManifestsChangedError
             known = replace(loaded, wrong_sources=wrong)
             look = partial(look_at_data, context, known, decision.roots, decision.allowed_roots)
             with_coordinator(context, look, decision.load)

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from ray_committer.errors import SHOWN, ManifestError
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.check_sources import check_sources_at_once
@@ -242,3 +244,32 @@ def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_
     assert [(one.manifest, one.files) for one in wrong] == [(manifest_path(0), 1), (manifest_path(2), 1)]
     assert "p=1/f0-1: is not there" in wrong[0].named[0]
     assert "p=0/f2-0: has 6 bytes, not 1" in wrong[1].named[0]
+
+
+@of_each_size
+@pytest.mark.parametrize("in_driver", [True, False])
+def test_a_manifest_that_was_replaced_with_its_files_is_loaded_again(in_driver: bool):
+    store = written(MemoryStore(), {"a": b"1"}, {"b": b"2"})
+    once: list[StoreCall] = []
+
+    def replace(call: StoreCall) -> None:
+        """Another attempt of the task replaces the manifest, and the files of the first are deleted."""
+        if call.operation == "list_status" and call.paths[0].startswith(JOB.tasks) and not once:
+            once.append(call)
+            store.write(source_path(0, "again"), b"3")
+            path = manifest_path(0)
+            found = decode_manifest(store.read(path), path)
+            status = store.get_status(source_path(0, "again"))
+            assert status is not None
+            (file,) = found.files
+            again = structs.replace(
+                file, s=f"{file.s}gain", d=f"{file.d}gain", m=status.modified_milliseconds
+            )
+            store.write(path, encode_manifest(structs.replace(found, files=[again])))
+            store.delete_file(source_path(0, "a"))
+
+    wrapped = WrappedStore(store, before=replace)
+    kind = InlineExecutor if in_driver else OneWorker
+    executor = kind(lambda permits: Worker(wrapped, JOB, permits, in_driver=in_driver))
+    run_commit(wrapped, JOB, executor=executor)
+    assert visible_files(store, "/table") == {"again": b"3", "b": b"2"}
