@@ -271,6 +271,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
             seen = now
             continue
         run.loaded, progress.record = loaded, record
+        context.journal.add(loaded.statistics)  # once, however often they were loaded
         _tell_loaded(run, record)
         return recorded
     raise changed_too_often(context)
@@ -285,7 +286,6 @@ def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
     with context.stage(names.PREFLIGHT):
         with_coordinator(context, lambda: preflight(context, loaded, run.allowed_roots), load)
-    context.journal.add(loaded.statistics)
     return loaded
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from msgspec import structs
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome, testing
@@ -26,6 +27,8 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.iostatistics import count
+from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
@@ -33,9 +36,16 @@ from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, run_commit
+from ray_committer.testing import (
+    MemoryStore,
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    run_commit,
+    write_job,
+)
 from ray_committer.work.worker import Worker
-from tests.stages.support import JOB, do_at, state_of
+from tests.stages.support import JOB, do_at, manifest_path, state_of
 from tests.stages.support import context as context_of
 
 
@@ -270,3 +280,26 @@ def test_an_error_after_the_record_says_to_run_again_whatever_it_was(store, writ
     with pytest.raises(RayCommitterError, match="run the same command to finish") as caught:
         run_commit(WrappedStore(store, before=refuse), job)
     assert caught.value.exit_code == 3
+
+
+def test_manifests_that_are_loaded_again_count_once_in_the_statistics():
+    store = MemoryStore()
+    write_job(store, JOB, {0: {"a": b"x"}})
+    path = manifest_path(0)
+    found = decode_manifest(store.read(path), path)
+    again = encode_manifest(structs.replace(found, iostatistics=count("committer_task_file_count", 1)))
+    store.write(path, again)
+    moved: list[StoreCall] = []
+
+    def save_again(call: StoreCall) -> None:
+        if call.operation == "move_directory" and call.paths[0] == JOB.manifests and not moved:
+            moved.append(call)
+            store.delete_file(path)
+            store.write(path, again)
+
+    run_commit(WrappedStore(store, before=save_again), JOB)
+    success = decode_success(store.read(JOB.success), JOB.success)
+    assert moved
+    assert success is not None
+    assert success.iostatistics is not None
+    assert success.iostatistics.counters["committer_task_file_count"] == 1
