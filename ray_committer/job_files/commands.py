@@ -10,7 +10,7 @@ from ray_committer.job_files.find_job import list_attempts
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import destination_url
+from ray_committer.stores.registry import shown_url
 
 
 def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
@@ -29,12 +29,12 @@ def abort_command(
 
 
 def _allowed(store: StoreOperations, roots: Sequence[str]) -> list[str]:
-    urls = [destination_url(store.spec, root) for root in roots]
+    urls = [shown_url(store.spec, root) for root in roots]
     return [word for url in urls for word in ("--allowed-root", url)]
 
 
 def _command(verb: str, store: StoreOperations, job: JobAttempt, options: Sequence[str]) -> str:
-    dest = destination_url(store.spec, job.destination)
+    dest = shown_url(store.spec, job.destination)
     name_attempt = is_beside_others(store, job)
     return job_command(verb, dest, job, name_attempt=name_attempt, options=options)
 
@@ -62,12 +62,12 @@ def resolve_command(
     store: StoreOperations, destination: str, claim: TableClaim, *, forward: bool
 ) -> str:
     """The command that commits the claim of a job that is gone, or gives it up."""
-    words = ["table", "resolve", destination_url(store.spec, destination), claim.job_id]
+    words = ["table", "resolve", shown_url(store.spec, destination), claim.job_id]
     attempt = ["--attempt", str(claim.job_attempt)] if claim.job_attempt else []
     return shlex.join(["ray-committer", *words, *attempt, "--forward" if forward else "--back"])
 
 
 def export_command(store: StoreOperations, destination: str, name: str) -> str:
     """The command that exports a table to the format with a name."""
-    dest = destination_url(store.spec, destination)
+    dest = shown_url(store.spec, destination)
     return shlex.join(["ray-committer", "table", "export", name, dest])

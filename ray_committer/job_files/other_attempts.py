@@ -17,7 +17,7 @@ from ray_committer.job_files.job_tree import JobTree
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import destination_url
+from ray_committer.stores.registry import shown_url
 
 
 def refuse_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
@@ -92,7 +92,7 @@ def _gives_way(
             f"{job.number}, which can no longer be committed",
             f"commit or abort the newer attempt with --attempt {other.number}",
         )
-    dest = destination_url(store.spec, other.destination)
+    dest = shown_url(store.spec, other.destination)
     command = partial(job_command, dest=dest, job=other, name_attempt=True)
     commit, undo = command("commit"), command("abort", options=["--undo"])
     ends = {Phase.RECORDED: f"{commit}, or give it up with: {undo}", Phase.UNDOING: undo}

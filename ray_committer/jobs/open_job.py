@@ -30,7 +30,13 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext, Journal, time_stage
 from ray_committer.stores.base import StoreOperations, StoreSpec, has_uploads
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
+from ray_committer.stores.registry import (
+    located,
+    open_store,
+    resolve_destination,
+    shown_url,
+    without_password,
+)
 from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]
@@ -263,5 +269,7 @@ def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
     resolved = [resolve_destination(root, spec.storage_options) for root in roots]
     for (found, _), root in zip(resolved, roots, strict=True):
         if replace(found, storage_options={}) != replace(spec, storage_options={}):
-            raise PathError(f"{root}: is not on the destination's store {spec.scheme}://")
+            raise PathError(
+                f"{without_password(root)}: is not on the destination's store {spec.scheme}://"
+            )
     return tuple(path for _, path in resolved)

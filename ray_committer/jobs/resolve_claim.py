@@ -23,7 +23,7 @@ from ray_committer.stages.resolve_claim import (
     resolve_forward,
 )
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import destination_url
+from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import Waiting
 
 _DEFAULTS = CommitOptions()
@@ -138,7 +138,7 @@ def _remove(
     try:
         return remove_orphans(store, table, definition, [*files.values()], now_milliseconds, waiting)
     except CommitConflictError as e:
-        url = destination_url(store.spec, table.destination)
+        url = shown_url(store.spec, table.destination)
         raise CommitConflictError(
             f"{e.what}. The claim of job {one.claim.job_id} is given up (version {version})",
             f"its new files were not removed: remove them later with: ray-committer table scan {url} "

@@ -8,13 +8,14 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.partitions import is_partition
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.commit_result import CommitResult, Outcome
+from ray_committer.stores.registry import without_password
 
 MOST_NAMED = 100
 """The most partitions that a command names."""
 
 
 def repeat_command(result: CommitResult, options: CommitOptions) -> str:
-    """The command for the job, without storage options, which may be secret."""
+    """The command for the job, without storage options and passwords in URLs, which are secret."""
     words = ["ray-committer", "commit", result.destination, "--job-id", result.job_id]
     if result.job_attempt or options.job_attempt is not None:  # attempt 0 was named beside others
         words += ["--attempt", str(result.job_attempt)]
@@ -29,7 +30,7 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         ("--reads", options.reads),
         ("--allowed-root", options.allowed_roots),
     ):
-        words += [word for one in directories for word in (name, one)]
+        words += [word for one in directories for word in (name, without_password(one))]
     if options.unfinished is not None and not result.manifests:
         words += ["--unfinished", options.unfinished]
     if options.finish_others and not result.manifests:

@@ -15,7 +15,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.registry import shown_url
+from ray_committer.stores.registry import shown_url, without_password
 from ray_committer.version import __version__
 
 _LIBRARIES = {
@@ -90,10 +90,10 @@ def _options(options: CommitOptions) -> Iterator[tuple[str, str]]:
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         more = len(value) - _SHOWN
-        return ", ".join([*map(str, value[:_SHOWN]), *([f"and {more:,} more"] if more > 0 else [])])
+        return ", ".join([*map(_text, value[:_SHOWN]), *([f"and {more:,} more"] if more > 0 else [])])
     if isinstance(value, float):
         return f"{value:g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else without_password(str(value))
 
 
 def _links(context: JobContext, result: CommitResult) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.errors import SettingsError, StoreRefusedError
+from ray_committer.errors import PathError, SettingsError, StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
 from ray_committer.stores.adls.names import is_same_container, normal_authority
@@ -63,6 +63,8 @@ _OWN_STORES = "ray_committer.stores"
 """The entry point group of packages that have a store of their own, by its scheme."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 _PASSWORD = re.compile(r"(?<=://)([^/:@]*):[^/@]*@")
+_SIGNATURE = re.compile(r"(?<=[?&]sig=)[^&\s'\"]+")
+"""The secret part of a shared access signature of Azure, which is refused in a URL."""
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::.*:/")
 
 
@@ -90,7 +92,10 @@ def resolve_destination(
             "name the file system behind them",
         )
     if is_url(destination):
-        location = parse_uri(destination)
+        try:
+            location = parse_uri(destination)
+        except PathError as e:
+            raise PathError(*map(without_password, e.args)) from None
     else:
         location = Location("file", "", normal_path(os.path.abspath(destination)))
     options = dict(storage_options or {})
@@ -161,8 +166,8 @@ def destination_url(spec: StoreSpec, path: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return a URL as a user gave it, without its password."""
-    return _PASSWORD.sub(r"\1@", url)
+    """Return a URL as a user gave it, or a text with it, without its password or signature."""
+    return _SIGNATURE.sub("...", _PASSWORD.sub(r"\1@", url))
 
 
 def shown_url(spec: StoreSpec, path: str) -> str:

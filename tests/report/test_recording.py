@@ -36,10 +36,13 @@ from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.success import decode_success
+from ray_committer.report.command import repeat_command
+from ray_committer.report.html import report_html
 from ray_committer.report.numbers import stage_seconds
 from ray_committer.report.old_job import report_of_success
 from ray_committer.report.rate_curve import MOST_BINS
 from ray_committer.report.recording import MOST_LOST, MOST_ROWS, Recording
+from ray_committer.report.text import report_json
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
@@ -329,3 +332,20 @@ def test_renames_whose_results_are_lost_are_proved_in_the_report():
     assert proved > 0
     told = [line for line in report.findings if "found done (moved, but the answer was lost)" in line]
     assert sum(int(line.partition(" ")[0]) for line in told) == proved
+
+
+def test_no_secret_is_in_a_report(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    options = CommitOptions(
+        summary_directory="nothing://me:password@h/r?sv=1&sig=signature&se=2",
+    )
+    report = ray_committer.commit_job(str(dest), options=options)
+    assert report.options["summary_directory"] == "nothing://me@h/r?sv=1&sig=...&se=2"
+    for told in (report_json(report), str(report), report.paragraph, report_html(report)):
+        for secret in ("password", "signature"):
+            assert secret not in told
+
+
+def test_no_password_is_in_the_command_that_runs_a_commit_again():
+    options = CommitOptions(allowed_roots=("sftp://me:password@h/b",))
+    assert repeat_command(BLANK, options).endswith("--allowed-root sftp://me@h/b")
