@@ -25,6 +25,10 @@ DESTINATION = "destination"
 """The key of the destination, as a URL or a local path, in summary reports: their path does not show
 it."""
 
+COMMITTED = "committed"
+"""The key, in the summary report of a commit that failed, of whether the job is committed: `true`,
+`false`, or `unknown`."""
+
 TABLE_VERSION = "table_version"
 """The key of the version of the table with this job's files, if the destination is one with a log."""
 

@@ -150,7 +150,8 @@ def commit_job(
     finally:
         limit = note_limit(context)
         if failure is not None or progress.outcome is Outcome.COMMITTED:
-            save_summary_report(context, progress.record, progress.renamed.sample, failure)
+            sample, committed = progress.renamed.sample, progress.committed_anyway(failure)
+            save_summary_report(context, progress.record, sample, failure, committed=committed)
         result = progress.result(context, failure, limit)
         on_result(result)
     return result
@@ -191,6 +192,7 @@ def _commit(run: _Run, state: AttemptState) -> None:
 
 def _step(run: _Run, seen: Seen, patience: Patience) -> Seen:
     """Take the job from its state to a later one."""
+    _note_phase(run, seen)
     run.known = seen
     try:
         match seen.phase:
@@ -210,6 +212,7 @@ def _step(run: _Run, seen: Seen, patience: Patience) -> Seen:
 def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
     """Wait until no other live process is at work on this job's commit; return the state then."""
     context = run.context
+    _note_phase(run, seen)
     while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
         other = read_other(context.store, context.job, context.now_milliseconds())
         if other is None or other.seen.state.stamp != seen.state.stamp:
@@ -221,6 +224,11 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
             raise busy(other)
         patience.wait(context)
     return seen
+
+
+def _note_phase(run: _Run, seen: Seen) -> None:
+    """Note whether the commit has begun, perhaps by another process."""
+    run.progress.is_begun = run.progress.is_begun or seen.phase not in UNDECIDED
 
 
 def _look_again(run: _Run, error: Exception) -> None:

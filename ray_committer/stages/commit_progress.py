@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from ray_committer.errors import CommitStateUnknownError
+from ray_committer.errors import CommitStateUnknownError, JobGoneError, RayCommitterError
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
@@ -29,13 +29,15 @@ class CommitProgress:
     table_version: int | None = None
     partitions: list[str] | None = None
     renamed: Renamed = field(default_factory=Renamed)
+    is_begun: bool = False
+    """Whether a state of the job was seen that comes after its commit record."""
     is_still_open: bool = False
     """Whether the state of the job was read after a failure, and showed that it is not committed."""
 
     @property
     def is_decided(self) -> bool:
         """Whether a commit record exists."""
-        return self.resumed or self.record is not None
+        return self.resumed or self.is_begun or self.record is not None
 
     def result(
         self, context: JobContext, failure: Exception | None, limit: LimitStatistics
@@ -71,11 +73,15 @@ class CommitProgress:
             stage_seconds=dict(context.journal.seconds),
             notices=list(context.journal.notices),
             error=str(failure) if failure else None,
-            committed_anyway=self._committed_anyway(failure),
+            committed_anyway=self.committed_anyway(failure),
         )
 
-    def _committed_anyway(self, failure: Exception | None) -> bool | None:
+    def committed_anyway(self, failure: Exception | None) -> bool | None:
+        """Whether a run that failed, or was interrupted, has committed the job; None: not known."""
         if self.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED):
             return failure is not None
-        is_unknown = isinstance(failure, CommitStateUnknownError) and not self.is_still_open
-        return None if is_unknown else False
+        if self.is_still_open or self.outcome is Outcome.RECORDED:
+            return False
+        if isinstance(failure, RayCommitterError):
+            return None if isinstance(failure, CommitStateUnknownError | JobGoneError) else False
+        return None if self.is_decided else False  # an interrupt, or a bug

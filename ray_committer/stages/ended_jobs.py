@@ -6,6 +6,9 @@ not deleted yet.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, JobGoneError
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.find_job import is_noted, not_found, success_if_told
@@ -22,6 +25,11 @@ from ray_committer.stages.save_commit_record import refuse_aborted
 
 def finish_remnant(context: JobContext) -> Outcome:
     """The outcome for a job with nothing left to commit; an error if it was not committed."""
+    with _answers(context.job):
+        return _finish_remnant(context)
+
+
+def _finish_remnant(context: JobContext) -> Outcome:
     job = context.job
     if not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
         if context.options.expected_tasks is not None:
@@ -48,14 +56,28 @@ def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outco
     `CommitAbortedError` if it was aborted, `CommitStateUnknownError` if nothing shows how it ended.
     """
     job = context.job
-    gone = find_gone(context.store, job, seen.state.stamp)
-    success = success_if_told(context.store, job.destination)
+    with _answers(job):
+        gone = find_gone(context.store, job, seen.state.stamp)
+        success = success_if_told(context.store, job.destination)
     is_told = success is not None and _is_of(success, job, seen, nonce)
     if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
         return by_another_process(context)
     if gone is not None:
         refuse_aborted(context, gone.phase)
     raise unknown_end(job)
+
+
+@contextmanager
+def _answers(job: JobAttempt) -> Iterator[None]:
+    """`CommitStateUnknownError` if the store does not show how the job ended."""
+    try:
+        yield
+    except OSError as e:
+        raise CommitStateUnknownError(
+            f"{e.filename or job.directory}: {e.strerror or e}, so it is not known whether the job is "
+            f"committed",
+            "nothing was changed: fix that and run the same command",
+        ) from e
 
 
 def by_another_process(context: JobContext) -> Outcome:

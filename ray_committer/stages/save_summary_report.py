@@ -15,7 +15,7 @@ from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.success import DESTINATION, encode_success
+from ray_committer.protocol.success import COMMITTED, DESTINATION, encode_success
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_success_file import success_data
 from ray_committer.stores.base import StoreOperations
@@ -37,15 +37,20 @@ def save_summary_report(
     record: CommitRecord | None,
     filenames: Sequence[str],
     failure: Exception | None,
+    *,
+    committed: bool | None = False,
 ) -> None:
-    """Write the report of a commit if its directory was given; it replaces that of an earlier run."""
+    """Write the report of a commit if its directory was given; it replaces that of an earlier run.
+
+    After a `failure`, the job can be `committed` in spite of it; None if that is not known.
+    """
     stage = context.journal.failed_stage or names.COMMIT_JOB
-    _save(context, record, filenames, failure, stage=stage, success=failure is None)
+    _save(context, record, filenames, failure, stage=stage, success=failure is None, committed=committed)
 
 
 def save_abort_report(context: JobContext, failure: Exception | None) -> None:
     """Write the report of an abort, unless one is there: that of the commit says why it failed."""
-    _save(context, None, [], failure, stage=names.ABORT, success=False)
+    _save(context, None, [], failure, stage=names.ABORT, success=False, committed=None)
 
 
 def _save(
@@ -56,6 +61,7 @@ def _save(
     *,
     stage: str,
     success: bool,
+    committed: bool | None,
 ) -> None:
     directory = context.options.summary_directory
     if directory is None:
@@ -66,6 +72,7 @@ def _save(
         data.diagnostics[DESTINATION] = context.url
         if failure is not None:
             data.diagnostics["exception"] = f"{type(failure).__name__}: {failure}"
+            data.diagnostics[COMMITTED] = "unknown" if committed is None else str(committed).lower()
     try:
         store, within = _place(context, directory)
         path = join(within, name)
