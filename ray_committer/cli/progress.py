@@ -14,7 +14,11 @@ from ray_committer.cli.lines import Shown, lines
 
 def progress() -> AbstractContextManager[Shown]:
     """Show a commit until the block ends: drawn on a terminal, in lines elsewhere."""
-    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+    if (
+        sys.stderr is None
+        or not sys.stderr.isatty()
+        or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+    ):
         return lines()
     from ray_committer.cli.display import display  # only here, because it is slow to import
 

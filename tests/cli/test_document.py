@@ -195,6 +195,15 @@ def test_messages_that_nobody_can_read_change_no_exit_code(
 
 
 @pytest.mark.slow
+def test_a_commit_without_standard_streams_ends_like_any_other(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    command = [sys.executable, "-m", "ray_committer.cli", "commit", str(dest), "--assume-complete"]
+    closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command]
+    assert subprocess.run(closed, check=False).returncode == 0
+    assert (dest / "_SUCCESS").exists()
+
+
+@pytest.mark.slow
 def test_a_name_that_is_not_utf_8_has_its_document(tmp_path: Path):
     done = ended(["status", os.fsencode(tmp_path) + b"/\xff", *JSON], stderr=subprocess.PIPE)
     assert (json.loads(done.stdout)["exit_code"], done.returncode) == (1, 1)
