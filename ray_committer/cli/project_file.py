@@ -12,6 +12,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -106,7 +107,7 @@ def section_for(
     for section in sections:
         try:
             directory = f"{section.prefix.rstrip('/')}/"  # a bucket has none without a slash
-            prefix, above = resolve_destination(directory, section.storage_options)
+            prefix, above = resolve_destination(directory, {**given, **section.storage_options})
         except RayCommitterError as e:
             raise SettingsError(f"{section.place}: prefix: {e.what}", e.advice) from e
         try:
@@ -124,10 +125,10 @@ def section_for(
     return fitting[max(fitting, key=len)] if fitting else None
 
 
-def find_file(start: Path, home: Path) -> Path | None:
+def find_file(start: Path, home: Path | None) -> Path | None:
     """Return the first project file in `start` and the directories above it, up to `home` or `/`."""
     for directory in (start, *start.parents):
-        if (directory / FILE).is_file():
+        if os.path.isfile(directory / FILE):  # also False where a directory may not be looked into
             return directory / FILE
         if directory == home:
             return None
@@ -154,7 +155,9 @@ def read_sections(file: Path) -> list[Section]:
 
 def _found() -> Path | None:
     """The project file of the working directory; `SettingsError` if another user can have written it."""
-    file = find_file(Path.cwd(), Path.home())
+    file = None
+    with suppress(FileNotFoundError):  # somebody has removed the working directory
+        file = find_file(Path.cwd(), _home())
     if file is None:
         return None
     status = file.stat()
@@ -164,6 +167,13 @@ def _found() -> Path | None:
             "if you trust it, name it with --config",
         )
     return file
+
+
+def _home() -> Path | None:
+    """The home directory; None if this user has none, as in a container with a number of its own."""
+    with suppress(RuntimeError):
+        return Path.home()
+    return None
 
 
 def _section(place: str, table: Mapping[str, Any]) -> Section:

@@ -293,3 +293,35 @@ def test_a_commit_follows_the_file(project: Path, write_job, dest: Path):
     assert result.exit_code == 0, result.output
     assert not (dest / "_SUCCESS").exists()
     assert SettingsError.exit_code == 2
+
+
+def test_a_working_directory_that_may_not_be_looked_into_has_no_file(
+    project: Path, open_dest: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+):
+    """As after `sudo -u spark` in the home of root."""
+    inner = open_dest.parent / "closed"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    inner.chmod(0)
+    request.getfixturevalue("unprivileged")
+    assert run("status", str(open_dest.parent)).exit_code == 0
+
+
+def test_a_working_directory_that_is_gone_and_a_user_without_home_have_no_file(
+    project: Path, dest: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    dest.mkdir()
+    monkeypatch.setattr(Path, "home", no_home)
+    assert run("status", str(dest)).exit_code == 0
+    project.rmdir()
+    assert run("status", str(dest)).exit_code == 0
+
+
+def test_the_account_of_a_prefix_can_be_given_elsewhere(project: Path):
+    write(project, '[[destination]]\nprefix = "abfs://c/w"\nexecutor = "inline"\n')
+    assert given("abfs://c/w/t", "-o", "account_name=a")[2] == "inline"
+    assert given("abfss://c@a.dfs.core.windows.net/w/t", "-o", "account_name=a")[2] == "inline"
+    assert given("abfss://c@b.dfs.core.windows.net/w/t", "-o", "account_name=a")[2] == "auto"
