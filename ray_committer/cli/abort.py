@@ -56,7 +56,10 @@ def abort(
     told = dict(storage_options)
     if dry_run:
         plan = plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)
-        print_result(output, plan, [*_lines(plan, undo=undo, done=False), "  nothing was changed"])
+        is_there = plan.directory is not None
+        nothing = [f"{plan.destination}: nothing is left to abort"]
+        lines = _lines(plan, undo=undo, done=False) if is_there else nothing
+        print_result(output, plan, [*lines, "  nothing was changed"])
         return
     notices: list[str] = []
     reports: list[AbortReport] = []

@@ -10,11 +10,11 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.other_attempts import goes_on
 from ray_committer.job_files.spark_uploads import find_spark_uploads
 from ray_committer.job_files.survey_jobs import survey_exactly
-from ray_committer.jobs.abort_report import AbortReport
+from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
-from ray_committer.stages.abort_job import refuse_decided
+from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.undo_job import refuse_alive, refuse_sealed
 from ray_committer.stores.base import pending_uploads
@@ -45,6 +45,8 @@ def plan_abort(
         moved = _moved(found) if undo else 0
         if not undo:
             refuse_decided(context, found.state.phase)
+        if is_nothing(found.state) and not may_be_left(context, found.state):
+            return report_abort(context, was_recorded=False)
         uploads = _uploads(found) if context.store.capabilities.completes_uploads else None
         files = context.store.list_files(job.tasks) if uploads is None else None
         stamp = found.state.seen.state.stamp if found.state.seen else None
@@ -88,7 +90,7 @@ def _moved(job: OpenJob) -> int | None:
         return 0
     refuse_sealed(context, seen.phase)
     record = load_commit_record(context.store, context.job, seen.state)
-    refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
+    refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots), undo=True)
     if seen.phase is not Phase.RECORDED:
         return None
     refuse_alive(context)

@@ -21,7 +21,7 @@ from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.coordinator_loss import load_with_coordinator
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
-from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
 from ray_committer.work.worker import Worker
@@ -43,6 +43,7 @@ def plan_rest(job: OpenJob, seen: Seen, record: CommitRecord, first: int) -> Job
     """Plan what is left of a commit that has begun."""
     context = job.context
     refuse_aborted(context, seen.phase)
+    refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
     loaded = load_to_plan(job, seen, record)
     pending = pending_marks(context.store, (context.job.destination, *record.allowed_roots))
     work = partial(_rest_of, pending=pending, limit=first)

@@ -12,7 +12,7 @@ from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownErro
 from ray_committer.job_files.adopt_job import remove_left
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.deleted import count_deleted
-from ray_committer.job_files.find_job import is_noted, read_attempt_state, without_late
+from ray_committer.job_files.find_job import AttemptState, is_noted, read_attempt_state, without_late
 from ray_committer.job_files.gone_jobs import (
     delete_gone,
     remove_husk,
@@ -54,9 +54,8 @@ def _abort(context: JobContext) -> bool:
     state = read_attempt_state(store, job)
     if state.is_husk:
         remove_husk(store, job)
-    is_nothing = state.is_husk or not state.exists
-    is_left = is_nothing and context.is_adopted and not is_noted(store, job)
-    if is_nothing and not is_left:
+    is_left = may_be_left(context, state)
+    if is_nothing(state) and not is_left:
         sweep_all_gone(store, job)  # nothing shows whose it was, nor whether it was committed
         remove_empty_parents(context)
         _restore_hidden_file(context)
@@ -80,6 +79,16 @@ def _abort(context: JobContext) -> bool:
     if has_ended:  # another process has done all of it between the two looks
         refuse_committed(context, seen)
     return not is_over
+
+
+def is_nothing(state: AttemptState) -> bool:
+    """Whether nothing of a job attempt is there."""
+    return state.is_husk or not state.exists
+
+
+def may_be_left(context: JobContext, state: AttemptState) -> bool:
+    """Whether nothing is there but what Hadoop's S3A committer left of the job."""
+    return is_nothing(state) and context.is_adopted and not is_noted(context.store, context.job)
 
 
 def remove_aborted(context: JobContext, seen: Seen) -> None:

@@ -100,9 +100,12 @@ def test_what_belongs_to_another_job_is_not_replaced(recorded: JobAttempt, dest:
 
 def test_roots_that_the_caller_does_not_allow_are_named(recorded: JobAttempt, dest: Path, archive: Path):
     plant(recorded, allowed_roots=[str(archive)])
-    with pytest.raises(CommitStateUnknownError, match=f"--allowed-root {archive}"):
-        ray_committer.commit_job(str(dest))
-    ray_committer.commit_job(str(dest), options=CommitOptions(allowed_roots=(str(archive),)))
+    for run in (ray_committer.plan_job, ray_committer.commit_job):
+        with pytest.raises(CommitStateUnknownError, match=f"--allowed-root {archive}"):
+            run(str(dest))
+    allowed = CommitOptions(allowed_roots=(str(archive),))
+    assert ray_committer.plan_job(str(dest), options=allowed).moved == 0
+    ray_committer.commit_job(str(dest), options=allowed)
     assert visible_files(dest) == {"a": "new"}
 
 
@@ -138,12 +141,14 @@ def test_the_record_of_another_job_is_not_this_ones(
     assert len(list(Path(recorded.frozen).iterdir())) == 1
 
 
+@pytest.mark.parametrize("is_planned", [False, True])
 def test_an_undo_takes_nothing_from_places_that_the_caller_does_not_allow(
-    recorded: JobAttempt, dest: Path, archive: Path
+    recorded: JobAttempt, dest: Path, archive: Path, is_planned: bool
 ):
     plant(recorded, allowed_roots=[str(archive)])
     command = f"ray-committer abort {dest} --job-id job_1 --undo --allowed-root {archive}"
+    undo = partial(ray_committer.plan_abort, undo=True) if is_planned else UNDO
     with pytest.raises(CommitStateUnknownError, match=command):
-        UNDO(str(dest), "job_1")
+        undo(str(dest), "job_1")
     assert (archive / "kept").read_text() == "of others"
     assert ray_committer.list_jobs(str(dest))[0].state == "recorded"

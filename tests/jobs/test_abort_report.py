@@ -97,6 +97,20 @@ def test_an_abort_that_finds_nothing_says_so(write_job, dest: Path):
     assert (report.directory, report.files, report.bytes, report.moved) == (None, 0, 0, 0)
 
 
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_dry_run_that_finds_nothing_says_so(write_job, dest: Path, is_committed: bool):
+    write_job(FILES)
+    if is_committed:
+        ray_committer.commit_job(str(dest))
+    job_id = "job_1" if is_committed else "job_9"
+    options = CommitOptions(job_attempt=0)
+    planned = ray_committer.plan_abort(str(dest), job_id, options=options)
+    assert planned.directory is None
+    assert abort(dest, job_id, options=options) == planned
+    shown = run("abort", str(dest), "--job-id", job_id, "--attempt", "0", "--dry-run").stdout
+    assert shown == f"{dest}: nothing is left to abort\n  nothing was changed\n"
+
+
 def test_an_abort_that_died_after_its_decision_is_told_by_the_next_one(write_job, dest: Path):
     job, store = write_job(FILES), LocalStore(StoreSpec("file"))
     seen = read_state(store, job)
