@@ -78,12 +78,16 @@ def _moves(plan: JobPlan) -> Iterator[str]:
         yield f"would move {left}{of_tasks}"
     elif plan.state == "cleaned up":
         yield "is committed and cleaned up: nothing is left to do"
+    elif plan.state == "committed" and not plan.manifests:  # an earlier clean-up has deleted the record
+        yield "is committed, and would be cleaned up"
     elif plan.state == "committed":
         files = f"{count_text(plan.files, 'file')}, {size_text(plan.bytes)}"
         yield f"is committed, with {files}{of_tasks}, and would be cleaned up"
     else:
         moved, total = f"{plan.moved:,}", count_text(plan.files, "file")
-        yield f"its commit has begun: {moved} of {total} in place{of_tasks}"
+        is_sure = plan.state == "sealed" or not plan.moved  # else some can be lost
+        about = "" if is_sure else "at most "
+        yield f"its commit has begun: {about}{moved} of {total} in place{of_tasks}"
         if plan.moved < plan.files:
             yield f"would move {'the other ' if plan.moved else ''}{left}"
 

@@ -136,8 +136,28 @@ def in_phase(write_job, dest: Path, phase: Phase) -> JobAttempt:
     store = LocalStore(StoreSpec("file"))
     seen = read_state(store, job)
     assert seen is not None
-    advance(store, job, seen, phase)
+    if phase is not Phase.RECORDED:
+        advance(store, job, seen, phase)
     return job
+
+
+def test_files_that_are_lost_are_not_said_to_be_in_place(write_job, dest: Path):
+    job = in_phase(write_job, dest, Phase.RECORDED)
+    Path(job.task_attempt("attempt_1_m_000000_0"), "p=1/a").unlink()
+    shown = run("commit", str(dest), "--dry-run").stdout
+    assert "its commit has begun: at most 1 of 2 files in place, of 1 task\n" in shown
+
+
+def test_a_clean_up_that_has_deleted_the_record_counts_no_file(monkeypatch):
+    store = KINDS["flat"]()
+    write_to(store, JOB, FILES)
+    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: store)
+    ray_committer.commit_job(TABLE, options=CommitOptions(cleanup=False))
+    seen = read_state(store, JOB)
+    assert seen is not None
+    store.delete_file(JOB.content(seen.state.record or ""))
+    shown = run("commit", TABLE, "--dry-run").stdout
+    assert "  is committed, and would be cleaned up\n" in shown
 
 
 def test_a_committed_job_has_its_clean_up_left_and_then_nothing(write_job, dest: Path):
