@@ -21,14 +21,22 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted
 from ray_committer.protocol.uri import Location, parse_uri
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.stores.registry import is_on_store, shown_url
+from ray_committer.stores.base import FileStatus, StoreOperations, StoreSpec
+from ray_committer.stores.registry import (
+    destination_url,
+    is_on_store,
+    is_url,
+    resolve_destination,
+    shown_url,
+)
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.log import find_head, read_definition
 
 _DEFAULTS = CommitOptions()
 _ENTRIES = 3
 """How many entries of a log a job usually has: its claim, its commit, and the end of its removals."""
+_LAST_MILLISECONDS = 253_402_300_799_999
+"""The end of the year 9999; a later time, or one before 1970, is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ def past_commits(
         logged = commits_in_log(store, destination, limit)
         last = commit_of_success(store, destination)
         place = _Place.of(store, destination)
-        reports = list(_reports(dest, place, limit, options, storage_options))
+        reports = list(_reports(store.spec, place, limit, options))
         found = _merged([*reports, *([last] if last else [])], logged)
     found.sort(key=lambda one: one.at_milliseconds or 0, reverse=True)
     return found[:limit]
@@ -114,7 +122,9 @@ def _commit_of(data: SuccessData, found: PastCommit) -> PastCommit:
     error = more.get("exception")
     return replace(
         found,
-        at_milliseconds=data.timestamp,
+        at_milliseconds=data.timestamp
+        if 0 <= data.timestamp <= _LAST_MILLISECONDS
+        else found.at_milliseconds,
         job_id=data.job_id,
         job_attempt=attempt if attempt >= 0 else None,
         succeeded=data.success,
@@ -151,18 +161,11 @@ class _Place:
         return cls(shown_url(spec, destination), Location(spec.scheme, spec.authority, destination))
 
 
-def _reports(
-    dest: str,
-    place: _Place,
-    limit: int,
-    options: CommitOptions,
-    storage_options: StorageOptions | None,
-) -> Iterator[PastCommit]:
+def _reports(spec: StoreSpec, place: _Place, limit: int, options: CommitOptions) -> Iterator[PastCommit]:
     """The newest reports of the destination, and the files among them that cannot be read."""
-    directory = options.summary_directory
-    if directory is None:
+    if options.summary_directory is None:
         return
-    with open_here(_located(directory, dest), options, storage_options) as (store, path):
+    with open_here(*_located(options.summary_directory, spec, options)) as (store, path):
         try:
             listed = store.list_status(path)
         except FileNotFoundError:
@@ -178,12 +181,17 @@ def _reports(
                 return
 
 
-def _located(directory: str, dest: str) -> str:
-    """The directory as a URL: a path without a scheme is on the store of the destination."""
-    if "://" in directory or "://" not in dest:
-        return directory
-    scheme, _, rest = dest.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}/{directory.lstrip('/')}"
+def _located(
+    directory: str, spec: StoreSpec, options: CommitOptions
+) -> tuple[str, CommitOptions, StorageOptions | None]:
+    """How to open the directory, as commits do: a path is on the store of the destination, and only
+    another store of the same kind gets the same storage options."""
+    if not is_url(directory):
+        is_local = spec.scheme == "file"
+        url = directory if is_local else destination_url(spec, f"/{directory.lstrip('/')}")
+        return url, options, spec.storage_options
+    is_alike = resolve_destination(directory)[0].scheme == spec.scheme
+    return directory, options, spec.storage_options if is_alike else None
 
 
 def _is_report(status: FileStatus) -> bool:
@@ -268,9 +276,12 @@ def _merged(files: Sequence[PastCommit], logged: Sequence[PastCommit]) -> list[P
 
 
 def _is_same(one: PastCommit, other: PastCommit) -> bool:
-    return bool(one.job_id and one.succeeded and other.succeeded) and (
-        (one.job_id, one.job_attempt) == (other.job_id, other.job_attempt)
-    )
+    """Whether `other` is about the same commit. Without a log it is a report, which is written after
+    ``_SUCCESS``: one from before that is of an earlier job with the same id."""
+    is_job = (one.job_id, one.job_attempt) == (other.job_id, other.job_attempt)
+    is_logged = one.table_version is not None or other.table_version is not None
+    in_order = is_logged or (one.at_milliseconds or 0) <= (other.at_milliseconds or 0)
+    return bool(one.job_id and one.succeeded and other.succeeded) and is_job and in_order
 
 
 def _both(one: PastCommit, more: PastCommit) -> PastCommit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,11 @@ from ray_committer.errors import CommitConflictError, JobNotFoundError, RayCommi
 from ray_committer.jobs import open_job
 from ray_committer.jobs.past_commits import PastCommit, past_commits
 from ray_committer.jobs.table import init_table
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import WrappedStore
+from ray_committer.testing import write_job as write_to
+from tests.commits.test_adopted_jobs import opened as opened_s3
+from tests.servers.fake_s3 import FakeS3, direct_store
 
 HADOOP = Path(__file__).parents[1] / "data/hadoop/reports"
 
@@ -91,6 +96,31 @@ def test_reports_of_other_destinations_are_passed_over(dest: Path, tmp_path: Pat
     assert [one.job_id for one in past(tmp_path / "other", reports, limit=1)] == ["job_2"]
 
 
+def test_another_store_gets_no_option_of_the_destination(reports: Path, monkeypatch):
+    """It does not know them, and they can be secrets."""
+    store, opened = direct_store(FakeS3()), open_job.open_store
+    s3_or_real = lambda spec, **_: store if spec.scheme == "s3" else opened(spec)  # noqa: E731
+    monkeypatch.setattr(open_job, "open_store", s3_or_real)
+    write_to(store, new_job_attempt("/t", "job_1", 0), {0: {"a": b"x"}})
+    options = CommitOptions(summary_directory=f"file://{reports}")
+    secrets = {"key": "k", "secret": "s"}
+    ray_committer.commit_job(
+        "s3://bucket/t", "job_1", executor="inline", options=options, storage_options=secrets
+    )
+    (found,) = past_commits("s3://bucket/t", options=options, storage_options=secrets)
+    assert found.source == f"{reports}/summary-job_1.json"
+
+
+@pytest.mark.parametrize("directory", ["/the reports", "/100%", "/reports"])
+def test_a_path_is_on_the_store_of_the_destination_as_it_is(directory: str):
+    fake, options = FakeS3(), CommitOptions(summary_directory=directory)
+    write_to(direct_store(fake), new_job_attempt("/t", "job_1", 0), {0: {"a": b"x"}})
+    with opened_s3(fake):
+        ray_committer.commit_job("s3://bucket/t", "job_1", executor="inline", options=options)
+        (found,) = past_commits("s3a://bucket/t", options=options)
+    assert found.seconds is not None
+
+
 def test_reports_of_hadoop_count_if_they_name_files_of_the_destination(dest: Path, reports: Path):
     dest.mkdir()
     reports.mkdir()
@@ -134,6 +164,16 @@ def test_a_commit_with_a_report_and_a_marker_is_one_row(dest: Path, reports: Pat
     shutil.rmtree(reports)
     (one,) = past(dest, reports)
     assert one.source == f"{dest}/_SUCCESS"
+
+
+def test_a_report_from_before_the_marker_is_of_an_earlier_job_with_the_same_id(dest, reports: Path):
+    write(dest, "nightly", {"a": "x"}, reports)
+    time.sleep(0.002)
+    write(dest, "nightly", {"b": "x"}, None)
+    assert [one.source for one in past(dest, reports)] == [
+        f"{dest}/_SUCCESS",
+        f"{reports}/summary-nightly.json",
+    ]
 
 
 def test_a_table_has_all_its_commits_and_reports_add_to_them(dest: Path, reports: Path):
