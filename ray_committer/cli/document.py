@@ -61,15 +61,17 @@ def print_document(ctx: click.Context, exit_code: int, error: Mapping[str, str] 
         return
     times = {"started_at": document.started_at, "ended_at": datetime.now(UTC)}
     fields = {**(document.result or {}), **times, "exit_code": exit_code, **error}
-    print_report(_encoded(fields), error.get("error_id", document.outcome))
+    text = to_json(fields, indent=2).encode()  # whatever the terminal has
+    print_report(text, error.get("error_id", document.outcome))
 
 
-def _encoded(fields: Mapping[str, Any]) -> bytes:
-    """The document as UTF-8, whatever the terminal has; a name that is not UTF-8 is escaped."""
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Return the JSON; characters of the names of files that are not UTF-8 are escaped."""
     try:
-        return msgspec.json.format(msgspec.json.encode(fields), indent=2)
+        text = msgspec.json.encode(value)
+        return (text if indent is None else msgspec.json.format(text, indent=indent)).decode()
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(fields), indent=2).encode()
+        return json.dumps(msgspec.to_builtins(value), indent=indent)
 
 
 def print_report(text: str | bytes, outcome: str | None, *, err: bool = False) -> None:

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 import click
-import msgspec
 from rich.text import Text
 
+from ray_committer.cli.document import to_json
 from ray_committer.cli.errors import error_id, what_and_advice
 from ray_committer.cli.print import print_lines
 from ray_committer.cli.status_lines import BEGUN, status_lines
@@ -69,7 +69,7 @@ def _may_go_on(job: JobSummary) -> bool:
 
 def _show(value: object, lines: Iterable[Text | str], *, output: str, every: float) -> None:
     if output == "json":
-        click.echo(msgspec.json.encode(value).decode())
+        click.echo(to_json(value))
         return
     click.clear()  # does nothing if standard output is not a terminal
     now = datetime.now(UTC)

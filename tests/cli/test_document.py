@@ -208,3 +208,10 @@ def test_a_name_that_is_not_utf_8_has_its_document(tmp_path: Path):
     done = ended(["status", os.fsencode(tmp_path) + b"/\xff", *JSON], stderr=subprocess.PIPE)
     assert (json.loads(done.stdout)["exit_code"], done.returncode) == (1, 1)
     assert b"Traceback" not in done.stderr
+
+
+def test_a_name_that_is_not_utf_8_is_escaped(write_job, dest: Path):
+    write_job({0: {"a": "x"}})
+    (dest / "_temporary" / os.fsdecode(b"job_\xff") / "00").mkdir(parents=True)
+    found = document(run("status", str(dest), *JSON))
+    assert [os.fsencode(job["job_id"]) for job in found["jobs"]] == [b"job_1", b"job_\xff"]
