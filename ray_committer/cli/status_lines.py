@@ -53,7 +53,10 @@ _LEFT = {
         "of a query of Hive, which is at work or has died",
         "if nobody writes here, delete it",
     ),
-    LeftBy.CLEAN_UP: ("left by a clean-up that was stopped", "remove it"),
+    LeftBy.CLEAN_UP: (
+        "of a clean-up, which is at work or was stopped",
+        "if no job ends here just now, remove it",
+    ),
     LeftBy.UPLOADS: ("pending uploads, and no job is here", "look at them"),
     LeftBy.NOTHING: ("an empty directory of a job", "remove it"),
     LeftBy.UNKNOWN: ("holds no job, and is of no known committer", "find out who made it"),

@@ -96,14 +96,15 @@ def destination_status(
         jobs = summaries(store, destination, dest, found, in_log, threads=threads)
         last, log_problem = here.last_commit(in_log)
         vacuum = shlex.join(["ray-committer", "vacuum", dest])
+        uploads, uploads_problem = here.uploads(vacuum) if not jobs else ((), None)
         return DestinationStatus(
             shown_url(store.spec, destination),
             _holds(names, last),
             last,
             in_log.version if in_log else None,
             tuple(jobs),
-            tuple(here.leftovers(temporary, found, vacuum, has_jobs=bool(jobs))),
-            problem or log_problem,
+            (*here.leftovers(temporary, found, vacuum), *uploads),
+            problem or log_problem or uploads_problem,
         )
 
 
@@ -133,17 +134,20 @@ class _Here:
     def last_commit(self, in_log: InLog | None) -> tuple[PastCommit | None, str | None]:
         """The last commit, and why it is not known."""
         path = f"{self.destination.rstrip('/')}/{SUCCESS}"
-        success = FileStatus(path, is_directory=False) if self.names is None else self.names.get(SUCCESS)
+        success = (self.names or {}).get(SUCCESS)
+        if success is None and self.has(TEMPORARY):  # a job may have ended since the listing
+            success = FileStatus(path, is_directory=False)
         is_table = in_log is not None and in_log.version is not None
         try:
             return last_commit(self.store, self.destination, success, is_table=is_table), (
                 in_log.problem if in_log else None
             )
         except (RayCommitterError, PermissionError) as e:
-            return None, f"the log of the table cannot be read: {e}"
+            noted = last_commit(self.store, self.destination, success, is_table=False)
+            return noted, f"the log of the table cannot be read: {e}"
 
     def leftovers(
-        self, temporary: Temporary, found: Sequence[FoundJob], vacuum: str, *, has_jobs: bool
+        self, temporary: Temporary, found: Sequence[FoundJob], vacuum: str
     ) -> Iterator[Leftover]:
         """What other committers have left, or clean-ups that were stopped; `vacuum` is a command."""
         for job in found:
@@ -157,11 +161,18 @@ class _Here:
             if own:
                 paths = self._shown(sorted(one.path for one in own))
                 yield Leftover(kind, paths, age_seconds=_age(own))
-        if self.store.capabilities.completes_uploads and not has_jobs:
-            uploads = completing(self.store).list_uploads(self.destination).uploads
-            if uploads:
-                paths = self._shown(one.path for one in uploads)
-                yield Leftover(LeftBy.UPLOADS, paths, command=f"{vacuum} --dry-run")
+
+    def uploads(self, vacuum: str) -> tuple[tuple[Leftover, ...], str | None]:
+        """The first uploads that are pending, and why they are not known."""
+        if not self.store.capabilities.completes_uploads:
+            return (), None
+        try:
+            found = completing(self.store).list_uploads(self.destination).uploads
+        except PermissionError:
+            return (), f"{self.destination}: no permission to list pending uploads"
+        paths = self._shown(one.path for one in found)
+        left = Leftover(LeftBy.UPLOADS, paths, command=f"{vacuum} --dry-run")
+        return (left,) if found else (), None
 
     def _of_directory(self, job: FoundJob, vacuum: str) -> Leftover:
         name = job.directory.rpartition("/")[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -14,9 +15,14 @@ from ray_committer import CommitOptions
 from ray_committer.errors import JobNotFoundError
 from ray_committer.jobs import open_job
 from ray_committer.jobs.destination_status import DestinationStatus, destination_status
+from ray_committer.jobs.past_commits import past_commits
 from ray_committer.jobs.table import init_table
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import StoreCall, WrappedStore
-from tests.cli.commands import snapshot
+from ray_committer.testing import write_job as write_to
+from tests.cli.commands import run, snapshot
+from tests.commits.test_adopted_jobs import opened
+from tests.servers.fake_s3 import FakeS3, direct_store
 from tests.stages.support import closed
 
 
@@ -93,6 +99,23 @@ def test_a_marker_that_cannot_be_read_is_a_problem_and_no_error(dest: Path):
     assert found.holds == "committed"
 
 
+@pytest.mark.parametrize("timestamp", [10**18, -(10**18), -1])
+def test_a_time_that_is_none_is_that_of_the_file(dest: Path, timestamp: int):
+    commit_marker(dest, timestamp)
+    (last,) = past_commits(str(dest))
+    assert last.at_milliseconds is None
+    last = status_of(dest).last_commit
+    assert last is not None
+    assert last.at_milliseconds == (dest / "_SUCCESS").stat().st_mtime_ns // 1_000_000
+    assert [run(command, str(dest)).exit_code for command in ("status", "history")] == [0, 0]
+
+
+def commit_marker(dest: Path, timestamp: int) -> None:
+    dest.mkdir()
+    name = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
+    (dest / "_SUCCESS").write_text(f'{{"name": "{name}", "timestamp": {timestamp}}}')
+
+
 def test_jobs_are_shown_beside_the_last_commit(write_job, dest: Path):
     commit(write_job, dest, {"a": "x"})
     write_job({0: {"b": "x"}}, job_id="job_2")
@@ -145,6 +168,26 @@ def test_a_log_that_cannot_be_read_is_a_problem_and_no_error(write_job, dest: Pa
     assert found.table_version is None
 
 
+def test_the_marker_is_told_if_only_its_jobs_can_be_read_in_the_log(write_job, dest: Path, monkeypatch):
+    dest.mkdir()
+    init_table(str(dest))
+    commit(write_job, dest, {"a": "x"})
+    opened_store, read = open_job.open_store, set[str]()
+
+    def deny_the_second(call: StoreCall) -> None:
+        path = call.paths[0]
+        if call.operation == "read" and "/log/" in path and path in read:
+            raise PermissionError(13, "denied", path)
+        read.add(path)
+
+    watched = lambda spec, **_: WrappedStore(opened_store(spec), before=deny_the_second)  # noqa: E731
+    monkeypatch.setattr(open_job, "open_store", watched)
+    found = destination_status(str(dest))
+    assert found.last_commit is not None
+    assert (found.holds, found.last_commit.job_id) == ("committed", "job_1")
+    assert "the log of the table cannot be read" in str(found.problem)
+
+
 def test_a_destination_that_may_not_be_listed_still_shows_its_jobs(
     write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -164,6 +207,17 @@ def test_a_destination_that_may_not_be_listed_still_shows_its_jobs(
     assert [job.job_id for job in found.jobs] == ["job_2"]
     assert found.last_commit is not None
     assert found.last_commit.job_id == "job_1"
+
+
+def test_uploads_that_may_not_be_listed_are_a_problem_and_no_error():
+    fake = FakeS3()
+    write_to(direct_store(fake), new_job_attempt("/t", "job_1", 0), {0: {"a": b"x"}})
+    with opened(fake):
+        ray_committer.commit_job("s3://bucket/t", executor="inline")
+        fake.denied.add(("GET", "uploads"))
+        found = destination_status("s3://bucket/t")
+    assert (found.holds, found.leftovers) == ("committed", ())
+    assert found.problem == "/t: no permission to list pending uploads"
 
 
 def test_a_directory_of_a_job_that_may_not_be_read_is_a_job_and_no_leftover(
@@ -215,6 +269,7 @@ def test_a_clean_up_that_was_stopped_is_a_leftover(write_job, dest: Path):
     (left,) = status_of(dest).leftovers
     assert (left.left_by, left.paths) == ("a clean-up of ray_committer", (str(gone),))
     assert left.command == f"ray-committer vacuum {dest}"
+    assert "  of a clean-up, which is at work or was stopped\n" in run("status", str(dest)).stdout
     ray_committer.vacuum_jobs(str(dest))
     assert status_of(dest).leftovers == ()
 
@@ -242,6 +297,24 @@ def test_a_marker_that_a_job_puts_aside_during_the_look_is_none(write_job, dest:
     with at_each_request(monkeypatch, lambda number: number == 1 and (dest / "_SUCCESS").unlink()):
         found = destination_status(str(dest))
     assert (found.holds, found.last_commit, found.problem) == ("data", None, None)
+
+
+def test_a_commit_that_ends_at_any_moment_of_a_look_is_seen(write_job, dest: Path, monkeypatch):
+    for moment in count():
+        shutil.rmtree(dest, ignore_errors=True)
+        write_job({0: {"a": "x"}})
+        ended: list[str] = []
+
+        def end(number: int, moment: int = moment, ended: list[str] = ended) -> None:
+            if number == moment:
+                ended.append(ray_committer.commit_job(str(dest), executor="inline").job_id)
+
+        with at_each_request(monkeypatch, end):
+            found = destination_status(str(dest))
+        if not ended:
+            break
+        assert found.jobs or found.holds == "committed", moment
+    assert moment > 5
 
 
 def test_at_each_moment_of_a_commit_there_is_an_answer(write_job, dest: Path, monkeypatch):
