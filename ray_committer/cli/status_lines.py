@@ -27,7 +27,7 @@ _MEANING = {
     "sealed": ("sealed: all its files are in place; data that it replaces may be gone", "red"),
     "committed": ("committed; its clean-up has not ended", "yellow"),
     "undoing": ("undoing: its commit is being given up; some of its files may be visible", "red"),
-    "unknown": ("unknown: it was not examined", "yellow"),
+    "unknown": ("unknown: its state was not read, so its commit may have begun", "yellow"),
     "left": ("left by Hadoop's S3A committer, whose driver may still be at work on it", ""),
     "aborting": ("aborting: its abort has begun but not ended", "yellow"),
 }
@@ -125,7 +125,8 @@ def _job_lines(jobs: list[JobSummary]) -> Iterator[Text | str]:
         yield Text(f"{job.job_id}, attempt {job.job_attempt}" if named else job.job_id, style="bold")
         meaning, style = _MEANING["hadoops" if job.is_hadoops else job.state]
         yield Text(f"  {meaning}", style="" if job.is_alive else style)
-        yield f"  {_amounts(job)}; {age_text(job.age_seconds)}"
+        if job.state != "unknown":
+            yield f"  {_amounts(job)}; {age_text(job.age_seconds)}"
         if job.left is not None and job.state in _COMMITTING:
             yield f"  {count_text(job.left, 'file')} still to be moved"
         if job.committer is not None and job.state != "undoing":

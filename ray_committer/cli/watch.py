@@ -32,13 +32,13 @@ def watch(dest: str, look: Callable[[], DestinationStatus], *, every: float, out
     """Show what `look` returns every `every` seconds, until no process is, or may be, at work on a job.
 
     An error of the first look is raised; later ones are shown. Ends the process with exit code 3 if a
-    commit was interrupted and needs a person, and on Ctrl-C.
+    commit was interrupted and needs a person, if the state of a job is unknown, and on Ctrl-C.
     """
     try:
         found = _watch(dest, look, every, output)
     except KeyboardInterrupt:
         sys.exit(CommitCancelledError.exit_code)
-    if any(job.state in BEGUN for job in found.jobs):
+    if any(job.state in (*BEGUN, "unknown") for job in found.jobs):
         sys.exit(CommitStateUnknownError.exit_code)
 
 

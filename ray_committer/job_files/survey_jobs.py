@@ -25,7 +25,8 @@ from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations
 
-_SHOWN = {
+_SHOWN: dict[Phase | None, str] = {
+    None: "unknown",
     Phase.OPEN: "running",
     Phase.DECLARED: "running",
     Phase.RECORDED: "recorded",
@@ -39,12 +40,12 @@ _MOVING = (Phase.RECORDED, Phase.SEALED)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One job attempt; see `ray_committer.JobSummary`. `begun` is its commit, if that has begun; `stamp`
-    is the job's, and `table` the claim that its record names. Only its own process can record a job that
-    `is_bound`. Hadoop's manifest committer has set up a job that `is_hadoops`: it has no state, and its
-    manifests no stamp."""
+    """One job attempt; see `ray_committer.JobSummary`. `phase` is None if its state could not be read.
+    `begun` is its commit, if that has begun; `stamp` is the job's, and `table` the claim that its record
+    names. Only its own process can record a job that `is_bound`. Hadoop's manifest committer has set up
+    a job that `is_hadoops`: it has no state, and its manifests no stamp."""
 
-    phase: Phase = Phase.OPEN
+    phase: Phase | None = Phase.OPEN
     manifests: int = 0
     files: int | None = None
     bytes: int | None = None
@@ -66,17 +67,18 @@ class Survey:
 
 def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
     """Survey a job attempt with a few listings and reads; a bad or closed file becomes a `problem`."""
-    try:
-        return _survey(store, job, now_milliseconds)
-    except PermissionError as e:
-        return Survey(problem=not_read(e, job.directory))
-
-
-def _survey(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
+    phase: Phase | None = None
     try:
         seen = read_state(store, job)
+        phase = seen.phase if seen else Phase.OPEN
+        return _survey(store, job, seen, now_milliseconds)
+    except PermissionError as e:
+        return Survey(phase, problem=not_read(e, job.directory))
     except RayCommitterError as e:
-        return Survey(problem=str(e))
+        return Survey(phase, problem=str(e))
+
+
+def _survey(store: StoreOperations, job: JobAttempt, seen: Seen | None, now_milliseconds: int) -> Survey:
     listed = [*_list(store, job.directory), *(_list(store, job.state) if seen else ())]
     phase = seen.phase if seen else Phase.OPEN
     manifests = _manifests(store, job) if phase in (*UNDECIDED, *_MOVING) else []

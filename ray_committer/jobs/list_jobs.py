@@ -27,7 +27,7 @@ from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 
 _DEFAULTS = CommitOptions()
 _UNDO = ("abort", "--undo")
-_VERBS = {
+_VERBS: dict[Phase | None, tuple[str, ...]] = {
     Phase.RECORDED: ("commit",),
     Phase.SEALED: ("commit",),
     Phase.COMMITTED: ("commit",),
@@ -45,8 +45,9 @@ class JobSummary:
     state: "running" while nothing is decided, whether or not a task still runs; "recorded" after its
         commit has begun; "sealed" after the removal of old files has begun; "committed" if only clean-up
         is left; "undoing" if its commit is being given up; "aborting" if its abort has begun; "unknown"
-        if its directory was not examined; "left" for a job of Hadoop's S3A committer, below ``__magic``,
-        that no commit here has taken over: `manifests` counts its pendingsets.
+        if its directory was not examined, or its state cannot be read; "left" for a job of Hadoop's S3A
+        committer, below ``__magic``, that no commit here has taken over: `manifests` counts its
+        pendingsets.
     committer: the process that is at work on its commit (`is_alive`), or else the process that began it;
         `begun_seconds`: the time since the commit was begun, maybe by another process.
     manifests: the number of tasks that have committed; for a job with a record, of those that count.

@@ -105,6 +105,12 @@ def test_a_commit_that_was_interrupted_ends_it_with_exit_code_3(job: Path):
     assert "finish it: ray-committer commit" in result.stdout
 
 
+def test_a_job_whose_state_is_unknown_ends_it_with_exit_code_3(job: Path):
+    (token,) = (job / "_temporary/job_1/00/state").glob("*.state")
+    token.rename(token.with_name("strange.state"))
+    assert watched(job, seen(job)).exit_code == 3
+
+
 def test_ctrl_c_ends_it_quietly(job: Path):
     result = watched(job, seen(job), KeyboardInterrupt())
     assert (result.exit_code, result.stderr) == (3, "")

@@ -325,6 +325,26 @@ def record_of(job: JobAttempt) -> str:
 
 
 @pytest.mark.parametrize("exact", [False, True])
+def test_a_job_whose_state_cannot_be_read_is_not_said_to_be_undecided(
+    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch, exact: bool
+):
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest))
+    opened = open_job.open_store
+    for path, state in ((job.state, "unknown"), (job.frozen, "recorded")):
+        theirs = lambda spec, path=path, **_: closed(opened(spec), path)  # noqa: E731
+        with monkeypatch.context() as patch:
+            patch.setattr(open_job, "open_store", theirs)
+            (found,) = ray_committer.list_jobs(str(dest), exact=exact)
+        assert (found.state, found.problem) == (state, f"{path}: no permission to read it")
+    (token,) = Path(job.state).glob("*.state")
+    token.rename(token.with_name("strange.state"))
+    (found,) = ray_committer.list_jobs(str(dest), exact=exact)
+    assert (found.state, found.command, found.undo_command) == ("unknown", None, None)
+    assert found.problem is not None
+
+
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("broken", ["manifest", "record", "record that is gone"])
 def test_a_file_that_cannot_be_read_is_a_problem_of_its_job_alone(
     write_job, dest: Path, exact: bool, broken: str
