@@ -57,6 +57,10 @@ _LEFT = {
         "of a clean-up, which is at work or was stopped",
         "if no job ends here just now, remove it",
     ),
+    LeftBy.MISLAID: (
+        "holds a job whose commit has begun: a process that was paused moved it here by mistake",
+        "look where it belongs",
+    ),
     LeftBy.UPLOADS: ("pending uploads, and no job is here", "look at them"),
     LeftBy.NOTHING: ("an empty directory of a job", "remove it"),
     LeftBy.UNKNOWN: ("holds no job, and is of no known committer", "find out who made it"),
@@ -81,10 +85,15 @@ def status_lines(destination: str, found: DestinationStatus) -> Iterator[Text | 
 
 def _state(found: DestinationStatus) -> str:
     """The state in a few words: a commit that has not ended is worth more than what there was before."""
-    begun = [job for job in found.jobs if job.state in BEGUN]
-    if any(job.is_alive for job in begun):
+    if any(job.is_alive for job in found.jobs if job.state in BEGUN):
         return "a commit is at work"
-    return "a commit has begun but not ended" if begun else _HOLDS[found.holds]
+    return "a commit has begun but not ended" if is_unfinished(found) else _HOLDS[found.holds]
+
+
+def is_unfinished(found: DestinationStatus) -> bool:
+    """Whether the commit of a job has begun and not ended."""
+    is_mislaid = any(one.left_by == LeftBy.MISLAID for one in found.leftovers)
+    return is_mislaid or any(job.state in BEGUN for job in found.jobs)
 
 
 def _last_commit(one: PastCommit) -> Iterator[Text | str]:

@@ -18,7 +18,7 @@ from rich.text import Text
 from ray_committer.cli.document import to_json
 from ray_committer.cli.errors import error_id, what_and_advice
 from ray_committer.cli.print import print_lines
-from ray_committer.cli.status_lines import BEGUN, status_lines
+from ray_committer.cli.status_lines import is_unfinished, status_lines
 from ray_committer.errors import CommitCancelledError, CommitStateUnknownError, RayCommitterError
 from ray_committer.jobs.destination_status import DestinationStatus
 from ray_committer.jobs.list_jobs import JobSummary
@@ -38,7 +38,7 @@ def watch(dest: str, look: Callable[[], DestinationStatus], *, every: float, out
         found = _watch(dest, look, every, output)
     except KeyboardInterrupt:
         sys.exit(CommitCancelledError.exit_code)
-    if any(job.state in (*BEGUN, "unknown") for job in found.jobs):
+    if is_unfinished(found) or any(job.state == "unknown" for job in found.jobs):
         sys.exit(CommitStateUnknownError.exit_code)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ray_committer.errors import RayCommitterError
@@ -15,7 +16,7 @@ from ray_committer.job_files.find_job import (
     list_temporary,
     not_read,
 )
-from ray_committer.job_files.gone_jobs import gone_in
+from ray_committer.job_files.gone_jobs import gone_in, state_inside
 from ray_committer.jobs.list_jobs import InLog, JobSummary, seconds_since, summaries
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.jobs.past_commits import PastCommit, last_commit
@@ -26,7 +27,8 @@ from ray_committer.protocol.other_committers import (
     left_at_destination,
     left_in_temporary,
 )
-from ray_committer.protocol.paths import SUCCESS, TEMPORARY
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
+from ray_committer.protocol.state import UNFINISHED
 from ray_committer.protocol.table_paths import DIRECTORY, is_hidden
 from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_anew
 from ray_committer.stores.registry import shown_url
@@ -153,14 +155,27 @@ class _Here:
         for job in found:
             if not job.attempts and not job.linked and job.closed is None:
                 yield self._of_directory(job, vacuum)
-        if gone := gone_in(self.destination, temporary.directories):
-            paths = self._shown(one.directory for one in gone)
+        gone = gone_in(self.destination, temporary.directories)
+        mislaid = list(filter(self._is_unfinished, gone))
+        ended = [one for one in gone if one not in mislaid]
+        if mislaid:
+            paths = self._shown(one.directory for one in mislaid)
+            yield Leftover(LeftBy.MISLAID, paths, command=f"{vacuum} --dry-run")
+        if ended:
+            paths = self._shown(one.directory for one in ended)
             yield Leftover(LeftBy.CLEAN_UP, paths, command=vacuum)
         for kind in (LeftBy.SPARK_STAGING, LeftBy.HIVE_STAGING):
             own = [one for one in (self.names or {}).values() if left_at_destination(one.name) is kind]
             if own:
                 paths = self._shown(sorted(one.path for one in own))
                 yield Leftover(kind, paths, age_seconds=_age(own))
+
+    def _is_unfinished(self, gone: JobAttempt) -> bool:
+        """Whether a directory that was taken away holds a job whose commit has begun and not ended."""
+        state = None
+        with suppress(RayCommitterError, PermissionError):
+            state = state_inside(self.store, gone)
+        return state is not None and state.phase in UNFINISHED
 
     def uploads(self, vacuum: str) -> tuple[tuple[Leftover, ...], str | None]:
         """The first uploads that are pending, and why they are not known."""

@@ -19,6 +19,8 @@ class LeftBy(StrEnum):
     SPARK_STAGING = "Spark's dynamic partition overwrite"
     HIVE_STAGING = "Hive"
     CLEAN_UP = "a clean-up of ray_committer"
+    MISLAID = "a process that was paused"
+    """A job whose commit has begun and not ended, in the place of one that has ended."""
     UPLOADS = "uploads"
     NOTHING = "empty"
     """A directory in the place of a job that is empty."""

@@ -274,6 +274,23 @@ def test_a_clean_up_that_was_stopped_is_a_leftover(write_job, dest: Path):
     assert status_of(dest).leftovers == ()
 
 
+def test_a_job_that_was_moved_by_mistake_is_an_unfinished_commit(write_job, dest: Path):
+    commit(write_job, dest, {"a": "x"})
+    write_job({0: {"b": "x"}}, job_id="job_2")
+    ray_committer.record_job(str(dest), "job_2", executor="inline")
+    (dest / "_temporary/job_2/00").rename(dest / "_temporary/.gone-1111111111111111")
+    (dest / "_temporary/job_2").rmdir()
+    (left,) = status_of(dest).leftovers
+    assert (left.left_by, left.command) == (
+        "a process that was paused",
+        f"ray-committer vacuum {dest} --dry-run",
+    )
+    shown = run("status", str(dest), "--watch").stdout
+    assert f"{dest}: a commit has begun but not ended; no jobs\n" in shown
+    assert run("status", str(dest), "--watch").exit_code == 3
+    assert "move it back to" in run("vacuum", str(dest), "--dry-run").stdout
+
+
 @contextmanager
 def at_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> Iterator[None]:
     """Call `act` with the number of each request before it is made, but not of those that it makes."""
