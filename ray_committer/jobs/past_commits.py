@@ -76,17 +76,23 @@ def past_commits(
 
     Summary reports are looked for in `options.summary_directory`: one listing, and one read per report
     until there are enough of them. Reports of other destinations, and those that name none, are passed
-    over. A file that cannot be read is a `PastCommit` with a `problem`.
+    over. A file that cannot be read is a `PastCommit` with a `problem`. If it is the log of a
+    table, that is the first.
     """
     with open_here(dest, options, storage_options) as (store, destination):
         require_destination(store, destination)
-        logged = commits_in_log(store, destination, limit)
+        unread: list[PastCommit] = []
+        try:
+            logged = commits_in_log(store, destination, limit)
+        except RayCommitterError as e:
+            source = shown_url(store.spec, TablePlaces(destination).directory)
+            logged, unread = [], [PastCommit(source, problem=e.what)]
         last = commit_of_success(store, destination)
         place = _Place.of(store, destination)
         reports = list(_reports(store.spec, place, limit, options))
         found = _merged([*reports, *([last] if last else [])], logged)
     found.sort(key=lambda one: one.at_milliseconds or 0, reverse=True)
-    return found[:limit]
+    return [*unread, *found][:limit]
 
 
 def last_commit(

@@ -193,6 +193,18 @@ def test_a_table_has_all_its_commits_and_reports_add_to_them(dest: Path, reports
     assert [one.seconds is not None for one in found] == [True, True, False, False, False]
 
 
+def test_a_log_that_cannot_be_read_is_a_row_before_those_of_the_reports(dest: Path, reports: Path):
+    dest.mkdir()
+    init_table(str(dest))
+    write(dest, "job_1", {"a": "x"}, reports)
+    for entry in (dest / "_ray_committer/log").rglob("*.entry"):
+        entry.write_text("{")
+    log, committed = past(dest, reports)
+    assert log.source == f"{dest}/_ray_committer"
+    assert "is not a file of a table log" in str(log.problem)
+    assert (committed.job_id, committed.table_version) == ("job_1", 4)
+
+
 def test_a_job_id_that_is_used_again_is_two_commits_of_a_table(dest: Path, reports: Path):
     dest.mkdir()
     init_table(str(dest))
