@@ -64,12 +64,16 @@ def _line(one: PastCommit) -> Text:
         return Text(f"{_when(one)}  {one.source}: not read: {one.problem}", style="yellow")
     job = one.job_id or "a job that is not named"
     named = f"{job}, attempt {one.job_attempt}" if one.job_attempt else job
-    if not one.succeeded and one.stage == ABORT and not one.error:
+    if one.succeeded is False and one.stage == ABORT and not one.error:
         return Text(f"{_when(one)}  {named}: aborted", style="yellow")
+    where = f" in {stage_name(one.stage)}" if one.stage else ""
+    why = f": {one.error}" if one.error else ""
     if not one.succeeded:
-        where = f" in {stage_name(one.stage)}" if one.stage else ""
-        why = f": {one.error}" if one.error else ""
-        return Text(f"{_when(one)}  {named}: FAILED{where}{why}", style="red")
+        what = "FAILED" if one.succeeded is False else "UNKNOWN whether committed, failed"
+        return Text(f"{_when(one)}  {named}: {what}{where}{why}", style="red")
+    if one.error:
+        what = f"committed, but not to its end, failed{where}{why}"
+        return Text(f"{_when(one)}  {named}: {what}", style="yellow")
     facts = ["committed"]
     facts += [] if one.files is None else [count_text(one.files, "file"), size_text(one.bytes)]
     facts += [] if one.seconds is None else [f"in {seconds_text(one.seconds)}"]

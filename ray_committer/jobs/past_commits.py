@@ -16,7 +16,13 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS, is_inside, join
-from ray_committer.protocol.success import DESTINATION, TABLE_VERSION, SuccessData, decode_success
+from ray_committer.protocol.success import (
+    DESTINATION,
+    TABLE_VERSION,
+    SuccessData,
+    decode_success,
+    is_committed,
+)
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted
 from ray_committer.protocol.uri import Location, parse_uri
@@ -45,7 +51,8 @@ class PastCommit:
 
     source: the file that says it, as a URL or a local path; None if only the log of the table does.
     seconds: how long the commit took.
-    stage, error: where a failed commit stopped, and why.
+    succeeded: whether the job is committed; None if its commit, which failed, did not know that.
+    stage, error: where a commit that failed stopped, and why; the job can be committed in spite of it.
     problem: why the file could not be read; then only its time, `at_milliseconds`, is known.
     """
 
@@ -133,7 +140,7 @@ def _commit_of(data: SuccessData, found: PastCommit) -> PastCommit:
         else found.at_milliseconds,
         job_id=data.job_id,
         job_attempt=attempt if attempt >= 0 else None,
-        succeeded=data.success,
+        succeeded=is_committed(data),
         files=statistics.counters.get(names.FILES_COMMITTED),
         bytes=statistics.counters.get(names.BYTES_COMMITTED),
         seconds=_seconds(statistics),

@@ -53,6 +53,14 @@ class SuccessData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     stage: str | None = None
 
 
+_SAID = {"true": True, "false": False}
+
+
+def is_committed(data: SuccessData) -> bool | None:
+    """Whether the job is committed; None if its commit, which failed, did not know that."""
+    return data.success or _SAID.get((data.diagnostics or {}).get(COMMITTED, "false"))
+
+
 def new_success_data(
     *,
     job_id: str,

@@ -13,7 +13,7 @@ import msgspec
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS
-from ray_committer.protocol.success import COMMITTED, COMMITTER_NAME, DESTINATION, SuccessData
+from ray_committer.protocol.success import COMMITTER_NAME, DESTINATION, SuccessData, is_committed
 from ray_committer.report.commit_report import CommitReport, StageRow
 from ray_committer.report.findings import findings
 from ray_committer.stages.commit_result import Outcome
@@ -37,7 +37,6 @@ _ORDER = (
     names.ABORT,
     names.COMMIT_JOB,
 )
-_KNOWN = {"true": True, "false": False}
 _RECOVERED = "a proof that the file does not name"
 
 
@@ -57,7 +56,7 @@ def report_of_success(data: SuccessData, path: str) -> CommitReport:
         destination=directory if name == SUCCESS else diagnostics.get(DESTINATION, ""),
         job_id=data.job_id or "of unknown id",
         outcome=Outcome.COMMITTED if data.success else Outcome.FAILED,
-        committed_anyway=_KNOWN.get(diagnostics.get(COMMITTED, "false")),
+        committed_anyway=False if data.success else is_committed(data),
         executor=diagnostics.get("executor", ""),
         workers=int(workers) if (workers := diagnostics.get("workers", "")).isdecimal() else 0,
         files=files,

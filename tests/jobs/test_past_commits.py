@@ -8,14 +8,19 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ray_committer
 from ray_committer import CommitOptions
+from ray_committer.cli.main import main
 from ray_committer.errors import CommitConflictError, JobNotFoundError, RayCommitterError
 from ray_committer.jobs import open_job
 from ray_committer.jobs.past_commits import PastCommit, past_commits
 from ray_committer.jobs.table import init_table
+from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.statistic_names import SAVE_SUCCESS
+from ray_committer.protocol.success import COMMITTED, DESTINATION, encode_success, new_success_data
 from ray_committer.testing import WrappedStore
 from ray_committer.testing import write_job as write_to
 from tests.commits.test_adopted_jobs import opened as opened_s3
@@ -86,6 +91,37 @@ def test_a_failed_commit_shows_where_and_why(dest: Path, reports: Path):
     assert "is there already" in str(failed.error)
     assert failed.seconds is not None
     assert (committed.job_id, committed.succeeded, committed.error) == ("job_1", True, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "succeeded", "shown"),
+    [
+        ("true", True, "job_1: committed, but not to its end, failed in save_success_marker: full"),
+        ("unknown", None, "job_1: UNKNOWN whether committed, failed in save_success_marker: full"),
+        ("false", False, "job_1: FAILED in save_success_marker: full"),
+        (None, False, "job_1: FAILED in save_success_marker: full"),
+    ],
+)
+def test_a_commit_that_failed_is_shown_as_committed_if_it_is(
+    dest: Path, reports: Path, said: str | None, succeeded: bool | None, shown: str
+):
+    dest.mkdir()
+    reports.mkdir()
+    data = new_success_data(
+        job_id="job_1",
+        now_milliseconds=1,
+        hostname="host",
+        success=False,
+        stage=SAVE_SUCCESS,
+        filenames=[],
+        diagnostics={"exception": "full", DESTINATION: str(dest)} | ({COMMITTED: said} if said else {}),
+        iostatistics=IOStatistics(),
+    )
+    (reports / "summary-job_1.json").write_bytes(encode_success(data))
+    (found,) = past(dest, reports)
+    assert found.succeeded is succeeded
+    printed = CliRunner().invoke(main, ["history", str(dest), "--summary-directory", str(reports)])
+    assert shown in printed.stdout
 
 
 def test_reports_of_other_destinations_are_passed_over(dest: Path, tmp_path: Path, reports: Path):
