@@ -15,6 +15,7 @@ from ray_committer.cli.status_lines import status_lines
 from ray_committer.cli.watch import RETRY_SECONDS
 from ray_committer.cli.watch import watch as watch_destination
 from ray_committer.jobs.destination_status import destination_status
+from ray_committer.stores.registry import without_password
 
 _EVERY = "5s"
 
@@ -84,8 +85,9 @@ def status(
         options=options,
         storage_options=dict(storage_options),
     )
+    shown = without_password(destination)
     if watch is not None:
-        watch_destination(destination, look, every=watch, output=output)
+        watch_destination(shown, look, every=watch, output=output)
     else:
         found = look()
-        print_result(output, found, status_lines(destination, found))
+        print_result(output, found, status_lines(shown, found))

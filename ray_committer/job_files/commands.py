@@ -10,7 +10,7 @@ from ray_committer.job_files.find_job import list_attempts
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import shown_url
+from ray_committer.stores.registry import shown_url, without_password
 
 
 def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
@@ -42,9 +42,9 @@ def _command(verb: str, store: StoreOperations, job: JobAttempt, options: Sequen
 def job_command(
     verb: str, dest: str, job: JobAttempt, *, name_attempt: bool = False, options: Sequence[str] = ()
 ) -> str:
-    """A command for one job at `dest`, quoted for a shell; with `name_attempt` it also names the first
-    attempt, as it must beside others."""
-    words = ["ray-committer", verb, dest, "--job-id", job.job_id]
+    """A command for one job at `dest`, quoted for a shell and without a password; with `name_attempt` it
+    also names the first attempt, as it must beside others."""
+    words = ["ray-committer", verb, without_password(dest), "--job-id", job.job_id]
     if name_attempt or job.number:
         words += ["--attempt", str(job.number)]
     return shlex.join([*words, *options])

@@ -31,7 +31,7 @@ from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
 from ray_committer.protocol.state import UNFINISHED
 from ray_committer.protocol.table_paths import DIRECTORY, is_hidden
 from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_anew
-from ray_committer.stores.registry import shown_url
+from ray_committer.stores.registry import shown_url, without_password
 
 _DEFAULTS = CommitOptions()
 
@@ -97,7 +97,7 @@ def destination_status(
         threads = options.threads if exact else None
         jobs = summaries(store, destination, dest, found, in_log, threads=threads)
         last, log_problem = here.last_commit(in_log)
-        vacuum = shlex.join(["ray-committer", "vacuum", dest])
+        vacuum = shlex.join(["ray-committer", "vacuum", without_password(dest)])
         uploads, uploads_problem = here.uploads(vacuum) if not jobs else ((), None)
         return DestinationStatus(
             shown_url(store.spec, destination),

@@ -38,6 +38,10 @@ def plan_as_json(url: str, page: Path) -> str:
     return run("commit", url, "--dry-run", "--output", "json").output
 
 
+def status_as_lines(url: str, page: Path) -> str:
+    return run("status", url).output
+
+
 def success_as_lines(url: str, page: Path) -> str:
     shown = run("show", url).output
     return shown.partition("\n")[0]  # the rest is the content of the file
@@ -56,7 +60,7 @@ PLANS = [plan_as_lines, plan_as_json]
 SUCCESSES = [success_as_lines, success_as_json, success_as_page]
 
 
-@pytest.mark.parametrize("show", [*PLANS, *SUCCESSES])
+@pytest.mark.parametrize("show", [*PLANS, status_as_lines, *SUCCESSES])
 def test_each_path_is_shown_with_its_store_and_without_a_password(
     stores: dict[str, MemoryStore], tmp_path: Path, show: Callable[[str, Path], str]
 ):
