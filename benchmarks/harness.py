@@ -1,7 +1,7 @@
 """What all benchmarks share: jobs to commit, stores with a price for each request, rounds and results.
 
-A result is one JSON file in ``benchmarks/results`` with the commit, the machine and the versions. This
-machine's absolute numbers mean little; ratios within one run do.
+A result is one JSON file in ``benchmarks/results`` with the commit, the machine, its load and the
+versions. This machine's absolute numbers mean little; ratios within one run do.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from ray_committer.work.worker import Worker
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5
+_LOAD_BEFORE = os.getloadavg()
 _NO_RESULTS = ":(exclude)benchmarks/results"
 
 
@@ -190,6 +191,7 @@ def save(
         "question": " ".join(question.split()),
         "commit": _commit(),
         "host": {"cores": os.cpu_count(), "machine": platform.machine(), "kernel": platform.release()},
+        "load": {"before": _LOAD_BEFORE, "after": os.getloadavg()},
         "versions": {
             "python": platform.python_version(),
             "ray_committer": ray_committer.__version__,

@@ -174,7 +174,6 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = [POINTS[number] for number in arguments.only] if arguments.only else POINTS
     root = Path(tempfile.mkdtemp(prefix="simulator-")) / "table"
-    before = os.getloadavg()
     found = {}
     in_threads = [point for point in chosen if point.workers is None]
     on_workers = [point for point in chosen if point.workers is not None]
@@ -185,7 +184,7 @@ def main() -> None:
             for point in on_workers:
                 found[str(point)] = on_cluster(root, point, arguments.rounds)
     if not arguments.only:
-        save(found, before)
+        save(found)
 
 
 def on_cluster(root: Path, point: Point, rounds: int) -> dict[str, Any]:
@@ -197,7 +196,7 @@ def on_cluster(root: Path, point: Point, rounds: int) -> dict[str, Any]:
         pool.close()
 
 
-def save(found: dict[str, Any], load_before: tuple[float, float, float]) -> None:
+def save(found: dict[str, Any]) -> None:
     third = PUBLISHED_SECONDS / 3
     published_cases = {
         f"{seconds * 1000:.0f} ms for each request": published(seconds)
@@ -219,7 +218,6 @@ def save(found: dict[str, Any], load_before: tuple[float, float, float]) -> None
         "simulator",
         __doc__ or "",
         {
-            "load": {"before": load_before, "after": os.getloadavg()},
             "points": found,
             "published": {
                 name: {"seconds": round(one.seconds, 1), "stages": dict(one.stages)}
