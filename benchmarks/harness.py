@@ -110,16 +110,34 @@ def write_manifest(
     job: JobAttempt, task: int, entries: list[FileEntry], *, directories: int, stamp: str | None = None
 ) -> None:
     """Save the manifest of one task; without a `stamp` it is one of a job that Hadoop set up."""
-    manifest = TaskManifest(
+    manifest = task_manifest(job, task, entries, directories=directories, stamp=stamp)
+    Path(job.manifest(task_name(task))).write_bytes(encode_manifest(manifest))
+
+
+def task_name(task: int) -> str:
+    """The id of a task."""
+    return f"task_1_m_{task:06d}"
+
+
+def task_manifest(
+    job: JobAttempt,
+    task: int,
+    entries: list[FileEntry],
+    *,
+    directories: int,
+    stamp: str | None,
+    store: str = "file://",
+) -> TaskManifest:
+    """What a task says of itself that wrote to all `directories`; its paths begin with `store`."""
+    return TaskManifest(
         job_id=job.job_id,
-        task_id=f"task_1_m_{task:06d}",
+        task_id=task_name(task),
         task_attempt_id=f"attempt_1_m_{task:06d}_0",
-        task_attempt_dir=f"file://{job.task_attempt(f'attempt_1_m_{task:06d}_0')}",
+        task_attempt_dir=store + job.task_attempt(f"attempt_1_m_{task:06d}_0"),
         files=entries,
-        directories=[DirEntry(f"file://{job.destination}/p={n}") for n in range(directories)],
+        directories=[DirEntry(f"{store}{job.destination}/p={n}") for n in range(directories)],
         extra_data={} if stamp is None else {STAMP: stamp},
     )
-    Path(job.manifest(f"task_1_m_{task:06d}")).write_bytes(encode_manifest(manifest))
 
 
 def rounds(measure: Callable[[], dict[str, float]], *, number: int = ROUNDS) -> dict[str, Any]:

@@ -59,10 +59,10 @@ def measure(job: str, millis: int, partitions: int, files: int) -> dict[str, Any
     return {"rounds": rounds, "median": {name: harness.medians(one) for name, one in rounds.items()}}
 
 
-def in_one_driver(jobs: list[MeteredJob]) -> Iterator[dict[str, float]]:
-    """How long each job took, as they end."""
+def in_one_driver(jobs: list[MeteredJob], python: str = sys.executable) -> Iterator[dict[str, float]]:
+    """How long each job took, as they end, with the PySpark of `python`."""
     directory = tempfile.mkdtemp(prefix="spark-jobs-")
-    command = [sys.executable, __file__, "--child", directory]
+    command = [python, __file__, "--child", directory]
     command += [json.dumps(asdict(job)) for job in jobs]
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:

@@ -1,0 +1,297 @@
+"""The committers that `peers.py` compares: ours, Hadoop's in a JVM, and a loop of fsspec's `mv`."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import harness
+from fsspec.implementations.local import LocalFileSystem
+from one_file_tasks import processor_seconds
+from peer_jobs import Place, Shape
+
+import ray_committer
+from ray_committer import CommitOptions
+from ray_committer.executors.ray.executor import RayExecutor, RayPool
+from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.job_files.find_job import read_state_and_manifests
+from ray_committer.protocol.manifest import encode_manifest
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.testing import run_commit
+from ray_committer.work.worker import Worker
+
+THREADS, WARM, COLD = "ray_committer, threads", "ray_committer, warm pool", "ray_committer, cold"
+MANIFEST, MOVES = "Hadoop's manifest committer", "fsspec mv"
+V1, V2 = "FileOutputCommitter v1", "FileOutputCommitter v2"
+TASKS_AT_ONCE = 32
+
+ROOT = Path(__file__).parents[1]
+_JOB = "job_1"
+_TRACKER = "202401011200"
+_JARS = ".venv-spark4/lib/python3*/site-packages/pyspark/jars"
+_METERED = ROOT / "tests" / "integration" / "spark" / "java" / "MeteredFileSystem.java"
+_FACTORIES = "mapreduce.outputcommitter.factory.scheme"
+_FACTORY = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
+_OLD_NAMENODE = {
+    "fs.hdfs.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme",
+    "fs.hdfs.impl.disable.cache": "true",
+    "fs.viewfs.overload.scheme.target.hdfs.impl": "org.apache.hadoop.hdfs.DistributedFileSystem",
+}
+"""With a mount of all of HDFS, the manifest committer spares a request that the NameNode here lacks."""
+
+
+class Committer(ABC):
+    """A way to commit a job at a place: `write` its tasks, then `commit` it, which is measured."""
+
+    name: str
+
+    @abstractmethod
+    def write(self, place: Place, shape: Shape) -> dict[str, float]:
+        """Write a job; what else was measured meanwhile."""
+
+    @abstractmethod
+    def commit(self, place: Place) -> dict[str, float]:
+        """Commit it; what was counted."""
+
+    def measure(self, place: Place, shape: Shape) -> dict[str, float]:
+        place.clear()
+        found, computed = self.write(place, shape), processor_seconds()
+        begun = time.perf_counter()
+        counted = self.commit(place)
+        seconds = time.perf_counter() - begun
+        found |= {"seconds": seconds, "processor_seconds": processor_seconds() - computed, **counted}
+        place.check(shape)
+        return found
+
+
+class WithManifests(Committer):
+    """A committer of jobs whose tasks have saved manifests."""
+
+    def write(self, place: Place, shape: Shape) -> dict[str, float]:
+        job = new_job_attempt(place.root, _JOB, 0)
+        stamp = setup_job(place.store, job)
+        files = place.write(shape, lambda task: job.task_attempt(f"attempt_1_m_{task:06d}_0"))
+        scheme = place.url.removesuffix(place.root)
+        directories = len(shape.directories) if shape.files > 1 else 0
+
+        def save(task: int) -> None:
+            manifest = harness.task_manifest(
+                job, task, files[task], directories=directories, stamp=stamp, store=scheme
+            )
+            place.store.write(job.manifest(harness.task_name(task)), encode_manifest(manifest))
+
+        with ThreadPoolExecutor(place.threads) as pool:
+            list(pool.map(save, range(shape.tasks)))
+        return {}
+
+
+class Ours(WithManifests):
+    """This package, by threads or by Ray: workers that are ready in a `pool`, or of the commit's own."""
+
+    def __init__(
+        self, name: str, in_flight: int, workers: int | None = None, pool: RayPool | None = None
+    ) -> None:
+        self.name = name
+        self._in_flight = in_flight
+        self._pool = pool
+        threads = in_flight if workers is None else in_flight // workers
+        self._options = CommitOptions(
+            validate=False, workers=workers, worker_threads=threads, threads=in_flight
+        )
+
+    def commit(self, place: Place) -> dict[str, float]:
+        job = new_job_attempt(place.root, _JOB, 0)
+        if place.seconds:
+            return self._commit_priced(place.seconds, job)
+        executor: Any = self._pool or ("ray" if self._options.workers else "threads")
+        ray_committer.commit_job(place.url, _JOB, executor=executor, options=self._options)
+        return {}
+
+    def _commit_priced(self, seconds: float, job: JobAttempt) -> dict[str, float]:
+        store = harness.PricedStore(seconds)
+        executor: Any
+        if self._options.workers:
+            opens = harness.OpenPriced(seconds, job, self._options.worker_threads)
+            executor = RayExecutor(opens, self._options, pool=self._pool)
+        else:
+            executor = ThreadsExecutor(
+                lambda permits: Worker(store, job, permits, in_driver=True), threads=self._in_flight
+            )
+        try:
+            state = read_state_and_manifests(store, job)
+            run_commit(store, job, self._options, executor=executor, state=state)
+        finally:
+            executor.close()
+        counted = len(store.requests) + store.requests.count("write")
+        return {} if self._options.workers else {"requests": counted}
+
+
+class Jvm:
+    """A JVM with the Hadoop of PySpark 4, driven by py4j; its local files are metered."""
+
+    def __init__(self, gateway: Any) -> None:
+        self.jvm = gateway.jvm
+
+    def reset(self, millis: float) -> None:
+        self.jvm.MeteredFileSystem.reset(int(millis))
+
+    def requests(self) -> int:
+        lines = self.jvm.MeteredFileSystem.counts().splitlines()
+        return sum(int(line.rpartition(": ")[2]) for line in lines)
+
+    def committer(self, place: Place, settings: dict[str, str]) -> tuple[Any, Any]:
+        """A job's committer and context."""
+        mapreduce = self.jvm.org.apache.hadoop.mapreduce
+        context = mapreduce.task.JobContextImpl(
+            self._configuration(place, settings), mapreduce.JobID(_TRACKER, 1)
+        )
+        return self._created(place, self.task(place, settings, 0)), context
+
+    def commit_task(self, place: Place, settings: dict[str, str], number: int) -> None:
+        context = self.task(place, settings, number)
+        self._created(place, context).commitTask(context)
+
+    def task(self, place: Place, settings: dict[str, str], number: int) -> Any:
+        """The context of a task."""
+        mapreduce = self.jvm.org.apache.hadoop.mapreduce
+        job = mapreduce.JobID(_TRACKER, 1)
+        attempt = mapreduce.TaskAttemptID(mapreduce.TaskID(job, mapreduce.TaskType.MAP, number), 0)
+        return mapreduce.task.TaskAttemptContextImpl(self._configuration(place, settings), attempt)
+
+    def _created(self, place: Place, context: Any) -> Any:
+        path = self.jvm.org.apache.hadoop.fs.Path(place.url)
+        factory = self.jvm.org.apache.hadoop.mapreduce.lib.output.PathOutputCommitterFactory
+        return factory.createCommitter(path, context)
+
+    def _configuration(self, place: Place, settings: dict[str, str]) -> Any:
+        found = self.jvm.org.apache.hadoop.conf.Configuration()
+        given = {"fs.file.impl": "MeteredFileSystem", "spark.sql.sources.writeJobUUID": _JOB}
+        if any(name.startswith("mapreduce.manifest") for name in settings):
+            given |= {f"{_FACTORIES}.{scheme}": _FACTORY for scheme in ("file", "hdfs")} | _OLD_NAMENODE
+        for name, value in {**given, **settings}.items():
+            found.set(name, value)
+        return found
+
+
+@contextmanager
+def hadoop() -> Iterator[Jvm]:
+    """A JVM with Hadoop 3.5, which PySpark 4 brings (``make spark4``)."""
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+    jars = next(iter(ROOT.glob(_JARS)), None)
+    if jars is None:
+        raise SystemExit(f"{ROOT / _JARS}: no jars of Hadoop 3.5. Run `make spark4` first.")
+    with tempfile.TemporaryDirectory(prefix="peers-classes-") as classes:
+        compile_ = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", classes, str(_METERED)]
+        subprocess.run(compile_, check=True, capture_output=True)
+        port = launch_gateway(
+            jarpath=str(next(jars.glob("py4j*.jar"))),
+            classpath=f"{classes}:{jars}/*",
+            javaopts=["-Xmx1500m"],
+            die_on_exit=True,
+        )
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+        try:
+            yield Jvm(gateway)
+        finally:
+            gateway.shutdown()
+
+
+class HadoopManifest(WithManifests):
+    """Hadoop's manifest committer; it commits jobs of our tasks as its own."""
+
+    name = MANIFEST
+
+    def __init__(self, jvm: Jvm, in_flight: int) -> None:
+        self._jvm = jvm
+        self._settings = {"mapreduce.manifest.committer.io.threads": str(in_flight)}
+
+    def commit(self, place: Place) -> dict[str, float]:
+        return commit_by(self._jvm, place, self._settings)
+
+
+class FileOutput(Committer):
+    """Hadoop's FileOutputCommitter, whose tasks leave their files in directories."""
+
+    def __init__(self, jvm: Jvm, version: int) -> None:
+        self.name = {1: V1, 2: V2}[version]
+        self._jvm = jvm
+        self._settings = {"mapreduce.fileoutputcommitter.algorithm.version": str(version)}
+
+    def write(self, place: Place, shape: Shape) -> dict[str, float]:
+        job = f"{place.root}/_temporary/0"
+        if self.name == V1:
+            place.write(shape, lambda task: f"{job}/task_{_TRACKER}_0001_m_{task:06d}")
+            return {}
+        place.write(shape, lambda task: f"{job}/_temporary/attempt_{_TRACKER}_0001_m_{task:06d}_0")
+        self._jvm.reset(place.seconds * 1000)
+        begun = time.perf_counter()
+        with ThreadPoolExecutor(TASKS_AT_ONCE) as pool:
+            commit = partial(self._jvm.commit_task, place, self._settings)
+            list(pool.map(commit, range(shape.tasks)))
+        taken = time.perf_counter() - begun
+        return {"tasks_seconds": taken} if place.seconds else {}
+
+    def commit(self, place: Place) -> dict[str, float]:
+        return commit_by(self._jvm, place, self._settings)
+
+
+def commit_by(jvm: Jvm, place: Place, settings: dict[str, str]) -> dict[str, float]:
+    jvm.reset(place.seconds * 1000)
+    committer, context = jvm.committer(place, settings)
+    committer.commitJob(context)
+    counted = jvm.requests()
+    jvm.reset(0)
+    return {"requests": counted} if place.url.startswith("file:") else {}
+
+
+class Moves(Committer):
+    """A loop of fsspec's `mv` over the files of each task, as scripts do it."""
+
+    name = MOVES
+
+    def write(self, place: Place, shape: Shape) -> dict[str, float]:
+        job = f"{place.root}/_temporary/0"
+        place.write(shape, lambda task: f"{job}/task_{task:06d}")
+        return {}
+
+    def commit(self, place: Place) -> dict[str, float]:
+        job = f"{place.root}/_temporary/0"
+        self._requests, self._filesystem = 1, self._open(place)
+        self._filesystem.makedirs(place.root, exist_ok=True)
+        for task in self._list(job):
+            self._move_all(task["name"], place.root)
+        self._filesystem.rm(f"{place.root}/_temporary", recursive=True)
+        return {"requests": self._requests + 1} if place.url.startswith("file:") else {}
+
+    def _move_all(self, directory: str, dest: str) -> None:
+        for one in self._list(directory):
+            target = f"{dest}/{one['name'].rpartition('/')[2]}"
+            self._requests += 1
+            if one["type"] == "directory":
+                self._filesystem.makedirs(target, exist_ok=True)
+                self._move_all(one["name"], target)
+            else:
+                self._filesystem.mv(one["name"], target)
+
+    def _list(self, directory: str) -> list[dict[str, Any]]:
+        self._requests += 1
+        found: list[dict[str, Any]] = self._filesystem.ls(directory, detail=True)
+        return found
+
+    def _open(self, place: Place) -> Any:
+        if place.url.startswith("file:"):
+            return LocalFileSystem()
+        from hdfs_native.fsspec import HdfsFileSystem
+
+        host, _, port = place.store.spec.authority.partition(":")
+        return HdfsFileSystem(host, int(port))
