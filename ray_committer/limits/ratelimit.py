@@ -7,6 +7,8 @@ in advance, use 98 %.
 
 A store that is too busy for a single request now and then is not taken to throttle, and such a refusal
 concerns only that request. A store throttles if it refuses more requests of a second than this explains.
+If it refuses as large a share of far fewer requests, the rate is not the reason: then that share is
+taken for chance, and the rate is restored.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ MOST_SPANS = 100
 WINDOW_SECONDS = 1.0
 STRAY_SHARE = 0.02  # of requests that a store refuses although it does not throttle
 FEWEST_REFUSALS = 3
+MOST_STRAY = 0.3  # a larger share is never taken for chance
+STRAY_MARGIN = 1.5  # of the share that was seen, which chance may have made small
+FAR_LOWER = 0.6  # of the requests of the busiest second
+ENOUGH_REQUESTS = 50  # to say which share of them was refused
 FLOOR = 0.1  # of the most that was served in a second
 HIGHEST_RATE = 100_000.0  # if no limit was set; more than any store accepts
 
@@ -114,10 +120,38 @@ class _Window:
         return max(0, self.requests - self.refused)
 
     @property
-    def is_throttled(self) -> bool:
+    def share(self) -> float:
+        """The share of the requests that was refused."""
+        return self.refused / max(1, self.requests)
+
+    def is_throttled(self, stray_share: float) -> bool:
         """True if more is refused than chance explains, by three standard deviations."""
-        stray = STRAY_SHARE * self.requests
+        stray = stray_share * self.requests
         return self.refused >= max(FEWEST_REFUSALS, stray + 3 * math.sqrt(stray))
+
+
+@dataclass(slots=True)
+class _Busiest:
+    """The second with the most requests in a span of throttling; `rate` is what it was before."""
+
+    at: float
+    requests: int
+    share: float
+    rate: float | None
+    later: tuple[float, int, int] | None = None
+    """Since when the rate is far lower, and how many requests and refusals there were by then."""
+
+    def share_at_a_far_lower(
+        self, rate: float | None, now: float, requests: int, refused: int
+    ) -> float | None:
+        """The share that is refused at a far lower `rate`; None if it is not, or cannot be said yet."""
+        if rate is None or rate > FAR_LOWER * self.requests or now - self.at < WINDOW_SECONDS:
+            return None
+        began, requests_then, refused_then = self.later = self.later or (now, requests, refused)
+        made = requests - requests_then
+        if made < ENOUGH_REQUESTS or now - began < WINDOW_SECONDS:
+            return None
+        return (refused - refused_then) / made
 
 
 class LimitAuthority(Protocol):
@@ -161,6 +195,8 @@ class RateLimit:
         self._lowest: float | None = None
         self._spans: list[_Span] = []
         self._window = _Window()
+        self._stray_share = STRAY_SHARE
+        self._busiest: _Busiest | None = None
         self._most_served = 0
 
     def grant(self, holder: str, used: int) -> Grant:
@@ -184,7 +220,9 @@ class RateLimit:
             self._throttled += 1
             self._window.note(now, 0, refused=1)
             self._note_use(holder, used, now)
-            if not self._window.is_throttled:
+            if not self._window.is_throttled(self._stray_share):
+                return False
+            if self._is_stray(now, retry_after_seconds or 0.0):
                 return False
             if self._rate is None:
                 seconds = min(max(now - self._began, BATCH_SECONDS), WINDOW_SECONDS)
@@ -196,6 +234,27 @@ class RateLimit:
             if now - self._decreased >= max(DECREASE_SECONDS, retry_after_seconds or 0.0):
                 self._decrease(now, retry_after_seconds or 0.0)
             return True
+
+    def _is_stray(self, now: float, retry_after_seconds: float) -> bool:
+        """Find out whether the store refuses a share of requests at any rate; then restore the rate."""
+        busiest, window = self._busiest, self._window
+        gap = SPAN_GAP_SECONDS + retry_after_seconds
+        if busiest is None or not self._spans or now - self._spans[-1].last > gap:
+            self._busiest = _Busiest(now, window.requests, window.share, self._rate)
+            return False
+        if window.requests > busiest.requests:
+            self._busiest = _Busiest(now, window.requests, window.share, busiest.rate)
+            return False
+        share = busiest.share_at_a_far_lower(self._rate, now, self._requests, self._throttled)
+        if share is None:
+            return False
+        if not busiest.share / 2 <= share <= MOST_STRAY:  # fewer requests have helped, or none would
+            self._busiest = _Busiest(now, window.requests, share, self._rate)
+            return False
+        self._stray_share = max(self._stray_share, STRAY_MARGIN * share)
+        self._rate, self._refused_rate, self._free_from = busiest.rate, None, now
+        self._busiest, self._spans[-1].recovered = None, now
+        return True
 
     def fence(self, holder: str) -> None:
         """Fence `holder`, which is taken for lost: give it no more permits. Idempotent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -96,11 +97,16 @@ def simulate(
     limit: float | None,
     *,
     cap: float = float("inf"),
+    stray: float = 0.0,
     threads: Sequence[int] = (32, 32, 32, 32),
     retry_after: float | None = None,
     seconds: float = 60.0,
 ) -> Simulated:
-    """Let processes with so many `threads` each make requests of 20 ms, as fast as they may."""
+    """Let processes with so many `threads` each make requests of 20 ms, as fast as they may.
+
+    The store bears `cap` requests a second, and refuses a share of `stray` by chance.
+    """
+    dice = random.Random(1)
     clock, done = Clock(), Simulated()
     rate_limit, store = RateLimit(limit, clock=clock), Bucket(cap)
     holders = [Holder(str(number)) for number in range(len(threads))]
@@ -120,7 +126,7 @@ def simulate(
             continue
         holder.left -= 1
         holder.used += 1
-        if cap == float("inf") or store.bears(clock.now):
+        if (cap == float("inf") or store.bears(clock.now)) and dice.random() >= stray:
             done.served[holder.name] += 1
             done.times.append(clock.now)
         else:
@@ -213,6 +219,30 @@ def test_most_of_what_a_store_bears_is_used_though_nobody_knows_it(
     assert 0 < done.throttled < 0.02 * done.served.total()
     assert done.statistics.throttled == done.throttled
     assert done.statistics.requests == pytest.approx(done.served.total() + done.throttled, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("retry_after", [None, 1.0])
+@pytest.mark.parametrize("limit", [None, 1000])
+@pytest.mark.parametrize("stray", [0.03, 0.05, 0.1, 0.2])
+def test_a_share_that_is_refused_at_any_rate_does_not_lower_the_rate_for_long(
+    stray: float, limit: float | None, retry_after: float | None
+):
+    """6,400 requests a second, less the time for which a refused one is not repeated, or 1,000."""
+    done = simulate(limit, stray=stray, retry_after=retry_after, seconds=30.0)
+    most = limit or 128 / (ROUND_TRIP + stray * BACKOFF)
+    share = 0.7 if retry_after is None else 0.4  # all wait for a second until it is found out
+    assert done.served.total() >= share * most * (1 - stray) * 30
+    assert done.statistics.last == limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cap", [1000, 3000])
+def test_a_store_that_throttles_is_found_to_throttle_beside_refusals_by_chance(cap: float):
+    done = simulate(None, cap=cap, stray=0.05)
+    assert done.served.total() >= 0.6 * cap * 60
+    assert done.throttled < 0.15 * done.served.total()
+    assert done.statistics.last is not None
 
 
 def test_a_limit_below_what_the_store_bears_is_never_throttled():
@@ -460,6 +490,45 @@ def test_stray_refusals_change_no_rate_and_make_nobody_wait():
         assert not limit.throttled("a", 0, 1.0)
     found = limit.statistics()
     assert (found.throttled, found.lowest, found.last, found.spans) == (30, None, 1_000, ())
+
+
+@pytest.mark.parametrize(
+    ("requests", "refused", "is_restored"),
+    [
+        (300, 40, True),  # as large a share at a far lower rate: the rate is not the reason
+        (300, 12, False),  # less than half of the share: the lower rate has helped
+        (30, 15, False),  # too few to say
+        (300, 120, False),  # more than chance ever is
+    ],
+)
+def test_a_share_that_does_not_fall_with_the_rate_is_taken_for_chance(
+    requests: int, refused: int, is_restored: bool
+):
+    clock = Clock()
+    limit = RateLimit(1_000, clock=clock)
+    limit.grant("a", 1_000)
+    assert [limit.throttled("a", 0, None) for _ in range(100)][-1]
+    for clock.now in (1.5, 3.0):
+        storm(limit)  # the rate is halved, and halved again
+    for clock.now in (4.5, 5.0, 5.5, 6.0):
+        limit.grant("a", requests // 4)
+        for _ in range(refused // 4):
+            limit.throttled("a", 0, None)
+    assert (limit.statistics().last == 1_000) == is_restored
+
+
+def test_a_share_that_was_taken_for_chance_no_longer_counts_as_throttling():
+    clock = Clock()
+    limit = RateLimit(1_000, clock=clock)
+    limit.grant("a", 1_000)
+    assert [limit.throttled("a", 0, None) for _ in range(100)][-1]
+    for clock.now in (1.5, 3.0):
+        storm(limit)
+    for clock.now in (4.5, 5.0, 5.5, 6.0, 7.0, 8.0):
+        limit.grant("a", 100)
+        told = [limit.throttled("a", 0, None) for _ in range(10)]
+    assert told == [False] * 10
+    assert limit.statistics().last == 1_000
 
 
 def test_refusals_of_an_earlier_second_are_forgotten():
