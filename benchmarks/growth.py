@@ -66,22 +66,22 @@ class Shape:
     workers: int = 2
     threads: int = 4
     seconds: float = 0.0
-
-    @property
-    def rounds(self) -> int:
-        """One commit of a large job is enough; small ones differ more."""
-        files = self.tasks * self.files
-        return 5 if files <= FILES // 10 and not self.seconds else 3 if files <= FILES else 1
+    rounds: int = 1
 
 
-def series(largest: int, others: int) -> dict[str, dict[int, Shape]]:
+def series(largest: int, others: int, rounds: int = 3) -> dict[str, dict[int, Shape]]:
     """The shapes of each series, by what it varies, up to so many files, and so many manifests and
-    partitions."""
+    partitions. One commit of a large job is enough; small ones differ more."""
     return {
-        "files": {n: Shape(n // 100, 100) for n in tenfold(1_000, largest)},
-        "manifests": {n: Shape(n, FILES // n) for n in tenfold(100, others)},
-        "partitions": {n: Shape(TASKS, FILES // TASKS, n) for n in tenfold(1, others)},
-        "workers": {n: Shape(10 * n, 250, 10, n, 16, SECONDS) for n in WORKERS},
+        "files": {
+            n: Shape(n // 100, 100, rounds=5 if n < FILES else rounds if n == FILES else 1)
+            for n in tenfold(1_000, largest)
+        },
+        "manifests": {
+            n: Shape(n, FILES // n, rounds=rounds if n < FILES else 1) for n in tenfold(100, others)
+        },
+        "partitions": {n: Shape(TASKS, FILES // TASKS, n, rounds=rounds) for n in tenfold(1, others)},
+        "workers": {n: Shape(10 * n, 250, 10, n, 16, SECONDS, rounds) for n in WORKERS},
     }
 
 
@@ -380,7 +380,7 @@ def main() -> None:
         base, shape = arguments.commit
         print(json.dumps(commit_all(Path(base), Shape(**json.loads(shape)))))
         return
-    shapes = series(100_000, 10_000) if arguments.quick else series(10_000_000, 100_000)
+    shapes = series(100_000, 10_000, 1) if arguments.quick else series(10_000_000, 100_000)
     if arguments.only:
         print(json.dumps(run(arguments.only, shapes[arguments.only]), indent=1))
         return
