@@ -71,7 +71,8 @@ class LocalStore:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # stays the same if it is renamed
         try:
             names = [name for name in os.listdir(directory) if not name.startswith(LOOK_PREFIX)]
-            checksums = {_checksum_of(name) for name in names}
+            hidden = {name for name in names if name.startswith(".")}
+            checksums = hidden.intersection(map(_checksum_of, names)) if hidden else hidden
             found = [_listed(path, name, directory) for name in names if name not in checksums]
         finally:
             os.close(directory)

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,28 @@ def test_a_file_whose_stale_checksum_cannot_be_removed_is_not_moved(
         with pytest.raises(PermissionError, match=r"stale checksum \.b\.crc cannot be removed"):
             local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".b.crc", "a"]
+
+
+def test_a_listing_leaves_out_checksums_of_files_that_are_there(store: LocalStore, tmp_path: Path):
+    for name in ("b", ".b.crc", ".c.crc", ".d", "..d.crc", ".crc"):
+        (tmp_path / name).write_text("x")
+    assert sorted(one.name for one in store.list_status(str(tmp_path))) == [".c.crc", ".crc", ".d", "b"]
+
+
+def test_a_listing_holds_beside_its_result_little_more_than_the_names(store: LocalStore, tmp_path: Path):
+    """It is the largest that the driver of a commit of very many tasks holds."""
+    names = [f"task_1_m_{number:06d}-manifest.json" for number in range(1_000)]
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    store.list_status(str(tmp_path))
+    tracemalloc.start()
+    try:
+        found = store.list_status(str(tmp_path))
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found) == len(names)
+    assert peak - held < 1.5 * sum(map(sys.getsizeof, names))
 
 
 def test_deleting_a_file_deletes_its_checksum(store: LocalStore, tmp_path: Path):
