@@ -32,9 +32,17 @@ LIMIT = 400
 class Refusing(harness.PricedStore):
     """A store that refuses a share of all requests by chance, or those above a limit."""
 
-    def __init__(self, *, stray: float = 0.0, limit: int | None = None) -> None:
-        super().__init__(SECONDS)
+    def __init__(
+        self,
+        *,
+        stray: float = 0.0,
+        limit: int | None = None,
+        seconds: float = SECONDS,
+        retry_after_seconds: float | None = RETRY_AFTER_SECONDS,
+    ) -> None:
+        super().__init__(seconds)
         self.refused: deque[str] = deque()
+        self._retry_after_seconds = retry_after_seconds
         self._random = random.Random(1)  # noqa: S311 - repeatable, not secret
         self._stray = stray
         self._above = None if limit is None else throttle_above(limit)
@@ -45,7 +53,7 @@ class Refusing(harness.PricedStore):
         try:
             with self._one_by_one:
                 if self._random.random() < self._stray:
-                    raise ThrottledError(call.paths[0], RETRY_AFTER_SECONDS)
+                    raise ThrottledError(call.paths[0], self._retry_after_seconds)
                 if self._above is not None:
                     self._above(call)
         except ThrottledError:
