@@ -59,7 +59,7 @@ mutants: setup
 # more than noise since the committed results. Let nothing else run meanwhile.
 BENCH = start_time rename_cpu scaling straggler rate_limit throttling ray_calls simulator
 BENCH_ALL = $(BENCH) coordinator ray_speed one_file_tasks ten_million_entries http_renames adls_renames \
-	hdfs_renames s3_commits s3_ten_million table_commits exports ray_data
+	hdfs_renames s3_commits s3_ten_million table_commits exports ray_data estimates
 
 bench: setup
 	@for name in $(BENCH); do .venv/bin/python benchmarks/$$name.py || true; done
