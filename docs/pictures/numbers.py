@@ -28,6 +28,19 @@ COMMITTERS = {
 """What the pictures call the committers of a result; others have the names that they have there."""
 GROWTH = {"manifests": "manifests, of as many files", "workers": "workers, files in proportion"}
 """What grows, where its name in the result does not say it."""
+FAULTS = {
+    "worker": "a worker is killed",
+    "node": "a node is lost",
+    "coordinator": "the coordinator is killed",
+    "limit": "the host of the limit is killed",
+    "refused-1": "1 % of requests refused",
+    "refused-1-retry-after": "1 % refused, each for 1 s",
+    "refused-10": "10 % of requests refused",
+    "refused-10-retry-after": "10 % refused, each for 1 s",
+    "slow-worker": "one of four workers is slow",
+    "driver": "the driver is killed",
+    "driver-elsewhere": "the same, on another machine",
+}
 SECONDS = ("seconds", "commit_seconds", "wall_seconds")
 MEGABYTES = ("driver_mb", "peak_mb of driver", "peak_mb")
 """The names of what is drawn, in the results of `growth`: the first of them that a point has."""
@@ -113,7 +126,11 @@ def _value(point: Result, keys: tuple[str, ...]) -> float:
 
 def faults(result: Result) -> dict[str, str]:
     """The seconds that each fault costs."""
-    lost = {name: _value(one, ("seconds_lost",)) for name, one in result["faults"].items()}
+    lost = {
+        FAULTS.get(name, name): _value(one, ("seconds_lost",))
+        for name, one in result["faults"].items()
+        if not name.startswith("none")
+    }
     rows = [Bar(name, value, f"{value:.1f} s", "ours") for name, value in lost.items()]
     title = "Seconds that a commit takes longer if something fails"
     picture = bars(

@@ -61,7 +61,7 @@ RESULTS = {
             for name in ("files", "manifests", "workers", "partitions")
         }
     },
-    "faults": {"faults": {"a worker is lost": MEDIAN}},
+    "faults": {"faults": {"none": MEDIAN, "worker": MEDIAN, "a new one": MEDIAN}},
     "estimates": {
         "in_flight": 16,
         "curves": {"1000000": {"a": {"seconds": {"1": 4e3, "2": 2e3}}, "b": {"seconds": {"1": 9.0}}}},
@@ -78,7 +78,7 @@ def test_each_result_has_pictures_with_all_its_names(name: str):
     names = {
         "peers": {"ray_committer", "FileOutputCommitter v1", "20 tasks of 500 files", "a & b", "2.5 s"},
         "growth": {"files", "manifests, of as many files", "partitions", "Time"},
-        "faults": {"a worker is lost", "0.0 s"},
+        "faults": {"a worker is killed", "a new one", "0.0 s"},
         "estimates": {"1 million files", "a", "b"},
     }
     assert names[name] - texts == set()
