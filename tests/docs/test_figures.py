@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ray_committer.report.amounts import seconds_text
 from tests.docs.blocks import ROOT
 
 
@@ -86,6 +87,7 @@ def figures() -> list[tuple[str, str]]:
         *whole_jobs(),
         *(("docs/comparison.md", row) for row in tables_of_tpch()),
         *(("docs/numbers.md", text) for text in numbers()),
+        *(("docs/numbers.md", text) for text in estimated()),
     ]
 
 
@@ -165,6 +167,32 @@ def beside_hadoops(commits: dict[str, Any]) -> str:
         if " at 20 ms" in name
     ]
     return f"between {100 * (1 - min(ratios)):.0f} % faster and {100 * (max(ratios) - 1):.0f} % slower"
+
+
+def estimated() -> Iterator[str]:
+    """Tables of simulated commits."""
+    found = result("estimates")
+    few, many = found["curves"].values()
+    workers = [one["enough"]["workers"] for one in many.values()]
+    yield f"it is {min(workers)} to {max(workers)} for 100 million files"
+    yield f"more than {few['Google, a cold bucket']['enough']['workers']} workers gain nothing there"
+    again = [one["lost driver"] / one["none"] for one in found["faults"].values()]
+    yield f"in all {min(again):.1f} to {max(again):.1f} times as long"
+    slow = [one["slow workers"] / one["none"] for one in found["faults"].values()]
+    yield f"at most {math.ceil(100 * (max(slow) - 1))} %"
+    for name, one in many.items():
+        price = "none" if one["dollars"] is None else f"${one['dollars']:,.0f}"
+        yield f"| {name} | {one['requests'] / 1e6:,.1f} million | {price} |"
+        cells = [
+            f"{each['enough']['workers']:,} | {seconds_text(each['enough']['seconds'])}"
+            for each in (few[name], one)
+        ]
+        yield f"| {name} | {' | '.join(cells)} | {one['enough']['reason']} |"
+        with_faults = [
+            seconds_text(found["faults"][name][fault])
+            for fault in ("none", "slow workers", "lost workers", "lost driver")
+        ]
+        yield f"| {name} | {' | '.join(with_faults)} |"
 
 
 def on_ray() -> list[tuple[str, str]]:
