@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ray_committer.report.amounts import seconds_text
 from tests.docs.blocks import ROOT
 
 
@@ -84,7 +86,113 @@ def figures() -> list[tuple[str, str]]:
         *on_s3(),
         *whole_jobs(),
         *(("docs/comparison.md", row) for row in tables_of_tpch()),
+        *(("docs/numbers.md", text) for text in numbers()),
+        *(("docs/numbers.md", text) for text in estimated()),
     ]
+
+
+def numbers() -> Iterator[str]:
+    """What the page of numbers says of results that other pages have as well."""
+    speed, calls = result("ray_speed"), result("ray_calls")["bars"]
+    times = speed["bars"]["renames, times one process with 32 threads"]["measured"]
+    four, one = (speed[who]["median"]["rename_seconds"] for who in ("ray_4x64_warm", "threads_32"))
+    yield f"Four workers renamed {times:.1f} times as many files per second as one process"
+    yield f"renamed {speed['files']:,} files in {four:.1f} s, one process with 32 threads in {one:.0f} s"
+    jobs = result("spark_jobs")["jobs"]
+    many, two = (jobs[f"append of {size} files, 20 ms"]["median"] for size in ("2,000", "two"))
+    ours, theirs = many["ours"], many["v1"]
+    yield (
+        f"took {ours['seconds']:.0f} s, of which its commit was {ours['commit_seconds']:.1f} s, "
+        f"where Spark's own committer took {theirs['seconds']:.0f} s"
+    )
+    ours, theirs = two["ours"], two["v1"]
+    yield f"took {ours['seconds']:.1f} s where Spark's own committer took {theirs['seconds']:.1f} s"
+    both = result("tpch")["sessions"]["local[2]"]["append of lineitem"]
+    ours, theirs = (both[who]["median"] for who in ("threads", "v1"))
+    yield f"took {ours['commit_seconds']:.1f} s, v1's {theirs['commit_seconds']:.1f} s"
+    yield f"The whole write took {ours['seconds']:.1f} s, v1's {theirs['seconds']:.1f} s"
+    s3 = result("s3_commits")
+    slowest = min(one["times"] for one in s3["beside S3A"]["rounds"])
+    yield f"took {slowest:.1f} times as long for 2,000 files"
+    yield f"ran at {s3['commits']['4 x 64 in flight, 200 ms']['median']['of ideal']:.2f} of the ideal"
+    yield beside_hadoops(result("peer")["commits"])
+    ten, bars = result("ten_million_entries")["runs"][3], result("ten_million_entries")["bars"]
+    manifest = bars["driver bytes a manifest"]["measured"]
+    linear = bars["seconds a file, all over a tenth"]["measured"]
+    yield f"peaked at {ten['peak_mb']:.0f} MB for ten million files of 100,000 tasks"
+    yield f"of which {manifest:,} bytes are for each manifest"
+    yield f"ten million files took {ten['seconds']:.0f} s of the machine, and a file took {linear:.2f}"
+    yield f"costs the driver {ten['driver_ms_a_shard']:.1f} ms"
+    on_s3 = result("s3_ten_million")["runs"][1]
+    yield f"On S3 it peaked at {on_s3['peak_mb']:.0f} MB for ten million files of 20,000 tasks"
+    warm, cold = (
+        calls[name]["measured"]
+        for name in ("warm pool, 1x10, seconds", "cold on a running cluster, 1x10, seconds")
+    )
+    yield f"a commit of ten local files takes {warm:.2f} s"
+    yield f"on a cluster that runs, it takes {cold:.1f} s"
+    run = result("one_file_tasks")["run"]
+    yield f"94,499 such tasks took {run['seconds']:.0f} s on four workers"
+    yield f"{run['of_ideal']:.2f} times the ideal time of all its requests"
+    workers = {
+        n: each["median"]["renames_per_second"] for n, each in result("scaling")["workers"].items()
+    }
+    yield f"made {workers['8']:,.0f} renames per second where one made {workers['1']:.0f}"
+    yield f"{100 * workers['8'] / workers['1'] / 8:.0f} % of eight times as many"
+    yield from of_faults()
+
+
+def of_faults() -> Iterator[str]:
+    """What slow workers and refusals cost, and how near the simulation came to real commits."""
+    slow, refused = result("straggler")["bars"], result("throttling")["bars"]
+    yield f"the renames took {slow['times the ideal']['measured']:.2f} times the ideal"
+    times = refused["one in a hundred refused, times the seconds"]["measured"]
+    yield f"the commit took {times:.2f} times as long, though each refusal"
+    used = refused["of a store's limit"]["measured"]
+    yield f"used {used:.2f} of the limit"
+    even = [case["median"]["of_limit"] for case in result("rate_limit")["cases"].values()]
+    yield f"is used to {100 * min(even):.0f} to {100 * max(even):.0f} %"
+    simulator = result("simulator")
+    off = max(abs(one["simulated_to_real"] - 1) for one in simulator["points"].values())
+    yield f"took the simulated time within {math.ceil(100 * off)} %"
+    whole, third = (one["seconds"] for one in simulator["published"].values())
+    yield f"simulated with {whole:.0f} s if each request takes 170 ms, and with {third:.0f} s"
+
+
+def beside_hadoops(commits: dict[str, Any]) -> str:
+    """The least and the largest ratio of both committers at 20 ms per request."""
+    ratios = [
+        one["ours"]["median"]["commit_seconds"] / one["hadoop"]["median"]["commit_seconds"]
+        for name, one in commits.items()
+        if " at 20 ms" in name
+    ]
+    return f"between {100 * (1 - min(ratios)):.0f} % faster and {100 * (max(ratios) - 1):.0f} % slower"
+
+
+def estimated() -> Iterator[str]:
+    """Tables of simulated commits."""
+    found = result("estimates")
+    few, many = found["curves"].values()
+    workers = [one["enough"]["workers"] for one in many.values()]
+    yield f"it is {min(workers)} to {max(workers)} for 100 million files"
+    yield f"more than {few['Google, a cold bucket']['enough']['workers']} workers gain nothing there"
+    again = [one["lost driver"] / one["none"] for one in found["faults"].values()]
+    yield f"in all {min(again):.1f} to {max(again):.1f} times as long"
+    slow = [one["slow workers"] / one["none"] for one in found["faults"].values()]
+    yield f"at most {math.ceil(100 * (max(slow) - 1))} %"
+    for name, one in many.items():
+        price = "none" if one["dollars"] is None else f"${one['dollars']:,.0f}"
+        yield f"| {name} | {one['requests'] / 1e6:,.1f} million | {price} |"
+        cells = [
+            f"{each['enough']['workers']:,} | {seconds_text(each['enough']['seconds'])}"
+            for each in (few[name], one)
+        ]
+        yield f"| {name} | {' | '.join(cells)} | {one['enough']['reason']} |"
+        with_faults = [
+            seconds_text(found["faults"][name][fault])
+            for fault in ("none", "slow workers", "lost workers", "lost driver")
+        ]
+        yield f"| {name} | {' | '.join(with_faults)} |"
 
 
 def on_ray() -> list[tuple[str, str]]:

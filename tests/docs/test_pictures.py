@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -23,22 +23,77 @@ STEADY = re.compile(
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, PICTURES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(f"docs.pictures.{name}")
+
+
+NUMBERS = dict(script("numbers").pictures())
 
 
 def test_the_chart_is_what_the_result_says():
     scaling = script("scaling")
     result = json.loads(scaling.RESULT.read_text())
     picture = scaling.PICTURE.read_text()
-    assert picture == scaling.draw(result), "run: python docs/pictures/scaling.py"
+    assert picture == scaling.draw(result), "run: python -m docs.pictures.scaling"
     ET.fromstring(picture)
     for one in result["workers"].values():
         assert f"{one['median']['renames_per_second']:,.0f} (" in picture
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_picture_is_what_its_result_says(name: str):
+    ET.fromstring(NUMBERS[name])
+    assert (PICTURES / name).read_text() == NUMBERS[name], "run: python -m docs.pictures.numbers"
+    assert f"(pictures/{name})" in (ROOT / "docs/numbers.md").read_text()
+
+
+MEDIAN = {"median": {"seconds": 2.5, "driver_mb": 180.0, "seconds_lost": 0.0}}
+STATED = {"commit": "abc", "host": {"cores": 2}}
+RESULTS = {
+    "peers": {
+        "commits": {
+            "20 ms": {"20x500": {"ours": MEDIAN, "v1": {**MEDIAN, "computed": True}}},
+            "S3, 35 ms": {"1x2": {"a & b": MEDIAN}},
+        }
+    },
+    "growth": {
+        "series": {
+            name: {"points": [{name: 1, **MEDIAN}, {name: 1000, **MEDIAN}]}
+            for name in ("files", "manifests", "workers", "partitions")
+        }
+    },
+    "faults": {"faults": {"none": MEDIAN, "worker": MEDIAN, "a new one": MEDIAN}},
+    "estimates": {
+        "in_flight": 16,
+        "curves": {"1000000": {"a": {"seconds": {"1": 4e3, "2": 2e3}}, "b": {"seconds": {"1": 9.0}}}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_each_result_has_pictures_with_all_its_names(name: str):
+    result = {**RESULTS[name], **STATED}
+    drawn = script("numbers").DRAWN[name](result)
+    assert drawn == script("numbers").DRAWN[name](json.loads(json.dumps(result)))
+    texts = {line.text for one in drawn.values() for line in ET.fromstring(one).iter(f"{SVG}text")}
+    names = {
+        "peers": {"ray_committer", "FileOutputCommitter v1", "20 tasks of 500 files", "a & b", "2.5 s"},
+        "growth": {"files", "manifests, of as many files", "partitions", "Time"},
+        "faults": {"a worker is killed", "a new one", "0.0 s"},
+        "estimates": {"1 million files", "a", "b"},
+    }
+    assert names[name] - texts == set()
+
+
+def test_an_axis_goes_from_its_first_tick_to_its_last():
+    axes = script("axes")
+    times = axes.time_axis([2.0, 50.0])
+    assert [label for _, label in times.ticks] == ["1 s", "10 s", "1 min"]
+    assert [times.share(value) for value in (0.5, 1.0, 60.0, 99.0)] == [0, 0, 1, 1]
+    linear = axes.linear_axis([4_917.0])
+    assert [label for _, label in linear.ticks] == ["0", "1,000", "2,000", "3,000", "4,000", "5,000"]
+    assert linear.share(2_500) == 0.5
+    assert [label for _, label in axes.item_axis([1, 1024]).ticks] == ["1", "10", "100", "1,000"]
+    assert [label for _, label in axes.item_axis([1, 8]).ticks] == ["1", "2", "4", "8"]
 
 
 @pytest.mark.wide  # tests/cli/test_demo.py runs the same command
