@@ -16,16 +16,13 @@ from ray_committer.report.amounts import counted
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "benchmarks" / "results"
-COMMITTERS = {
-    "ours": "ray_committer",
-    "ours on Ray": "ray_committer on Ray",
-    "v1": "FileOutputCommitter v1",
-    "v2": "FileOutputCommitter v2",
-    "manifest": "Hadoop's manifest",
-    "hadoop": "Hadoop's manifest",
-    "magic": "S3A magic",
+PLACES = {
+    "20 ms": "at 20 ms per request, 32 in flight",
+    "20 ms, 128 in flight": "at 20 ms per request, 128 in flight",
+    "the published commit": "as long as v1's was, 128 requests in flight",
+    "Spark, 20 ms": "in Spark, at 20 ms per request",
 }
-"""What the pictures call the committers of a result; others have the names that they have there."""
+"""Where the commits of a result were made, if not on what its name says."""
 GROWTH = {"manifests": "manifests, of as many files", "workers": "workers, files in proportion"}
 """What grows, where its name in the result does not say it."""
 FAULTS = {
@@ -79,17 +76,17 @@ def _peers_on(store: str, result: Result) -> str:
     notes = (
         ["Medians. A dashed frame: computed, not measured."] if _any_computed(groups) else ["Medians."]
     )
-    title = f"Time of a commit by committer, {_at(store)}"
+    title = f"Time of a commit by committer, {PLACES.get(store, f'on {store}')}"
     return bars(title, groups, time_axis([min(values) / 2, *values]), notes=[*notes, _source(result)])
 
 
 def _peer(name: str, found: Result) -> Bar:
     seconds = found["median"]["seconds"]
     return Bar(
-        COMMITTERS.get(name, name),
+        name,
         seconds,
         _seconds(seconds),
-        kind="ours" if COMMITTERS.get(name, name).startswith("ray_committer") else "other",
+        kind="ours" if name.startswith("ray_committer") else "other",
         computed=bool(found.get("computed")),
     )
 
@@ -176,13 +173,8 @@ def _any_computed(groups: Mapping[str, list[Bar]]) -> bool:
 
 def _shape(shape: str) -> str:
     """``20x500`` in words."""
-    tasks, times, files = shape.partition("x")
+    tasks, times, files = shape.replace(",", "").partition("x")
     return f"{counted(int(tasks), 'task')} of {counted(int(files), 'file')}" if times else shape
-
-
-def _at(store: str) -> str:
-    """``20 ms`` in words; other stores have a name."""
-    return f"{store} per request" if store.endswith(" ms") and "," not in store else f"on {store}"
 
 
 def _slug(store: str) -> str:

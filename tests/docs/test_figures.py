@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from docs.pictures.numbers import FAULTS
 from ray_committer.report.amounts import seconds_text
 from tests.docs.blocks import ROOT
 
@@ -20,7 +21,7 @@ def result(name: str) -> dict[str, Any]:
 
 def figures() -> list[tuple[str, str]]:
     """Page and text, made from the results."""
-    speed, peer, limit = result("ray_speed"), result("peer"), result("rate_limit")
+    speed, peers, limit = result("ray_speed"), result("peers"), result("rate_limit")
     workers = {n: one["median"]["renames_per_second"] for n, one in result("scaling")["workers"].items()}
     slow = result("straggler")["bars"]["times the ideal"]["measured"]
     bars = result("ten_million_entries")["bars"]
@@ -65,7 +66,7 @@ def figures() -> list[tuple[str, str]]:
         ("docs/operations.md", f"{slow:.2f} times the ideal"),
         ("docs/operations.md", f"used {100 * min(even):.0f} to {100 * max(even):.0f} % of it"),
         ("docs/architecture.md", f"peaked at {peak}"),
-        *(("docs/comparison.md", row) for row in beside_hadoop(peer["commits"])),
+        *(("docs/comparison.md", row) for row in beside_hadoop(peers["commits"])),
         ("docs/comparison.md", f"renamed {times:.1f} times as many files per second"),
         (
             "docs/comparison.md",
@@ -115,7 +116,10 @@ def numbers() -> Iterator[str]:
     slowest = min(one["times"] for one in s3["beside S3A"]["rounds"])
     yield f"took {slowest:.1f} times as long for 2,000 files"
     yield f"ran at {s3['commits']['4 x 64 in flight, 200 ms']['median']['of ideal']:.2f} of the ideal"
-    yield beside_hadoops(result("peer")["commits"])
+    yield beside_hadoops(result("peers")["commits"])
+    yield from beside_peers()
+    yield from grown()
+    yield from lost()
     ten, bars = result("ten_million_entries")["runs"][3], result("ten_million_entries")["bars"]
     manifest = bars["driver bytes a manifest"]["measured"]
     linear = bars["seconds a file, all over a tenth"]["measured"]
@@ -155,16 +159,17 @@ def of_faults() -> Iterator[str]:
     simulator = result("simulator")
     off = max(abs(one["simulated_to_real"] - 1) for one in simulator["points"].values())
     yield f"took the simulated time within {math.ceil(100 * off)} %"
-    whole, third = (one["seconds"] for one in simulator["published"].values())
-    yield f"simulated with {whole:.0f} s if each request takes 170 ms, and with {third:.0f} s"
+    yield f"simulated with {simulator['published']['seconds']:.0f} s"
+    real = simulator["points"]["94499x1 at 170 ms, 16 x 32 on Ray"]["median"]["seconds"]
+    yield f"was made here, in {real:.0f} s"
 
 
 def beside_hadoops(commits: dict[str, Any]) -> str:
-    """The least and the largest ratio of both committers at 20 ms per request."""
+    """The least and the largest ratio of both committers behind a network."""
     ratios = [
-        one["ours"]["median"]["commit_seconds"] / one["hadoop"]["median"]["commit_seconds"]
-        for name, one in commits.items()
-        if " at 20 ms" in name
+        by[OURS]["median"]["seconds"] / by[HADOOPS]["median"]["seconds"]
+        for place in ("20 ms", "20 ms, 128 in flight", "the published commit")
+        for by in commits[place].values()
     ]
     return f"between {100 * (1 - min(ratios)):.0f} % faster and {100 * (max(ratios) - 1):.0f} % slower"
 
@@ -242,23 +247,97 @@ def beside_ray_data() -> list[tuple[str, str]]:
     ]
 
 
+OURS, HADOOPS = "ray_committer, threads", "Hadoop's manifest committer"
+COLUMNS = (
+    OURS, "ray_committer, warm pool", "ray_committer, cold", HADOOPS,
+    "FileOutputCommitter v1", "FileOutputCommitter v2", "fsspec mv",
+)  # fmt: skip
+
+
 def beside_hadoop(commits: dict[str, Any]) -> Iterator[str]:
-    for name in ("1x2", "20x100", "20x500"):
-        at_once, later = (commits[f"{name} at {millis} ms, 32 in flight"] for millis in (0, 20))
-        requests = [later[who]["median"]["requests"] for who in ("ours", "hadoop")]
-        seconds = [
-            f"{one[who]['median']['commit_seconds']:.3g}"
-            for one in (at_once, later)
-            for who in ("ours", "hadoop")
+    """Requests and seconds of both manifest committers."""
+    for place, in_flight in (("20 ms", 32), ("20 ms, 128 in flight", 128)):
+        for shape, by in commits[place].items():
+            local = commits["local files"][shape] if in_flight == 32 else {}
+            cells = [f"{by[name]['median']['requests']:,.0f}" for name in (OURS, HADOOPS)]
+            cells += [cell(by.get(name)) for by in (local, by) for name in (OURS, HADOOPS)]
+            yield f"| {shape} | {in_flight} | {' | '.join(cells)} |"
+
+
+def cell(found: dict[str, Any] | None) -> str:
+    """Seconds of a commit; in brackets if they are computed, and nothing if there are none."""
+    if found is None:
+        return ""
+    seconds = found["median"]["seconds"]
+    text = f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.2g}" if seconds < 1 else f"{seconds:.3g}"
+    return f"({text})" if found.get("computed") else text
+
+
+def beside_peers() -> Iterator[str]:
+    """Seconds of all committers on all stores."""
+    found = result("peers")["commits"]
+    places = {
+        "20 ms": "20 ms per request",
+        "20 ms, 128 in flight": "20 ms, 128 in flight",
+        "local files": "local files",
+        "HDFS": "HDFS",
+        "the published commit": "43 ms, 128 in flight",
+    }
+    for place, text in places.items():
+        for shape, by in found[place].items():
+            row = [cell(by.get(name)) for name in COLUMNS]
+            yield f"| {text} | {shape} | {' | '.join(row)} |"
+    for shape, by in found["20 ms"].items():
+        counted = [f"{by[name]['median']['requests']:,.0f}" for name in (*COLUMNS[::3], *COLUMNS[4::2])]
+        yield f"| {shape} | {' | '.join(counted)} |"
+    s3 = found["S3, 35 ms"]["20x100"]
+    theirs, threads, pool = (
+        s3[name]["median"]["seconds"] for name in ("S3A's magic committer", *COLUMNS[:2])
+    )
+    yield f"took {theirs:.1f} s for 2,000 files, ray_committer {threads:.1f} s in threads"
+    yield f"and {pool:.1f} s on Ray"
+    v2 = found["20 ms"]["20x500"]["FileOutputCommitter v2"]["median"]
+    ours = found["20 ms"]["20x500"][OURS]["median"]["seconds"]
+    yield f"{v2['seconds']:.2f} s where ray_committer took {ours:.1f} s"
+    yield f"took {v2['tasks_seconds']:.0f} s before"
+    spark = found["Spark, 20 ms"]["200 partitions"]
+    for name, one in spark.items():
+        seconds = one["median"]
+        yield f"| {name} | {seconds['seconds']:.1f} | {seconds['commit_seconds']:.1f} |"
+
+
+def grown() -> Iterator[str]:
+    """How a commit grows: the first and the last point of each series, and the exponent."""
+    names = {
+        "files": "files",
+        "manifests": "manifests, of as many files",
+        "partitions": "partitions",
+        "workers": "workers, files in proportion",
+    }
+    for name, series in result("growth")["series"].items():
+        first, last = series["points"][0], series["points"][-1]
+        seconds, memory = (
+            [f"{one[key]:,.{digits}f}" for one in (first, last)]
+            for key, digits in (("seconds", 1), ("peak_mb of driver", 0))
+        )
+        exponents = [
+            f"{series['fits'][key]['last_exponent']:.2f}"
+            for key in ("seconds", "processor_seconds")
+            if key in series.get("fits", {})
         ]
-        counted = " | ".join(f"{number:,.0f}" for number in requests)
-        yield f"| {name} | {counted} | {' | '.join(seconds)} |"
-    for tasks, files, threads in ((20, 500, 128), (2_000, 1, 32), (20_000, 1, 32)):
-        both = commits[f"{tasks}x{files} at 20 ms, {threads} in flight"]
-        medians = [both[who]["median"] for who in ("ours", "hadoop")]
-        cells = [f"{one['requests']:,.0f}" for one in medians]
-        cells += [f"{one['commit_seconds']:.3g}" for one in medians]
-        yield f"| {tasks:,}x{files} | {threads} | {' | '.join(cells)} |"
+        between = " | ".join(f"{one} to {other}" for one, other in (seconds, memory))
+        row = " | ".join(exponents) if exponents else " | "
+        yield f"| {names[name]} | {first[name]:,} to {last[name]:,} | {between} | {row} |"
+    workers = [f"{one['efficiency']:.2f}" for one in result("growth")["series"]["workers"]["points"][1:]]
+    yield f"efficiency {', '.join(workers)}"
+
+
+def lost() -> Iterator[str]:
+    """What each fault costs."""
+    for name, one in result("faults")["faults"].items():
+        if name in FAULTS:
+            median = one["median"]
+            yield f"| {FAULTS[name]} | {median['seconds_lost']:.1f} | {median['times']:.2f} |"
 
 
 def whole_jobs() -> list[tuple[str, str]]:

@@ -51,7 +51,7 @@ STATED = {"commit": "abc", "host": {"cores": 2}}
 RESULTS = {
     "peers": {
         "commits": {
-            "20 ms": {"20x500": {"ours": MEDIAN, "v1": {**MEDIAN, "computed": True}}},
+            "20 ms": {"2,000x1": {"ray_committer, cold": MEDIAN, "v1": {**MEDIAN, "computed": True}}},
             "S3, 35 ms": {"1x2": {"a & b": MEDIAN}},
         }
     },
@@ -76,7 +76,7 @@ def test_each_result_has_pictures_with_all_its_names(name: str):
     assert drawn == script("numbers").DRAWN[name](json.loads(json.dumps(result)))
     texts = {line.text for one in drawn.values() for line in ET.fromstring(one).iter(f"{SVG}text")}
     names = {
-        "peers": {"ray_committer", "FileOutputCommitter v1", "20 tasks of 500 files", "a & b", "2.5 s"},
+        "peers": {"ray_committer, cold", "v1", "2,000 tasks of 1 file", "a & b", "2.5 s"},
         "growth": {"files", "manifests, of as many files", "partitions", "Time"},
         "faults": {"a worker is killed", "a new one", "0.0 s"},
         "estimates": {"1 million files", "a", "b"},
