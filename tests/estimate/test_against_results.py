@@ -45,20 +45,12 @@ def test_a_commit_takes_as_long_as_by_ray_calls(files: str, where: str, setup: S
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "shape", "in_flight"),
-    [
-        ("20 ms", "1x2", (1, 2), 32),
-        ("20 ms", "20x500", (20, 500), 32),
-        ("20 ms, 128 in flight", "20x500", (20, 500), 128),
-        ("20 ms", "2,000x1", (2000, 1), 32),
-    ],
+    ("name", "shape"), [("1x2", (1, 2)), ("20x500", (20, 500)), ("2,000x1", (2000, 1))]
 )
-def test_a_commit_in_threads_takes_as_long_as_beside_hadoops(
-    place: str, name: str, shape: tuple[int, int], in_flight: int
-):
-    found = result("peers")["commits"][place][name]["ray_committer, threads"]
+def test_a_commit_in_threads_takes_as_long_as_beside_hadoops(name: str, shape: tuple[int, int]):
+    found = result("peers")["commits"]["20 ms"][name]["ray_committer, threads"]
     measured = found["median"]["seconds"]
-    simulated = simulate(job(*shape), replace(THREADS, in_flight=in_flight))
+    simulated = simulate(job(*shape), THREADS)
     assert simulated.seconds == pytest.approx(measured, rel=NEAR)
 
 
