@@ -334,7 +334,7 @@ def grown() -> Iterator[str]:
             if key in series.get("fits", {})
         ]
         between = " | ".join(f"{one} to {other}" for one, other in (seconds, memory))
-        row = " | ".join(exponents) if exponents else " | "
+        row = " | ".join(exponents or ["-", "-"])
         yield f"| {names[name]} | {first[name]:,} to {last[name]:,} | {between} | {row} |"
     workers = [f"{one['efficiency']:.2f}" for one in result("growth")["series"]["workers"]["points"][1:]]
     yield f"efficiency {', '.join(workers)}"
