@@ -328,13 +328,13 @@ def grown() -> Iterator[str]:
             [f"{one[key]:,.{digits}f}" for one in (first, last)]
             for key, digits in (("seconds", 1), ("peak_mb of driver", 0))
         )
+        fits = series.get("fits", {})
         exponents = [
-            f"{series['fits'][key]['last_exponent']:.2f}"
+            f"{fits[key]['last_exponent']:.2f}" if key in fits else "-"
             for key in ("seconds", "processor_seconds")
-            if key in series.get("fits", {})
         ]
         between = " | ".join(f"{one} to {other}" for one, other in (seconds, memory))
-        row = " | ".join(exponents or ["-", "-"])
+        row = " | ".join(exponents)
         yield f"| {names[name]} | {first[name]:,} to {last[name]:,} | {between} | {row} |"
     workers = [f"{one['efficiency']:.2f}" for one in result("growth")["series"]["workers"]["points"][1:]]
     yield f"efficiency {', '.join(workers)}"
