@@ -141,10 +141,11 @@ class _Busiest:
     later: tuple[float, int, int] | None = None
     """Since when the rate is far lower, and how many requests and refusals there were by then."""
 
-    def share_at_a_far_lower(
+    def share_at_far_lower_rate(
         self, rate: float | None, now: float, requests: int, refused: int
     ) -> float | None:
-        """The share that is refused at a far lower `rate`; None if it is not, or cannot be said yet."""
+        """The share that is refused since the rate is far lower; None if the `rate` now is not, or if
+        there were too few requests since then."""
         if rate is None or rate > FAR_LOWER * self.requests or now - self.at < WINDOW_SECONDS:
             return None
         began, requests_then, refused_then = self.later = self.later or (now, requests, refused)
@@ -242,10 +243,10 @@ class RateLimit:
         if busiest is None or not self._spans or now - self._spans[-1].last > gap:
             self._busiest = _Busiest(now, window.requests, window.share, self._rate)
             return False
-        if window.requests > busiest.requests:
+        if window.requests >= busiest.requests:
             self._busiest = _Busiest(now, window.requests, window.share, busiest.rate)
             return False
-        share = busiest.share_at_a_far_lower(self._rate, now, self._requests, self._throttled)
+        share = busiest.share_at_far_lower_rate(self._rate, now, self._requests, self._throttled)
         if share is None:
             return False
         if not busiest.share / 2 <= share <= MOST_STRAY:  # fewer requests have helped, or none would
