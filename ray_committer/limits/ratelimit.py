@@ -253,7 +253,7 @@ class RateLimit:
             self._busiest = _Busiest(now, window.requests, share, self._rate)
             return False
         self._stray_share = max(self._stray_share, STRAY_MARGIN * share)
-        self._rate, self._refused_rate, self._free_from = busiest.rate, None, now
+        self._rate, self._refused_rate = busiest.rate, None
         self._busiest, self._spans[-1].recovered = None, now
         return True
 
