@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from ray_committer.executors.base import THREAD_PREFIX, Item, OpenResources, Result, Work, call
 from ray_committer.executors.inline import InlineExecutor
@@ -42,22 +43,28 @@ class ThreadsExecutor(InlineExecutor):
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
         running: set[Future[Result]] = set()
+        ended: SimpleQueue[Future[Result]] = (
+            SimpleQueue()
+        )  # to wait for a set costs as much as it is long
         waited, computed = 0.0, self._computed()
         try:
             while True:
                 at_once = 2 * self.width if self._waits else 1
                 while len(running) < at_once and (item := next(waiting, _END)) is not _END:
-                    running.add(self._pool.submit(call, work, self._resources, item))
+                    future = self._pool.submit(call, work, self._resources, item)
+                    running.add(future)
+                    future.add_done_callback(ended.put)
                 if not running:
                     return
-                look, begun = None if self._waits else _LOOK_SECONDS, time.monotonic()
-                done, running = wait(running, look, return_when=FIRST_COMPLETED)
+                begun = time.monotonic()
+                done = _next(ended, None if self._waits else _LOOK_SECONDS)
                 waited += time.monotonic() - begun
                 if not self._waits:
                     computing = self._computed() - computed
                     self._waits = waited > 2 * computing + _SLACK_SECONDS
-                for future in done:
-                    yield future.result()
+                if done is not None:
+                    running.remove(done)
+                    yield done.result()
         finally:
             for future in running:
                 future.cancel()
@@ -74,3 +81,10 @@ class ThreadsExecutor(InlineExecutor):
     def close(self) -> None:
         self._pool.shutdown()
         super().close()
+
+
+def _next(ended: SimpleQueue[Future[Result]], seconds: float | None) -> Future[Result] | None:
+    try:
+        return ended.get(timeout=seconds)
+    except Empty:
+        return None

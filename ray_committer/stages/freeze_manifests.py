@@ -7,12 +7,23 @@ shows whether the copies are still current.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ray_committer.errors import MissingManifestsError
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.job_files.settle import settle
+from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import LoadedManifests, counted_manifests, listing_of
-from ray_committer.stores.base import list_anew, move_directory
+from ray_committer.stages.load_manifests import (
+    MANY_MANIFESTS,
+    Listing,
+    LoadedManifests,
+    counted_manifests,
+    counted_names,
+    listing_of,
+)
+from ray_committer.stores.base import StoreOperations, list_anew, move_directory
+from ray_committer.work.worker import Worker
 
 
 def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
@@ -42,7 +53,8 @@ def copies_are_current(
     if context.store.capabilities.moves_directories:
         return True
     if tree is not None and (found := tree.manifests(context.job)):
-        return listing_of(context, counted_manifests(context, found)).digest == loaded.listing.digest
+        counted = counted_manifests(found, counted_names(context))
+        return listing_of(context.job, counted).digest == loaded.listing.digest
     return _are_same(context, loaded, context.job.manifests)
 
 
@@ -56,11 +68,34 @@ def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
 
 
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
-    try:
-        found = list_anew(context.store, directory)
-    except FileNotFoundError as e:
+    """Whether the manifests that are listed now are those that were loaded.
+
+    A worker makes a long listing, so that the driver, which has the loaded ones, need not hold it.
+    """
+    names = counted_names(context)
+    if context.executor.starts_workers and len(loaded.manifests) >= MANY_MANIFESTS:
+        (found,) = context.executor.run(partial(_look, names=names), [directory])
+    else:
+        found = _listing(context.store, context.job, directory, names)
+    if found is None:
         raise MissingManifestsError(
             f"{directory}: is gone, perhaps because another job's clean-up deleted all of "
             f"{context.job.temporary}"
-        ) from e
-    return listing_of(context, counted_manifests(context, found)).digest == loaded.listing.digest
+        )
+    return found.digest == loaded.listing.digest
+
+
+def _look(worker: Worker, directory: str, *, names: frozenset[str] | None) -> Listing | None:
+    """Work: `_listing`."""
+    return _listing(worker.store, worker.job, directory, names)
+
+
+def _listing(
+    store: StoreOperations, job: JobAttempt, directory: str, names: frozenset[str] | None
+) -> Listing | None:
+    """What is in `directory` now; None if it is gone."""
+    try:
+        found = list_anew(store, directory)
+    except FileNotFoundError:
+        return None
+    return listing_of(job, counted_manifests(found, names))

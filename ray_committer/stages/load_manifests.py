@@ -32,7 +32,7 @@ from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, ancestors, is_inside, join, parent
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, ancestors, is_inside, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.context import JobContext
@@ -58,6 +58,9 @@ manifests are sent if their sources are checked later."""
 
 SMALL_MANIFESTS = 4 * 1024 * 1024
 """Up to this size of all manifests, about 15,000 files, one process can hold all entries at once."""
+
+MANY_MANIFESTS = 10_000
+"""From this number of manifests, a listing takes megabytes, and so does the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +106,11 @@ class Listing:
     is_frozen: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A manifest in a listing."""
+class Listed(msgspec.Struct, frozen=True, gc=False):
+    """A manifest in a listing: its file `name`, and its `size` in bytes."""
 
-    path: str
+    name: str
     size: int
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,25 +159,33 @@ def load_manifests(
         listing, wanted = _list_manifests(context, statuses)
     is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
     can_wait = is_small and not changes_nothing and _waits_in_freeze(context)
-    load = partial(_load, roots=roots, stamp=stamp, checks=not can_wait, changes_nothing=changes_nothing)
+    load = partial(
+        _load,
+        directory=context.job.frozen if listing.is_frozen else context.job.manifests,
+        roots=roots,
+        stamp=stamp,
+        checks=not can_wait,
+        changes_nothing=changes_nothing,
+    )
     work = partial(_load_batch, directories=context.executor.directories, load=load, for_table=for_table)
     loaded: dict[int, LoadedBatch] = {}
     new_files = JoinedFiles(context)
     packed: dict[int, ResultRef] = {}
-    numbered = context.until_cancelled(enumerate(batches(context.executor, wanted)))
-    for batch, ref in context.executor.run_with_ref(work, numbered):
+    waiting = dict(enumerate(batches(context.executor, wanted)))
+    del wanted  # of each manifest, memory holds what was listed or what was loaded
+    numbered = ((number, waiting[number]) for number in range(len(waiting)))
+    for batch, ref in context.executor.run_with_ref(work, context.until_cancelled(numbered)):
+        refs = _joined(context, waiting.pop(batch.number), batch.refs)
         new_files.add(batch.new_files)
-        loaded[batch.number] = replace(batch, new_files=NO_NEW_FILES)
+        loaded[batch.number] = replace(batch, refs=refs, new_files=NO_NEW_FILES)
         if batch.packs:
             packed[batch.number] = ref
     context.check_cancelled()
     numbers = sorted(loaded)
     manifests = tuple(ref for number in numbers for ref in loaded[number].refs)
-    are_same = all(ref.name == item.name for ref, item in zip(manifests, wanted, strict=False))
-    if len(manifests) != len(wanted) or not are_same:
-        raise MissingManifestsError(
-            f"{context.job.manifests}: {len(wanted)} manifests are listed, {len(manifests)} were loaded"
-        )
+    if waiting:
+        missing = sum(map(len, waiting.values()))
+        raise _not_all(context, len(manifests) + missing, len(manifests))
     statistics = IOStatistics()
     for batch in loaded.values():
         statistics = aggregate(statistics, batch.statistics)
@@ -206,6 +212,22 @@ def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> 
         if not _is_frozen_meanwhile(context):
             raise
         raise ManifestsChangedError from None
+
+
+def _joined(
+    context: JobContext, wanted: Sequence[Listed | ManifestRef], refs: Sequence[ManifestRef]
+) -> tuple[ManifestRef, ...]:
+    """The loaded manifests of a batch, which must be those `wanted`; they share names and sizes."""
+    if [one.name for one in refs] != [one.name for one in wanted]:
+        raise _not_all(context, len(wanted), len(refs))
+    pairs = zip(refs, wanted, strict=True)
+    return tuple(structs.replace(ref, name=one.name, size=one.size) for ref, one in pairs)
+
+
+def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsError:
+    return MissingManifestsError(
+        f"{context.job.manifests}: {listed} manifests are listed, {loaded} were loaded"
+    )
 
 
 def _is_frozen_meanwhile(context: JobContext) -> bool:
@@ -243,33 +265,41 @@ def _list_manifests(
             f"{context.job.manifests}: is gone, perhaps because another job's clean-up deleted all of "
             f"{context.job.temporary}"
         ) from e
-    counted = list(counted_manifests(context, found))
-    listed = (Listed(one.path, one.size) for one in counted)
-    return listing_of(context, counted), sorted(listed, key=attrgetter("path"))
+    counted = list(counted_manifests(found, counted_names(context)))
+    listing, listed = listing_of(context.job, counted), []
+    del found
+    while counted:  # memory holds each manifest once
+        one = counted.pop()
+        listed.append(Listed(one.name, one.size))
+    return listing, sorted(listed, key=attrgetter("name"))
 
 
-def counted_manifests(context: JobContext, statuses: Iterable[FileStatus]) -> Iterator[FileStatus]:
-    """Select the manifests that count from `statuses`; each must be a file with content.
+def counted_names(context: JobContext) -> frozenset[str] | None:
+    """The names of the manifests that count, if the driver has named the attempts that do and allows
+    others to be there; else None, and all manifests count."""
+    options = context.options
+    if options.committed_tasks is None or not options.ignore_other_attempts:
+        return None
+    return frozenset(task.manifest for task in options.committed_tasks)
 
-    If the driver has named the attempts that count and allows others to be there, the manifests of the
-    others are left out.
-    """
-    counted: frozenset[str] | None = None
-    if context.options.committed_tasks is not None and context.options.ignore_other_attempts:
-        counted = frozenset(task.manifest for task in context.options.committed_tasks)
+
+def counted_manifests(
+    statuses: Iterable[FileStatus], names: frozenset[str] | None
+) -> Iterator[FileStatus]:
+    """Select the manifests that count, by `names`, from `statuses`; each must be a file with content."""
     for status in statuses:
-        if status.name.endswith(MANIFEST_SUFFIX) and (counted is None or status.name in counted):
+        if status.name.endswith(MANIFEST_SUFFIX) and (names is None or status.name in names):
             _check_listed(status)
             yield status
 
 
-def listing_of(context: JobContext, counted: Iterable[FileStatus]) -> Listing:
+def listing_of(job: JobAttempt, counted: Iterable[FileStatus]) -> Listing:
     """Summarise listed manifests, which can be in any order."""
     total, is_frozen = 0, True
     for one in counted:
         stamp = (one.name, one.size, one.modified_milliseconds, one.etag, one.file_id, one.version)
         total += int.from_bytes(blake2b(repr(stamp).encode(), digest_size=32).digest())
-        is_frozen = is_frozen and is_inside(one.path, context.job.frozen)
+        is_frozen = is_frozen and is_inside(one.path, job.frozen)
     return Listing(total, is_frozen)
 
 
@@ -321,12 +351,13 @@ def _load(
     worker: Worker,
     item: Listed | ManifestRef,
     *,
+    directory: str,
     roots: tuple[str, ...],
     stamp: str,
     checks: bool,
     changes_nothing: bool,
 ) -> _Loaded:
-    path = item.path if isinstance(item, Listed) else join(worker.job.frozen, item.name)
+    path = join(directory, item.name)
     try:
         ref, kept, manifest = _read(worker, item, path, stamp)
         attempt = _attempt_directory(worker, manifest)
@@ -419,10 +450,11 @@ def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest
 
 def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
     """The task attempt's directory; None if it follows from the id, which keeps the record small."""
+    own = manifest.task_attempt_id
+    usual = worker.job.task_attempt(own) if own else None
     if not manifest.task_attempt_dir:
         return None
     directory = store_path(manifest.task_attempt_dir, worker.store.spec)
-    usual = join(worker.job.tasks, manifest.task_attempt_id or "")
     return None if directory == usual else directory
 
 

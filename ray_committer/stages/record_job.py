@@ -29,7 +29,11 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import are_as_loaded, copies_are_current, freeze_manifests
-from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
+from ray_committer.stages.load_manifests import (
+    MANY_MANIFESTS,
+    LoadedManifests,
+    ManifestsChangedError,
+)
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
@@ -42,9 +46,6 @@ from ray_committer.tables.release import release_own
 
 MOST_WRITES = 100
 """The most directories that a declaration names; if there are more, it names the destination."""
-
-MANY_MANIFESTS = 10_000
-"""From this number of manifests, a listing takes megabytes, and so does the record."""
 
 
 def record_job(

@@ -73,10 +73,14 @@ class LocalStore:
             names = [name for name in os.listdir(directory) if not name.startswith(LOOK_PREFIX)]
             hidden = {name for name in names if name.startswith(".")}
             checksums = hidden.intersection(map(_checksum_of, names)) if hidden else hidden
-            found = [_listed(path, name, directory) for name in names if name not in checksums]
+            found = []
+            while names:  # a name is no longer held once its status is
+                name = names.pop()
+                if name not in checksums and (status := _listed(path, name, directory)) is not None:
+                    found.append(status)
         finally:
             os.close(directory)
-        return [status for status in found if status is not None]
+        return found
 
     def list_files(self, path: str) -> list[FileStatus]:
         found, level = [], [path]

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 
 import ray_committer.job_files.settle as settle_module
+import ray_committer.stages.freeze_manifests as freeze_module
 from ray_committer.errors import (
     IncompleteJobError,
     ManifestError,
@@ -15,6 +16,7 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import join
@@ -30,6 +32,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
+from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, KINDS, context, do_at, each_crash, manifest_path, requests
 from tests.tiers import moments
 
@@ -164,6 +167,44 @@ def test_manifests_that_another_jobs_cleanup_deleted_are_missed_by_name():
     store.delete_directory(JOB.temporary)
     with pytest.raises(MissingManifestsError, match=f"another job's clean-up .* {JOB.temporary}"):
         freeze_manifests(context(store), found)
+
+
+class OfWorkers(InlineExecutor):
+    """An executor of workers that have stores of their own."""
+
+    starts_workers = True
+
+
+@pytest.mark.parametrize("manifests", [2, 3])
+@pytest.mark.parametrize("change", ["none", "saved", "gone"])
+def test_a_long_listing_is_made_by_a_worker(
+    manifests: int, change: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(freeze_module, "MANY_MANIFESTS", manifests)
+    store = written()
+    found = load(store)
+    if change == "saved":
+        assert save(store, SECOND, stamp(store)) is True
+
+    def delete(call: StoreCall) -> None:
+        if change == "gone" and call.operation == "list_status":
+            store.delete_directory(JOB.temporary)
+
+    of_worker, of_driver = WrappedStore(store, before=delete), WrappedStore(store, before=delete)
+    executor = OfWorkers(lambda permits: Worker(of_worker, JOB, permits, in_driver=False))
+    listed = requests(of_driver, lambda one: _frozen(one, found, executor, change))["list_status"]
+    assert listed == (0 if manifests == 2 else 1)
+
+
+def _frozen(
+    store: StoreOperations, found: LoadedManifests, executor: InlineExecutor, change: str
+) -> None:
+    one = context(store, executor=executor)
+    if change == "gone":
+        with pytest.raises(MissingManifestsError, match=f"another job's clean-up .* {JOB.temporary}"):
+            freeze_manifests(one, found)
+    else:
+        assert freeze_manifests(one, found) is (change == "none")
 
 
 def test_after_a_crash_the_manifests_are_frozen_or_not():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -357,3 +358,25 @@ def test_a_cancelled_commit_reads_no_manifest():
             loaded(context(one, cancelled=True), "stamp")
 
     assert requests(store, run) == Counter(list_status=1)
+
+
+class Loses(InlineExecutor):
+    """An executor that loses a manifest of the last batch, or this whole batch."""
+
+    def __init__(self, store: MemoryStore, *, whole: bool) -> None:
+        super().__init__(lambda permits: Worker(store, JOB, permits, in_driver=True))
+        self._whole = whole
+
+    def run_with_ref(self, work: Any, items: Any) -> Any:
+        *most, (batch, ref) = self.run(work, items)
+        yield from most
+        if not self._whole:
+            yield replace(batch, refs=batch.refs[1:]), ref
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_manifest_that_was_listed_and_not_loaded_stops_the_commit(whole: bool):
+    store = MemoryStore()
+    write_job(store, JOB, {task: {f"{task}": b"x"} for task in range(20)})
+    with pytest.raises(MissingManifestsError, match=r"manifests are listed, \d+ were loaded"):
+        loaded(context(store, executor=Loses(store, whole=whole)))

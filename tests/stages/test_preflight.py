@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,13 @@ from ray_committer.errors import (
     PreflightError,
     RayCommitterError,
 )
+from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import Listing, LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
@@ -65,6 +70,52 @@ def test_a_file_where_a_distant_directory_must_go_is_refused(store, write_job):
 def test_a_job_without_manifests_is_an_error_and_without_files_a_success(store, write_job):
     assert isinstance(refused(store, write_job({})), IncompleteJobError)
     assert run_commit(store, write_job({0: {}}, job_id="job_2")).files == 0
+
+
+TASK, OTHER = "attempt_1_m_000000_0", "attempt_1_m_000001_0"
+
+
+@pytest.mark.parametrize(
+    ("attempts", "what"),
+    [
+        (
+            {"1": TASK, "2": OTHER, "3": TASK},
+            f"3: belongs to task attempt {JOB.tasks}/{TASK}, as does 1",
+        ),
+        ({"1": None, "2": "own", "3": "own"}, f"3: belongs to task attempt {JOB.tasks}/own, as does 2"),
+        (
+            {"1": TASK, "2": f"{JOB.tasks}/{TASK}"},
+            f"belongs to task attempt {JOB.tasks}/{TASK}, as does",
+        ),
+        ({"1": "/far/away", "2": "/far/away"}, "2: belongs to task attempt /far/away, as does 1"),
+        (
+            {"1": TASK, "2": OTHER, "3": f"{TASK[:-1]}12"},
+            "3: belongs to the same task as 1, so its rows",
+        ),
+        ({"1": TASK, "2": OTHER, "3": "/far/away", "4": None, "5": None, "6": "own"}, None),
+    ],
+)
+def test_two_manifests_of_one_task_or_attempt_are_refused_by_name(
+    attempts: dict[str, str | None], what: str | None
+):
+    refs = tuple(
+        ManifestRef(name, 1, "", 0, 0, None if is_path else attempt, attempt if is_path else None)
+        for name, attempt in attempts.items()
+        for is_path in [attempt is not None and attempt.startswith("/")]
+    )
+    job = LoadedManifests(refs, IOStatistics(), (0,), (None,), Listing())
+    check = partial(preflight, context(MemoryStore(), CommitOptions(assume_complete=True)), job)
+    if what is None:
+        check()
+        return
+    with pytest.raises(PreflightError, match=re.escape(what)):
+        check()
+
+
+def test_a_task_attempt_whose_name_leads_elsewhere_is_refused(store, write_job):
+    job = write_job({0: {"a": "x"}})
+    edit(job, 0, lambda content: content.update(taskAttemptID="../other"))
+    assert "task attempt id '../other'" in str(refused(store, job))
 
 
 @pytest.mark.parametrize(("expected", "error"), [(3, MissingManifestsError), (1, PreflightError)])
