@@ -138,21 +138,29 @@ class _Busiest:
     requests: int
     share: float
     rate: float | None
-    later: tuple[float, int, int] | None = None
-    """Since when the rate is far lower, and how many requests and refusals there were by then."""
+    lower_from: float | None = None
+    """Since when the rate is or was far lower."""
+    seen: tuple[int, int] | None = None
+    """All requests and refusals by the last look, if the rate was far lower then."""
+    made: int = 0
+    refused: int = 0
+    """The requests and refusals at far lower rates."""
 
     def share_at_far_lower_rate(
         self, rate: float | None, now: float, requests: int, refused: int
     ) -> float | None:
-        """The share that is refused since the rate is far lower; None if the `rate` now is not, or if
-        there were too few requests since then."""
+        """The share that is refused at far lower rates; None if the `rate` now is not far lower, or if
+        there were too few requests."""
         if rate is None or rate > FAR_LOWER * self.requests or now - self.at < WINDOW_SECONDS:
+            self.seen = None
             return None
-        began, requests_then, refused_then = self.later = self.later or (now, requests, refused)
-        made = requests - requests_then
-        if made < ENOUGH_REQUESTS or now - began < WINDOW_SECONDS:
+        if self.seen is not None:
+            self.made += requests - self.seen[0]
+            self.refused += refused - self.seen[1]
+        self.seen, self.lower_from = (requests, refused), self.lower_from or now
+        if self.made < ENOUGH_REQUESTS or now - self.lower_from < WINDOW_SECONDS:
             return None
-        return (refused - refused_then) / made
+        return self.refused / self.made
 
 
 class LimitAuthority(Protocol):
@@ -249,12 +257,13 @@ class RateLimit:
         share = busiest.share_at_far_lower_rate(self._rate, now, self._requests, self._throttled)
         if share is None:
             return False
-        if not busiest.share / 2 <= share <= MOST_STRAY:  # fewer requests have helped, or none would
-            self._busiest = _Busiest(now, window.requests, share, self._rate)
+        if not busiest.share / 2 <= share <= min(2 * busiest.share, MOST_STRAY):  # not by chance
+            self._busiest = _Busiest(now, window.requests, window.share, self._rate)
             return False
         self._stray_share = max(self._stray_share, STRAY_MARGIN * share)
-        self._rate, self._refused_rate = busiest.rate, None
-        self._busiest, self._spans[-1].recovered = None, now
+        self._rate = self._refused_rate = busiest.rate
+        self._busiest = None
+        self._spans[-1].note_rate(busiest.rate or HIGHEST_RATE, now)
         return True
 
     def fence(self, holder: str) -> None:

@@ -55,7 +55,9 @@ def copies_are_current(
     if tree is not None and (found := tree.manifests(context.job)):
         counted = counted_manifests(found, counted_names(context))
         return listing_of(context.job, counted).digest == loaded.listing.digest
-    return _are_same(context, loaded, context.job.manifests)
+    names = counted_names(context)  # other steps use the workers now
+    found = _listing(context.store, context.job, context.job.manifests, names)
+    return _is_as_loaded(context, loaded, context.job.manifests, found)
 
 
 def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
@@ -70,13 +72,21 @@ def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
     """Whether the manifests that are listed now are those that were loaded.
 
-    A worker makes a long listing, so that the driver, which has the loaded ones, need not hold it.
+    A worker makes a long listing, so that the driver, which has the loaded ones, need not hold it; not
+    on file systems that each machine mounts, since each numbers the files in its own way.
     """
     names = counted_names(context)
-    if context.executor.starts_workers and len(loaded.manifests) >= MANY_MANIFESTS:
+    is_long = len(loaded.manifests) >= MANY_MANIFESTS
+    if is_long and context.executor.starts_workers and not context.store.capabilities.may_be_network:
         (found,) = context.executor.run(partial(_look, names=names), [directory])
     else:
         found = _listing(context.store, context.job, directory, names)
+    return _is_as_loaded(context, loaded, directory, found)
+
+
+def _is_as_loaded(
+    context: JobContext, loaded: LoadedManifests, directory: str, found: Listing | None
+) -> bool:
     if found is None:
         raise MissingManifestsError(
             f"{directory}: is gone, perhaps because another job's clean-up deleted all of "
