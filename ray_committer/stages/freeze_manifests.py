@@ -56,8 +56,8 @@ def copies_are_current(
         counted = counted_manifests(found, counted_names(context))
         return listing_of(context.job, counted).digest == loaded.listing.digest
     names = counted_names(context)  # other steps use the workers now
-    found = _listing(context.store, context.job, context.job.manifests, names)
-    return _is_as_loaded(context, loaded, context.job.manifests, found)
+    listing = _listing(context.store, context.job, context.job.manifests, names)
+    return _is_as_loaded(context, loaded, context.job.manifests, listing)
 
 
 def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:

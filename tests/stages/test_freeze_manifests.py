@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -194,6 +195,28 @@ def test_a_long_listing_is_made_by_a_worker(
     executor = OfWorkers(lambda permits: Worker(of_worker, JOB, permits, in_driver=False))
     listed = requests(of_driver, lambda one: _frozen(one, found, executor, change))["list_status"]
     assert listed == (0 if manifests == 2 else 1)
+
+
+class Mounted(MemoryStore):
+    """A file system that several machines can mount, where each numbers the files in its own way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = replace(self.capabilities, may_be_network=True)
+
+    def network_file_system(self, _path: str) -> str | None:
+        return None
+
+
+def test_a_long_listing_of_a_file_system_that_machines_mount_is_made_by_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(freeze_module, "MANY_MANIFESTS", 1)
+    store = Mounted()
+    write_job(store, JOB, {0: {"a": b"1"}})
+    found = load(store)
+    executor = OfWorkers(lambda permits: Worker(MemoryStore(), JOB, permits, in_driver=False))
+    assert freeze_manifests(context(store, executor=executor), found) is True
 
 
 def _frozen(
