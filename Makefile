@@ -55,10 +55,10 @@ flaky: setup classes
 mutants: setup
 	.venv/bin/python -m tests.mutants $(T)
 
-# Benchmarks of some minutes, and all that need no argument. `benchmarks/compare.py` then names what has moved by
+# Benchmarks of 15 minutes together, and all that need no argument. `benchmarks/compare.py` then names what has moved by
 # more than noise since the committed results. Let nothing else run meanwhile.
-BENCH = start_time rename_cpu scaling straggler rate_limit throttling ray_calls simulator
-BENCH_ALL = $(BENCH) peers growth faults estimates coordinator ray_speed one_file_tasks ten_million_entries \
+BENCH = start_time rename_cpu straggler rate_limit throttling simulator
+BENCH_ALL = $(BENCH) scaling ray_calls peers growth faults estimates coordinator ray_speed one_file_tasks ten_million_entries \
 	http_renames adls_renames hdfs_renames s3_commits s3_ten_million table_commits exports ray_data
 
 bench: setup
