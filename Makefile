@@ -58,8 +58,8 @@ mutants: setup
 # Benchmarks of 15 minutes together, and all that need no argument. `benchmarks/compare.py` then names what has moved by
 # more than noise since the committed results. Let nothing else run meanwhile.
 BENCH = start_time rename_cpu straggler rate_limit throttling simulator
-BENCH_ALL = $(BENCH) scaling ray_calls peers growth faults estimates coordinator ray_speed one_file_tasks ten_million_entries \
-	http_renames adls_renames hdfs_renames s3_commits s3_ten_million table_commits exports ray_data
+BENCH_ALL = $(BENCH) scaling ray_calls peers growth faults estimates coordinator ray_speed one_file_tasks \
+	ten_million_entries http_renames adls_renames hdfs_renames s3_commits s3_ten_million table_commits exports ray_data
 
 bench: setup
 	@for name in $(BENCH); do .venv/bin/python benchmarks/$$name.py || true; done

@@ -43,9 +43,7 @@ class ThreadsExecutor(InlineExecutor):
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
         running: set[Future[Result]] = set()
-        ended: SimpleQueue[Future[Result]] = (
-            SimpleQueue()
-        )  # to wait for a set costs as much as it is long
+        ended: SimpleQueue[Future[Result]] = SimpleQueue()  # `wait` would look at all that run
         waited, computed = 0.0, self._computed()
         try:
             while True:

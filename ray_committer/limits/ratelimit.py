@@ -157,7 +157,9 @@ class _Busiest:
         if self.seen is not None:
             self.made += requests - self.seen[0]
             self.refused += refused - self.seen[1]
-        self.seen, self.lower_from = (requests, refused), self.lower_from or now
+        self.seen = (requests, refused)
+        if self.lower_from is None:
+            self.lower_from = now
         if self.made < ENOUGH_REQUESTS or now - self.lower_from < WINDOW_SECONDS:
             return None
         return self.refused / self.made
