@@ -49,13 +49,13 @@ def copies_are_current(
     context: JobContext, loaded: LoadedManifests, tree: JobTree | None = None
 ) -> bool:
     """Whether no task has saved a manifest since copies were made; True where none were. The `tree` of
-    the job's files shows the manifests, if it was listed already."""
+    the job's files shows the manifests, if it was listed already. The driver makes the listing, because
+    other steps use the workers meanwhile."""
     if context.store.capabilities.moves_directories:
         return True
+    names = counted_names(context)
     if tree is not None and (found := tree.manifests(context.job)):
-        counted = counted_manifests(found, counted_names(context))
-        return listing_of(context.job, counted).digest == loaded.listing.digest
-    names = counted_names(context)  # other steps use the workers now
+        return listing_of(context.job, counted_manifests(found, names)).digest == loaded.listing.digest
     listing = _listing(context.store, context.job, context.job.manifests, names)
     return _is_as_loaded(context, loaded, context.job.manifests, listing)
 
