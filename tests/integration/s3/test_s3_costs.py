@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
@@ -66,12 +64,9 @@ def slope(mode: ConflictMode) -> tuple[float, float]:
     return dollars[0] * times, dollars[1] * times
 
 
-@pytest.mark.wide
 def test_the_page_has_the_costs_of_100_000_files():
     found = re.findall(ROW, PAGE.read_text(), re.MULTILINE)
     rows = {mode: (float(tasks), float(commit)) for mode, tasks, commit in found}
     for mode in (ConflictMode.APPEND, ConflictMode.OVERWRITE):
         tasks, commit = slope(mode)
-        said = rows[mode.value]
-        assert said[1] == round(commit, 2)
-        assert tasks <= said[0] + 0.005 < tasks + 0.5
+        assert rows[mode.value] == (round(tasks, 2), round(commit, 2))
