@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Iterable, Iterator
 
@@ -127,6 +128,7 @@ class RayExecutor:
         self._own_pool: WorkerPool | None = None
         self._shared_pool = pool.pool if pool else None
         self._key = self._shared_pool.new_key() if self._shared_pool else uuid.uuid4().hex
+        self._lock = threading.Lock()
         self._job: PoolJob | None = None
         self._directories: HostedDirectories | None = None
         self._sink: EventSink = ignore
@@ -185,18 +187,20 @@ class RayExecutor:
 
     def _workers(self) -> PoolJob:
         """Return this commit's part of the pool; start a pool if none was given."""
-        if self._job is None:
-            with calls():
-                pool = self._shared_pool
-                if pool is None:
-                    pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
-                pool.host.wait_until_ready(self._options.worker_start_seconds)
-                limit = self._hosted_limit(pool)
-                self._limit.share(limit)
-                self._job = PoolJob(
-                    pool, self._key, self._open_resources, limit, self._sink, self._about
-                )
-        return self._job
+        with self._lock:
+            if self._job is None:
+                with calls():
+                    self._job = self._begin()
+            return self._job
+
+    def _begin(self) -> PoolJob:
+        pool = self._shared_pool
+        if pool is None:
+            pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
+        pool.host.wait_until_ready(self._options.worker_start_seconds)
+        limit = self._hosted_limit(pool)
+        self._limit.share(limit)
+        return PoolJob(pool, self._key, self._open_resources, limit, self._sink, self._about)
 
     def _hosted_limit(self, pool: WorkerPool | SharedWorkerPool) -> HostedLimit:
         """Return the commit's limit; in a pool that drivers share, the pool's limit for this store."""

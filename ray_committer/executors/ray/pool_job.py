@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
@@ -40,7 +41,6 @@ class _Slot:
     worker: PoolWorker
     step: int = 0
     pending: Ref = None
-    running: int = 0
     seconds: float | None = None
     since: float = field(default_factory=time.monotonic)
     place: Place | None = None
@@ -75,7 +75,10 @@ def _call_with_ref(run: Method, key: str, work: Ref, item: object) -> tuple[Ref,
 
 
 class PoolJob:
-    """Runs the work of one commit (`key`) on the workers of `pool`."""
+    """Runs the work of one commit (`key`) on the workers of `pool`.
+
+    Several threads may run work at once. They share the slots, and each has its own items in progress.
+    """
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class PoolJob:
         self._sink = sink
         self._about = about
         self._admission: list[tuple[Work[object], object]] = []
+        self._lock = threading.RLock()  # again by items that are results of other work
         self._slots: dict[int, _Slot] = {}
         self._failed_starts = self._losses = 0
         self._has_begun = False
@@ -164,7 +168,8 @@ class PoolJob:
             while True:
                 with calls():
                     starting = [slot.pending for slot in self._waiting()]
-                    if self._feed(begin, waiting, again) and not running:
+                    given = Counter(call.slot.worker.number for call in running.values())
+                    if self._feed(begin, given, waiting, again) and not running:
                         return
                     ready, _ = ray.wait([*running, *starting], timeout=self._patience(running))
                     self._settle({ref for ref in ready if ref not in running})
@@ -190,14 +195,19 @@ class PoolJob:
 
     def _waiting(self) -> list[_Slot]:
         """Return the slots of workers that are not ready, after starting the next step of each."""
-        workers = self.pool.workers
-        for number in self._slots.keys() - {worker.number for worker in workers}:
-            del self._slots[number]
-        for worker in workers:
-            slot = self._slots.setdefault(worker.number, _Slot(worker))
-            if slot.pending is None and slot.step <= len(self._admission):
-                slot.pending = self._next_step(slot)
-        return [slot for slot in self._slots.values() if slot.pending is not None]
+        with self._lock:
+            workers = self.pool.workers
+            for number in self._slots.keys() - {worker.number for worker in workers}:
+                del self._slots[number]
+            for worker in workers:
+                slot = self._slots.setdefault(worker.number, _Slot(worker))
+                if slot.pending is None and not self._is_ready(slot):
+                    slot.pending = self._next_step(slot)
+            return [slot for slot in self._slots.values() if slot.pending is not None]
+
+    def _is_ready(self, slot: _Slot) -> bool:
+        """Whether the worker has opened the resources and passed all admission checks."""
+        return slot.step > len(self._admission)
 
     def _next_step(self, slot: _Slot) -> Ref:
         actor = slot.worker.actor
@@ -214,30 +224,34 @@ class PoolJob:
 
     def _settle(self, ready: set[Ref]) -> None:
         """Note the steps that ended; raise an error of a check, and replace a lost worker."""
-        for slot in list(self._slots.values()):
-            if slot.pending is None or slot.pending not in ready:
-                continue
-            try:
-                found = ray.get(slot.pending)
-            except _LOST as e:
-                self._failed_starts += slot.step == 0
-                if self._failed_starts > _FAILED_STARTS:
-                    raise RayNotAvailableError(
-                        "a commit worker could not start",
-                        f"check that ray-committer {__version__} is installed on all nodes: {e}",
-                    ) from e
-                self._lose(slot, e)
-                continue
-            if slot.step == 0:
-                slot.place = found
-                self._has_begun = True
-                self._sink(WorkerStarted(slot.name, found.node, found.process))
-            slot.pending = None
-            slot.step += 1
+        with self._lock:
+            for slot in list(self._slots.values()):
+                if slot.pending is not None and slot.pending in ready:
+                    self._settle_step(slot)
+
+    def _settle_step(self, slot: _Slot) -> None:
+        try:
+            found = ray.get(slot.pending)
+        except _LOST as e:
+            self._failed_starts += slot.step == 0
+            if self._failed_starts > _FAILED_STARTS:
+                raise RayNotAvailableError(
+                    "a commit worker could not start",
+                    f"check that ray-committer {__version__} is installed on all nodes: {e}",
+                ) from e
+            self._lose(slot, e)
+            return
+        if slot.step == 0:
+            slot.place = found
+            self._has_begun = True
+            self._sink(WorkerStarted(slot.name, found.node, found.process))
+        slot.pending = None
+        slot.step += 1
 
     def _feed(
         self,
         begin: Callable[[_Slot, object], None],
+        given: Counter[int],
         waiting: Iterator[object],
         again: deque[object],
     ) -> bool:
@@ -245,19 +259,20 @@ class PoolJob:
         depths = self._depths()
         for level in range(DEPTH):
             for slot, depth in depths:
-                if slot.running > level or level >= depth:
+                if given[slot.worker.number] > level or level >= depth:
                     continue
                 try:
                     item = again.popleft() if again else next(waiting)
                 except StopIteration:
                     return True
                 begin(slot, item)
-                slot.running += 1
+                given[slot.worker.number] += 1
         return False
 
     def _depths(self) -> list[tuple[_Slot, int]]:
         """Return the ready workers, each with its depth; one slower than twice the median gets 1."""
-        ready = [slot for slot in self._slots.values() if slot.pending is None]
+        with self._lock:
+            ready = [slot for slot in self._slots.values() if self._is_ready(slot)]
         known = [slot.seconds for slot in ready if slot.seconds is not None]
         slow = 2 * median(known) if known else float("inf")
         return [(slot, 1 if (slot.seconds or 0.0) > slow else DEPTH) for slot in ready]
@@ -265,7 +280,6 @@ class PoolJob:
     def _result(self, ref: Ref, ended: _Running, again: deque[object]) -> list[tuple[Fetched, Ref]]:
         """Return the results of a call that ended; empty if its item must run again."""
         slot, item = ended.slot, ended.item
-        slot.running -= 1
         try:
             seconds, result = ray.get(ref)
         except _LOST as e:
@@ -283,28 +297,31 @@ class PoolJob:
 
     def _lose(self, slot: _Slot, cause: Exception) -> None:
         """Fence and replace a lost worker; `CommitStateUnknownError` if the commit has lost too many."""
-        if self._slots.pop(slot.worker.number, None) is not None:
-            self._losses += 1
-            place = slot.place or Place(slot.name, "", 0)
-            cause_line = str(cause).strip().partition("\n")[0][:_CAUSE_LENGTH]
-            self._sink(WorkerLost(place.worker, place.node, place.process, cause_line))
-        if self._losses > MAX_LOSSES:
-            raise CommitStateUnknownError(
-                f"{self._losses} commit workers were lost, the last with: {cause}",
-                "fix the cluster and run the same command to finish",
-            ) from cause
-        self._limit.fence(self._holder(slot))
-        self.pool.replace(slot.worker, cause)
+        with self._lock:
+            if self._slots.pop(slot.worker.number, None) is not None:
+                self._losses += 1
+                place = slot.place or Place(slot.name, "", 0)
+                cause_line = str(cause).strip().partition("\n")[0][:_CAUSE_LENGTH]
+                self._sink(WorkerLost(place.worker, place.node, place.process, cause_line))
+            if self._losses > MAX_LOSSES:
+                raise CommitStateUnknownError(
+                    f"{self._losses} commit workers were lost, the last with: {cause}",
+                    "fix the cluster and run the same command to finish",
+                ) from cause
+            self._limit.fence(self._holder(slot))
+            self.pool.replace(slot.worker, cause)
 
     def _holder(self, slot: _Slot) -> str:
         return f"worker-{self._key}-{slot.worker.number}"
 
     def _patience(self, running: dict[Ref, _Running]) -> float | None:
         """Return how long to wait: without end while work runs, but not for workers that never start."""
-        if running or any(slot.pending is None for slot in self._slots.values()):
+        with self._lock:
+            slots = list(self._slots.values())
+        if running or any(map(self._is_ready, slots)):
             return None
         seconds = self.pool.options.worker_start_seconds
-        if all(time.monotonic() - slot.since > seconds for slot in self._slots.values()):
+        if all(time.monotonic() - slot.since > seconds for slot in slots):
             if not self._has_begun:
                 raise self._not_started()
             raise CommitStateUnknownError(

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -131,6 +133,64 @@ def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
         assert limit.grant("worker-commit-1", 0).requests is None
     finally:
         pool.close()
+
+
+@pytest.fixture
+def pool_job(dest: Path) -> Iterator[PoolJob]:
+    """A commit on two ready workers."""
+    options = CommitOptions(workers=2)
+    pool = WorkerPool(options, 2)
+    try:
+        limit = HostedLimit(pool.host.actor, "commit", options)
+        spec = WorkerSpec(StoreSpec("file"), new_job_attempt(str(dest), "job_1", 0), concurrency=1)
+        job = PoolJob(pool, "commit", spec, limit, ignore)
+        job.start()
+        yield job
+    finally:
+        pool.close()
+
+
+def test_long_work_does_not_hold_up_other_work(pool_job: PoolJob, tmp_path: Path):
+    def wait_for(_: object, file: str) -> bool:
+        deadline = time.monotonic() + 10
+        while not (is_there := Path(file).exists()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return is_there
+
+    end = tmp_path / "end"
+    with ThreadPoolExecutor(1) as threads:
+        long = threads.submit(lambda: list(pool_job.run(wait_for, [str(end)] * 4)))
+        time.sleep(0.5)  # until the workers have all of it
+        assert list(pool_job.run(getattr, ["in_driver"] * 20)) == [False] * 20
+        assert not long.done()
+        end.touch()
+        assert long.result() == [True] * 4
+
+
+@pytest.mark.timeout(180)
+def test_work_at_once_loses_nothing_on_workers_that_are_replaced(pool_job: PoolJob, tmp_path: Path):
+    """And each runs only where the check of workers, which takes long here, has passed."""
+
+    def check(_: object, directory: str) -> None:
+        time.sleep(0.3)
+        Path(directory, str(os.getpid())).touch()
+
+    def work(_: object, item: tuple[str, int]) -> tuple[int, bool]:
+        time.sleep(0.02)
+        directory, number = item
+        return number, Path(directory, str(os.getpid())).exists()
+
+    pool_job.admit(check, str(tmp_path))
+    items = [(str(tmp_path), number) for number in range(600)]
+    with ThreadPoolExecutor(4) as threads:
+        runs = [threads.submit(lambda: sorted(pool_job.run(work, items))) for _ in range(4)]
+        killed: set[int] = set()
+        for _ in range(3):
+            while len(alive := set(commit_workers()) - killed) < 2:
+                time.sleep(0.05)
+            killed.add(worker := alive.pop())
+            os.kill(worker, signal.SIGKILL)
+        assert [run.result() for run in runs] == [[(number, True) for _, number in items]] * 4
 
 
 @pytest.mark.parametrize("executor", [pytest.param("ray", marks=pytest.mark.wide), "threads"])
