@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ray_committer.events import EventSink
 from ray_committer.executors.base import Item, OpenResources, Result, ResultRef, Work, call
@@ -45,7 +46,7 @@ class InlineExecutor:
         check(self._resources, item)
 
     def limit_statistics(self) -> LimitStatistics:
-        return self._limit.statistics()
+        return replace(self._limit.statistics(), requests=self.permits.made)
 
     def cancel(self) -> None:
         self._resources.cancel()

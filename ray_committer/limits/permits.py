@@ -37,7 +37,8 @@ class _Held:
     """The permits that a process has now; guarded by the lock of its `Permits`."""
 
     batches: deque[_Batch] = field(default_factory=deque)
-    used: int = 0
+    made: int = 0
+    told: int = 0
     wanted: bool = False
     free_until: float = float("-inf")
     renew_at: float = float("-inf")
@@ -76,24 +77,28 @@ class Permits:
         held = self._held
         now = self._clock()
         if now < held.free_until and now < held.renew_at:  # no limit: nothing to wait for
-            held.used += 1  # a lost update in a race of threads only blurs a statistic
+            held.made += 1  # a lost update in a race of threads only blurs a statistic
             return
         with self._changed:
             while not self._take():
                 self._changed.wait(self._seconds_to_wait())
 
+    @property
+    def made(self) -> int:
+        """How many requests were permitted."""
+        return self._held.made
+
     def throttled(self, retry_after_seconds: float | None) -> bool:
         """Report a throttled request. True if all requests must wait: unused permits are given up. False
         if only this request should wait.
         """
-        with self._changed:
-            used, self._held.used = self._held.used, 0
+        used = self._untold()
         try:
             if not self._authority.throttled(self._holder, used, retry_after_seconds):
                 return False
         except Exception:  # noqa: BLE001 - without an authority there are no permits either
             with self._changed:
-                self._held.used += used
+                self._held.told -= used
             _log.warning("throttling could not be reported to the limit of requests", exc_info=True)
         with self._changed:
             self._held.batches.clear()
@@ -116,7 +121,7 @@ class Permits:
         usable = bool(held.batches) and held.batches[0].begins <= now
         if usable:
             first = held.batches[0]
-            held.used += 1
+            held.made += 1
             if first.left is None:
                 held.free_until = first.ends
             else:
@@ -180,15 +185,13 @@ class Permits:
 
     def _fetch(self) -> bool:
         """Ask once; False if there was no answer."""
-        held = self._held
-        with self._changed:
-            used, held.used = held.used, 0
+        held, used = self._held, self._untold()
         asked = self._clock()
         try:
             grant = self._authority.grant(self._holder, used)
         except Exception as e:  # noqa: BLE001 - whatever it is, there is no permit
             with self._changed:
-                held.used += used
+                held.told -= used
                 held.failure = e
                 self._changed.notify_all()
             return False
@@ -199,6 +202,13 @@ class Permits:
             self._hold(grant, asked)
             self._changed.notify_all()
         return True
+
+    def _untold(self) -> int:
+        """Return the number of requests that the authority has not been told of, as told."""
+        with self._changed:
+            used = self._held.made - self._held.told
+            self._held.told += used
+        return used
 
     def _hold(self, grant: Grant, asked: float) -> None:
         """Keep a grant; unlimited permits and counted ones are not kept together."""

@@ -287,8 +287,11 @@ class GuardedStore:
             asked = retry_after_seconds if refusals > 1 else None
             self._sleep(max(backoff_seconds(refusals - 1), asked or 0.0))
 
-    def _wait_alone(self, refusals: int, retry_after_seconds: float | None) -> None:  # noqa: ARG002
-        self._sleep(STATE_SECONDS if retry_after_seconds is None else retry_after_seconds)
+    def _wait_alone(self, refusals: int, retry_after_seconds: float | None) -> None:
+        """Wait a moment after the first refusal, which may be one of few; then as long as the store
+        asks, or until one name can be written again."""
+        asked = STATE_SECONDS if retry_after_seconds is None else retry_after_seconds
+        self._sleep(backoff_seconds(0) if refusals == 1 else asked)
 
     def _take_again(self) -> IOStatistics:
         found = IOStatistics()

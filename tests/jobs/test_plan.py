@@ -74,8 +74,9 @@ def test_the_estimate_is_near_what_the_commit_makes(write_job, dest: Path, tasks
     opened = open_job.open_store
     watched = lambda spec, **_: WrappedStore(opened(spec), before=made.append)  # noqa: E731
     monkeypatch.setattr(open_job, "open_store", watched)
-    ray_committer.commit_job(str(dest), executor="inline")
+    report = ray_committer.commit_job(str(dest), executor="inline")
     assert plan.requests == pytest.approx(len(made), rel=0.2)
+    assert report.requests == len(made) - 3  # those that find the job
     assert plan.seconds_at(10) == plan.requests / 10
 
 

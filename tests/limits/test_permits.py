@@ -92,6 +92,22 @@ def test_without_a_limit_a_request_costs_no_call():
     assert authority.told == [0, 2001]  # the lease was renewed with the first of these
 
 
+@pytest.mark.parametrize("grant", [UNLIMITED, batch(10)], ids=["no limit", "limit"])
+def test_requests_are_counted_whoever_has_been_told_of_them(grant: Grant):
+    clock, authority = Clock(), Authority(grant)
+    permits = here(authority, clock)
+    acquire(permits, 7)
+    assert permits.made == 7
+    untold = 7 - sum(authority.told)
+    authority.answer = unreachable
+    permits.throttled(None)
+    authority.answer = grant
+    permits.throttled(None)
+    acquire(permits, 5)
+    assert permits.made == 12
+    assert authority.throttles == [(untold, None)]
+
+
 def test_counted_permits_are_asked_for_when_half_are_used():
     authority = Authority(batch(10))
     permits = here(authority, Clock())

@@ -6,6 +6,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import ray
 
@@ -169,7 +170,8 @@ class RayExecutor:
         self._workers().admit(check, item)
 
     def limit_statistics(self) -> LimitStatistics:
-        return self._limit.statistics()
+        made = self.permits.made + (self._job.requests if self._job is not None else 0)
+        return replace(self._limit.statistics(), requests=made)
 
     def cancel(self) -> None:
         if self._job is not None and ray.is_initialized():

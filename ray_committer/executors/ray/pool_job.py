@@ -98,8 +98,15 @@ class PoolJob:
         self._admission: list[tuple[Work[object], object]] = []
         self._lock = threading.RLock()  # again by items that are results of other work
         self._slots: dict[int, _Slot] = {}
+        self._made: dict[int, int] = {}
         self._failed_starts = self._losses = 0
         self._has_begun = False
+
+    @property
+    def requests(self) -> int:
+        """How many requests the workers have made, also those that were lost since."""
+        with self._lock:
+            return sum(self._made.values())
 
     def start(self, *, first_only: bool = False) -> None:
         """Wait until every worker of the pool is ready, or the first; `RayNotAvailableError` if a worker
@@ -245,6 +252,8 @@ class PoolJob:
             slot.place = found
             self._has_begun = True
             self._sink(WorkerStarted(slot.name, found.node, found.process))
+        else:
+            self._note_made(slot, found[1])
         slot.pending = None
         slot.step += 1
 
@@ -281,7 +290,7 @@ class PoolJob:
         """Return the results of a call that ended; empty if its item must run again."""
         slot, item = ended.slot, ended.item
         try:
-            seconds, result = ray.get(ref)
+            seconds, made, result = ray.get(ref)
         except _LOST as e:
             again.appendleft(item)
             self._lose(slot, e)
@@ -292,8 +301,14 @@ class PoolJob:
                 raise
             again.appendleft(Supplied(item.item, (None,) * len(item.refs)))
             return []
+        self._note_made(slot, made)
         slot.seconds = seconds if slot.seconds is None else 0.5 * (slot.seconds + seconds)
         return [(result, ended.ref)]
+
+    def _note_made(self, slot: _Slot, made: int) -> None:
+        with self._lock:
+            number = slot.worker.number
+            self._made[number] = max(made, self._made.get(number, 0))  # results come in no order
 
     def _lose(self, slot: _Slot, cause: Exception) -> None:
         """Fence and replace a lost worker; `CommitStateUnknownError` if the commit has lost too many."""

@@ -63,6 +63,7 @@ class CommitWorker:
     def __init__(self, label: str) -> None:
         self.shown = label
         self._resources: dict[str, Resources] = {}
+        self._permits: dict[str, Permits] = {}
         self._metrics = WorkerMetrics()
 
     def open(
@@ -80,30 +81,34 @@ class CommitWorker:
         """
         _check_version(version)
         if key not in self._resources:
-            resources = _open(open_resources, authority, holder)
+            permits = Permits(authority, holder, patience_seconds=PATIENCE * authority.lease_seconds)
+            resources = open_resources(permits)
             resources.place = Place(name, ray.util.get_node_ip_address(), os.getpid())
-            self._resources[key] = resources
+            self._resources[key], self._permits[key] = resources, permits
         return cast("Place", self._resources[key].place)
 
     def check_version(self, version: str) -> None:
         """Raise `RayNotAvailableError` if the driver runs another `version` of this package."""
         _check_version(version)
 
-    def run(self, key: str, work: Work[Result], item: object, *results: object) -> tuple[float, Result]:
-        """Run work on one item; return the seconds that it took, and its result."""
-        started = time.monotonic()
+    def run(
+        self, key: str, work: Work[Result], item: object, *results: object
+    ) -> tuple[float, int, Result]:
+        """Run work on one item; return the seconds that it took, the number of requests that this worker
+        has made for the commit so far, and the result."""
+        started, permits = time.monotonic(), self._permits[key]
         result = work(self._resources[key], item, *results)
         self._metrics.note(result)
         seconds = time.monotonic() - started
         _log.info("%s: %.200s in %.3f s", stage_of(work), item, seconds)
-        return seconds, result
+        return seconds, permits.made, result
 
     def run_with_ref(
         self, key: str, work: Work[tuple[Result, bytes]], item: object
-    ) -> tuple[tuple[float, Result], bytes]:
+    ) -> tuple[tuple[float, int, Result], bytes]:
         """`run` for work with two results; the second one stays on this node."""
-        seconds, (result, kept) = self.run(key, work, item)
-        return (seconds, result), kept
+        seconds, requests, (result, kept) = self.run(key, work, item)
+        return (seconds, requests, result), kept
 
     def cancel(self, key: str) -> None:
         """Let a commit's running work stop at its next step."""
@@ -119,6 +124,7 @@ class CommitWorker:
     def close(self, key: str) -> None:
         """Release a commit's resources; idempotent."""
         resources = self._resources.pop(key, None)
+        self._permits.pop(key, None)
         if resources is not None:
             resources.close()
 
@@ -128,24 +134,17 @@ class _Counted:
     """A commit's part of a limit that it may share."""
 
     began: float = field(default_factory=time.monotonic)
-    requests: int = 0
     throttled: int = 0
 
-    def note(self, method: str, arguments: tuple[object, ...]) -> None:
-        """Count what a holder of the commit reports to the limit."""
-        if method in ("grant", "throttled"):
-            self.requests += cast("int", arguments[1])
-            self.throttled += method == "throttled"
-
     def own(self, limit: LimitStatistics) -> LimitStatistics:
-        """Return the limit's statistics: this commit's requests, and all throttling since it began."""
+        """Return the limit's statistics: this commit's refusals, and all throttling since it began."""
         age = time.monotonic() - self.began
         spans = tuple(
             replace(span, began_seconds_ago=min(span.began_seconds_ago, age))
             for span in limit.spans
             if span.last_seconds_ago <= age
         )
-        return replace(limit, requests=self.requests, throttled=self.throttled, spans=spans)
+        return replace(limit, throttled=self.throttled, spans=spans)
 
 
 class CommitHost:
@@ -186,7 +185,7 @@ class CommitHost:
             if limit is None:
                 limit = self._limits[name] = RateLimit(asked[0], lease_seconds=asked[1])
             counted = self._counted.setdefault(key, _Counted())
-            counted.note(method, arguments)
+            counted.throttled += method == "throttled"
         answer = getattr(limit, method)(*arguments)
         return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 
@@ -216,8 +215,3 @@ def _check_version(version: str) -> None:
             f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}",
             "install the same version everywhere",
         )
-
-
-def _open(open_resources: OpenResources, authority: LimitAuthority, holder: str) -> Resources:
-    patience = PATIENCE * authority.lease_seconds
-    return open_resources(Permits(authority, holder, patience_seconds=patience))

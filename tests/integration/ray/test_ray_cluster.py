@@ -35,7 +35,7 @@ from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.report.numbers import stage_seconds
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stores.base import StoreSpec
-from ray_committer.work.worker import WorkerSpec
+from ray_committer.work.worker import Worker, WorkerSpec
 from tests.doubles import recorded
 from tests.integration.ray.jobs import commit_workers, write_files
 
@@ -165,6 +165,16 @@ def test_long_work_does_not_hold_up_other_work(pool_job: PoolJob, tmp_path: Path
         assert not long.done()
         end.touch()
         assert long.result() == [True] * 4
+
+
+def test_each_request_of_a_worker_is_counted(pool_job: PoolJob, dest: Path):
+    def ask(worker: Worker, path: str) -> None:
+        worker.store.list_status(path)
+
+    dest.mkdir(exist_ok=True)
+    before = pool_job.requests
+    list(pool_job.run(ask, [str(dest)] * 50))
+    assert pool_job.requests == before + 50
 
 
 @pytest.mark.timeout(180)
