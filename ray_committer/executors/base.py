@@ -52,6 +52,10 @@ class Resources(Protocol):
     place: Place | None
     """Where the work runs, if an executor has started a worker for it."""
 
+    @property
+    def requests(self) -> int:
+        """How many requests they have made."""
+
     def cancel(self) -> None:
         """Let running work stop at its next step; idempotent, from any thread."""
 

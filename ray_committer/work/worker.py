@@ -87,6 +87,11 @@ class Worker:
         self._threads = ThreadPool(concurrency) if concurrency > 1 else None
         self._readers = ThreadPool(max(2, concurrency // 4)) if concurrency > 1 else None
 
+    @property
+    def requests(self) -> int:
+        """How many requests this process has made for the commit."""
+        return self._permits.made
+
     def where(self) -> Place:
         """The place of this work: a worker, by the executor's name for it, or a thread of the driver."""
         return self.place or Place(_thread_name(), platform.node(), os.getpid())

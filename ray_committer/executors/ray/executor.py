@@ -170,8 +170,10 @@ class RayExecutor:
         self._workers().admit(check, item)
 
     def limit_statistics(self) -> LimitStatistics:
+        told = self._limit.statistics()
         made = self.permits.made + (self._job.requests if self._job is not None else 0)
-        return replace(self._limit.statistics(), requests=made)
+        # The limit was not told of the last ones, and work that failed has no result that tells.
+        return replace(told, requests=max(told.requests, made))
 
     def cancel(self) -> None:
         if self._job is not None and ray.is_initialized():

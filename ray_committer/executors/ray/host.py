@@ -118,6 +118,7 @@ class DriverLimit:
         lowest = [one.lowest for one in (own, shared) if one.lowest is not None]
         return replace(
             shared,
+            requests=own.requests + shared.requests,
             throttled=own.throttled + shared.throttled,
             lowest=min(lowest, default=None),
             spans=own.spans + shared.spans,

@@ -43,7 +43,7 @@ class WorkerPool:
         self.options = options
         self._about = about
         self.size = size
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # again by a handler of Ctrl-C
         self._numbers = itertools.count()
         self.host = Host()
         self._workers = self._spawn(size)

@@ -96,27 +96,27 @@ class PoolJob:
         self._sink = sink
         self._about = about
         self._admission: list[tuple[Work[object], object]] = []
-        self._lock = threading.RLock()  # again by items that are results of other work
+        self._lock = threading.RLock()  # again by what settles a step
         self._slots: dict[int, _Slot] = {}
         self._made: dict[int, int] = {}
-        self._failed_starts = self._losses = 0
+        self._lost: set[int] = set()
+        self._failed_starts = 0
         self._has_begun = False
 
     @property
     def requests(self) -> int:
-        """How many requests the workers have made, also those that were lost since."""
-        with self._lock:
-            return sum(self._made.values())
+        """How many requests the workers had made at their last results."""
+        return sum(list(self._made.values()))
 
     def start(self, *, first_only: bool = False) -> None:
         """Wait until every worker of the pool is ready, or the first; `RayNotAvailableError` if a worker
         that is needed does not start."""
         deadline = time.monotonic() + self.pool.options.worker_start_seconds
-        while waiting := self._waiting():
-            if first_only and len(waiting) < len(self._slots):
+        while starting := self._starting():
+            if first_only and len(starting) < len(self._slots):
                 return
             seconds = max(0.0, deadline - time.monotonic())
-            ready, _ = ray.wait([slot.pending for slot in waiting], timeout=seconds)
+            ready, _ = ray.wait(starting, timeout=seconds)
             if not ready:
                 raise self._not_started()
             self._settle(set(ready))
@@ -125,8 +125,8 @@ class PoolJob:
         """Run a check on every worker, and on each later replacement before it gets work."""
         with calls():
             self._admission.append((check, item))
-            while waiting := [slot for slot in self._waiting() if slot.step > 0]:
-                ready, _ = ray.wait([slot.pending for slot in waiting])
+            while starting := self._starting(least=1):
+                ready, _ = ray.wait(starting)
                 self._settle(set(ready))
 
     def run(self, work: Work[Result], items: Iterable[object]) -> Iterator[Result]:
@@ -174,7 +174,7 @@ class PoolJob:
         try:
             while True:
                 with calls():
-                    starting = [slot.pending for slot in self._waiting()]
+                    starting = self._starting()
                     given = Counter(call.slot.worker.number for call in running.values())
                     if self._feed(begin, given, waiting, again) and not running:
                         return
@@ -200,8 +200,9 @@ class PoolJob:
             worker.actor.close.remote(self._key)
         self.pool.host.end(self._key)
 
-    def _waiting(self) -> list[_Slot]:
-        """Return the slots of workers that are not ready, after starting the next step of each."""
+    def _starting(self, least: int = 0) -> list[Ref]:
+        """Start the next step of each worker that is not ready; return what the steps, from step `least`
+        on, will answer."""
         with self._lock:
             workers = self.pool.workers
             for number in self._slots.keys() - {worker.number for worker in workers}:
@@ -210,7 +211,8 @@ class PoolJob:
                 slot = self._slots.setdefault(worker.number, _Slot(worker))
                 if slot.pending is None and not self._is_ready(slot):
                     slot.pending = self._next_step(slot)
-            return [slot for slot in self._slots.values() if slot.pending is not None]
+            steps = [slot for slot in self._slots.values() if slot.step >= least]
+            return [slot.pending for slot in steps if slot.pending is not None]
 
     def _is_ready(self, slot: _Slot) -> bool:
         """Whether the worker has opened the resources and passed all admission checks."""
@@ -313,18 +315,20 @@ class PoolJob:
     def _lose(self, slot: _Slot, cause: Exception) -> None:
         """Fence and replace a lost worker; `CommitStateUnknownError` if the commit has lost too many."""
         with self._lock:
-            if self._slots.pop(slot.worker.number, None) is not None:
-                self._losses += 1
+            self._slots.pop(slot.worker.number, None)
+            if slot.worker.number not in self._lost:
+                self._lost.add(slot.worker.number)
                 place = slot.place or Place(slot.name, "", 0)
                 cause_line = str(cause).strip().partition("\n")[0][:_CAUSE_LENGTH]
                 self._sink(WorkerLost(place.worker, place.node, place.process, cause_line))
-            if self._losses > MAX_LOSSES:
+            if len(self._lost) > MAX_LOSSES:
                 raise CommitStateUnknownError(
-                    f"{self._losses} commit workers were lost, the last with: {cause}",
+                    f"{len(self._lost)} commit workers were lost, the last with: {cause}",
                     "fix the cluster and run the same command to finish",
                 ) from cause
             self._limit.fence(self._holder(slot))
             self.pool.replace(slot.worker, cause)
+            self._starting()  # the new worker, so that no other thread finds that there is none
 
     def _holder(self, slot: _Slot) -> str:
         return f"worker-{self._key}-{slot.worker.number}"

@@ -63,7 +63,6 @@ class CommitWorker:
     def __init__(self, label: str) -> None:
         self.shown = label
         self._resources: dict[str, Resources] = {}
-        self._permits: dict[str, Permits] = {}
         self._metrics = WorkerMetrics()
 
     def open(
@@ -81,10 +80,10 @@ class CommitWorker:
         """
         _check_version(version)
         if key not in self._resources:
-            permits = Permits(authority, holder, patience_seconds=PATIENCE * authority.lease_seconds)
-            resources = open_resources(permits)
+            patience = PATIENCE * authority.lease_seconds
+            resources = open_resources(Permits(authority, holder, patience_seconds=patience))
             resources.place = Place(name, ray.util.get_node_ip_address(), os.getpid())
-            self._resources[key], self._permits[key] = resources, permits
+            self._resources[key] = resources
         return cast("Place", self._resources[key].place)
 
     def check_version(self, version: str) -> None:
@@ -96,12 +95,12 @@ class CommitWorker:
     ) -> tuple[float, int, Result]:
         """Run work on one item; return the seconds that it took, the number of requests that this worker
         has made for the commit so far, and the result."""
-        started, permits = time.monotonic(), self._permits[key]
-        result = work(self._resources[key], item, *results)
+        started, resources = time.monotonic(), self._resources[key]
+        result = work(resources, item, *results)
         self._metrics.note(result)
         seconds = time.monotonic() - started
         _log.info("%s: %.200s in %.3f s", stage_of(work), item, seconds)
-        return seconds, permits.made, result
+        return seconds, resources.requests, result
 
     def run_with_ref(
         self, key: str, work: Work[tuple[Result, bytes]], item: object
@@ -124,7 +123,6 @@ class CommitWorker:
     def close(self, key: str) -> None:
         """Release a commit's resources; idempotent."""
         resources = self._resources.pop(key, None)
-        self._permits.pop(key, None)
         if resources is not None:
             resources.close()
 
@@ -134,17 +132,24 @@ class _Counted:
     """A commit's part of a limit that it may share."""
 
     began: float = field(default_factory=time.monotonic)
+    requests: int = 0
     throttled: int = 0
 
+    def note(self, method: str, arguments: tuple[object, ...]) -> None:
+        """Count what a holder of the commit reports to the limit."""
+        if method in ("grant", "throttled"):
+            self.requests += cast("int", arguments[1])
+            self.throttled += method == "throttled"
+
     def own(self, limit: LimitStatistics) -> LimitStatistics:
-        """Return the limit's statistics: this commit's refusals, and all throttling since it began."""
+        """Return the limit's statistics: this commit's requests, and all throttling since it began."""
         age = time.monotonic() - self.began
         spans = tuple(
             replace(span, began_seconds_ago=min(span.began_seconds_ago, age))
             for span in limit.spans
             if span.last_seconds_ago <= age
         )
-        return replace(limit, throttled=self.throttled, spans=spans)
+        return replace(limit, requests=self.requests, throttled=self.throttled, spans=spans)
 
 
 class CommitHost:
@@ -185,7 +190,7 @@ class CommitHost:
             if limit is None:
                 limit = self._limits[name] = RateLimit(asked[0], lease_seconds=asked[1])
             counted = self._counted.setdefault(key, _Counted())
-            counted.throttled += method == "throttled"
+            counted.note(method, arguments)
         answer = getattr(limit, method)(*arguments)
         return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 

@@ -40,12 +40,12 @@ class SharedWorkerPool:
         self.options = options
         self._name = name
         self._driver = uuid.uuid4().hex
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # again by a handler of Ctrl-C
         self._left = threading.Event()
         self._workers: list[PoolWorker] = []
         self.host, numbers = self._join(size)
         self.size = len(numbers)
-        self._meet(numbers)
+        self._meet(numbers, [])
         self._renewer = threading.Thread(target=self._renew, name="ray-committer-pool", daemon=True)
         self._renewer.start()
 
@@ -67,7 +67,7 @@ class SharedWorkerPool:
         _log.warning("a commit worker was lost and is replaced: %s", cause)
         ray.kill(lost.actor)
         with calls():
-            self._meet(ray.get(self.host.actor.replace.remote(known, lost.number)))
+            self._meet(ray.get(self.host.actor.replace.remote(known, lost.number)), known)
 
     def close(self) -> None:
         """Leave the pool, which continues for others."""
@@ -114,11 +114,16 @@ class SharedWorkerPool:
             )
         return Host(actor), numbers
 
-    def _meet(self, numbers: list[int]) -> None:
-        """Make these the known workers, and start those that are not there yet."""
+    def _meet(self, numbers: list[int], before: list[int]) -> None:
+        """Make these the known workers, and start those that are not there yet.
+
+        Not if others than `before` are known meanwhile: the answer may be older than those, and a worker
+        that was replaced would be started again.
+        """
         with self._lock:
             known = {worker.number: worker for worker in self._workers}
-            self._workers = [known.get(number) or self._worker(number) for number in numbers]
+            if list(known) == before:
+                self._workers = [known.get(number) or self._worker(number) for number in numbers]
 
     def _worker(self, number: int) -> PoolWorker:
         nodes = worker_nodes()
@@ -139,6 +144,6 @@ class SharedWorkerPool:
             known = [worker.number for worker in self.workers]
             try:
                 found = ray.get(self.host.actor.renew.remote(self._driver, known), timeout=RENEW_SECONDS)
-                self._meet(found)
+                self._meet(found, known)
             except RayError:  # the host is lost, and starts again
                 _log.debug("the host of the commit pool %s does not answer", self._name, exc_info=True)

@@ -217,6 +217,17 @@ def test_the_commits_of_a_pool_have_one_limit_and_each_its_own_count(name: str, 
     assert seconds > 2 * 150 / 100
 
 
+def test_an_answer_that_is_older_than_a_replacement_starts_no_lost_worker_again(name: str):
+    with joined(name) as pool:
+        shared = pool.pool
+        assert isinstance(shared, shared_pool.SharedWorkerPool)
+        before = [worker.number for worker in shared.workers]
+        shared.replace(shared.workers[0], RuntimeError("simulated"))
+        after = [worker.number for worker in shared.workers]
+        shared._meet(before, before)
+        assert [worker.number for worker in shared.workers] == after != before
+
+
 def test_a_pool_of_another_version_is_refused_by_name(name: str, monkeypatch: pytest.MonkeyPatch):
     with joined(name):
         monkeypatch.setattr(shared_pool, "__version__", "0.0.9")
