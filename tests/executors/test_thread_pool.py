@@ -79,12 +79,14 @@ def test_the_first_exception_is_raised_and_nothing_begun_after_it(error: type[Ba
 
 
 def test_an_exception_is_raised_only_when_what_is_in_progress_has_ended():
-    pool, failed, ended = ThreadPool(2), threading.Event(), list[str]()
+    pool, begun, failed, ended = ThreadPool(2), threading.Event(), threading.Event(), list[str]()
 
     def work(item: str) -> None:
         if item == "fails":
+            assert begun.wait(10)
             failed.set()
             raise ValueError(item)
+        begun.set()
         assert failed.wait(10)
         ended.append(item)
 

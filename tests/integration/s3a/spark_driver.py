@@ -142,9 +142,9 @@ def rows_of(url: str) -> list[int]:
     return sorted(row[0] for row in session().read.parquet(url).select("id").collect())
 
 
-def failing(url: str, attempts: int, seconds: float = 0) -> None:
+def failing(url: str, attempts: int, until: str = "") -> None:
     """Append rows; in the second of three tasks, `attempts` attempts fail after they have closed some
-    files and begun another."""
+    files and begun another, as soon as the file `until` is there, if one is given."""
 
     def some(batches: Iterator[Any]) -> Iterator[Any]:
         context = TaskContext.get()
@@ -152,7 +152,9 @@ def failing(url: str, attempts: int, seconds: float = 0) -> None:
         for number, batch in enumerate(batches):
             yield batch
             if (context.partitionId(), number) == (1, 44) and context.attemptNumber() < attempts:
-                time.sleep(seconds)
+                deadline = time.monotonic() + 300
+                while until and not Path(until).exists() and time.monotonic() < deadline:
+                    time.sleep(0.1)
                 raise ValueError("on purpose")
 
     append_in_files(url, some)

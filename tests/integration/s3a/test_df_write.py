@@ -161,9 +161,13 @@ def test_a_file_of_several_parts_is_whole(spark: Driver, bucket: Bucket, url: st
 
 
 def test_a_failed_attempt_leaves_no_upload_and_its_task_is_there_once(
-    spark: Driver, server: MotoServer, bucket: Bucket, url: str
+    spark: Driver, server: MotoServer, bucket: Bucket, url: str, tmp_path: Path
 ):
-    spark.run(driver.failing, url, attempts=1, seconds=3)
+    written = tmp_path / "written"
+    writing = spark.submit(driver.failing, url, attempts=1, until=str(written))
+    wait_until(lambda: sum("/part-00001" in str(one) for one in bucket.uploads()) > 2, writing)
+    written.touch()
+    writing.result(600)
     assert len(aborts(server, bucket)) > 2
     assert spark.run(driver.rows_of, url) == list(range(300))
     check_no_traces(bucket)
@@ -263,7 +267,7 @@ def test_a_killed_driver_whose_tasks_wrote_is_aborted_by_the_command(
     server: MotoServer, bucket: Bucket, url: str
 ):
     with driving(server.url) as killed:
-        writing = killed.submit(driver.failing, url, attempts=9, seconds=300)
+        writing = killed.submit(driver.failing, url, attempts=9, until="/never")
         wait_until(lambda: len(bucket.uploads()) > 2, writing)
         killed.kill()
         with pytest.raises(BrokenProcessPool):

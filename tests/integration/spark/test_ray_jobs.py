@@ -277,7 +277,6 @@ def test_a_command_that_the_cluster_has_not_is_named(
         rows.write.parquet(str(dest))
 
 
-@pytest.mark.wide
 @pytest.mark.one_spark
 def test_a_cluster_out_of_reach_in_the_middle_loses_nothing(
     spark, proxy: Proxy, configure, rows: DataFrame, dest: Path, tmp_path: Path
