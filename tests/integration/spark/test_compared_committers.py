@@ -11,6 +11,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.wide,
+    pytest.mark.hadoop,
     pytest.mark.spark,
     pytest.mark.ray,
     pytest.mark.xdist_group("spark-scripts"),
