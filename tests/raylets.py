@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from tests.servers.ports import free_ports
 
 SECONDS_TO_END_ACTORS = 30.0
 STARTS = 3
+SECONDS_TO_EXEC = 10.0
 
 _SYSTEM = {"agent_register_timeout_ms": 120_000}
 """Without it a raylet ends when one of its agents takes 30 seconds to answer."""
@@ -130,15 +132,45 @@ def _start(nodes: tuple[dict[str, Any], ...], system: dict[str, Any]) -> Any:
 
     before, cluster = _children(), Cluster()
     try:
-        for number, node in enumerate(nodes):
-            of_the_head = {**_HEAD, "_system_config": system} if number == 0 else {}
-            add_node(cluster, **of_the_head, **node)
+        with _hanging_forks_end():
+            for number, node in enumerate(nodes):
+                of_the_head = {**_HEAD, "_system_config": system} if number == 0 else {}
+                add_node(cluster, **of_the_head, **node)
     except BaseException:
         _LOG.warning("%s", _last_words(cluster))
         cluster.shutdown()
         _end(_children() - before)  # of the node that was half started, which the cluster does not know
         raise
     return cluster
+
+
+@contextmanager
+def _hanging_forks_end() -> Iterator[None]:
+    """Kill a child that is still this program after `SECONDS_TO_EXEC`: for Ray its start has failed.
+
+    Ray lets Python code run in a fork of this process, where it waits for ever for a lock that another
+    thread held at that moment.
+    """
+    is_over = threading.Event()
+
+    def watch() -> None:
+        since: dict[int, float] = {}
+        while not is_over.wait(0.5):
+            now = time.monotonic()
+            since = {pid: since.get(pid, now) for pid in _forks()}
+            for pid, first_seen in since.items():
+                if now - first_seen >= SECONDS_TO_EXEC:
+                    _LOG.warning("process %d did not get from fork to exec", pid)
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 def _last_words(cluster: Any) -> str:
@@ -155,6 +187,16 @@ def _children() -> set[int]:
         for path in Path("/proc/self/task").glob("*/children")
         for pid in path.read_text().split()
     }
+
+
+def _forks() -> set[int]:
+    """Children that have not become another program."""
+    own, found = Path("/proc/self/cmdline").read_bytes(), set()
+    for pid in _children():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes() == own:
+                found.add(pid)
+    return found
 
 
 def _end(children: set[int]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ray._private import utils
 from ray.cluster_utils import Cluster
 
 from tests import raylets
@@ -54,6 +56,29 @@ def test_a_start_that_failed_is_ended_and_tried_again(monkeypatch: pytest.Monkey
     try:
         assert left[0]
         assert not left[0] & raylets._children()
+        cluster.wait_for_nodes()
+    finally:
+        cluster.shutdown()
+
+
+def test_a_start_that_hangs_in_a_fork_is_ended_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As if the fork waited for a lock that no thread in it will release."""
+    die_with_parent = utils.set_kill_on_parent_death_linux
+    hung = tmp_path / "hung"
+
+    def hang_once() -> None:
+        die_with_parent()
+        if not hung.exists():
+            hung.touch()
+            time.sleep(600)
+
+    monkeypatch.setattr(raylets, "SECONDS_TO_EXEC", 1.0)
+    monkeypatch.setattr(utils, "set_kill_on_parent_death_linux", hang_once)
+    cluster = raylets.start_cluster({"num_cpus": 1})
+    try:
+        assert hung.exists()
         cluster.wait_for_nodes()
     finally:
         cluster.shutdown()
