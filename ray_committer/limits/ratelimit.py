@@ -147,11 +147,17 @@ class _Busiest:
     """The requests and refusals at far lower rates."""
 
     def share_at_far_lower_rate(
-        self, rate: float | None, now: float, requests: int, refused: int
+        self, rate: float | None, now: float, requests: int, refused: int, last_second: int
     ) -> float | None:
         """The share that is refused at far lower rates; None if the `rate` now is not far lower, or if
-        there were too few requests."""
-        if rate is None or rate > FAR_LOWER * self.requests or now - self.at < WINDOW_SECONDS:
+        there were too few requests.
+
+        Permits of an earlier rate are used for a moment, so the requests of the `last_second` must be
+        far fewer too.
+        """
+        highest = FAR_LOWER * self.requests
+        is_far_lower = rate is not None and rate <= highest and last_second <= highest
+        if not is_far_lower or now - self.at < WINDOW_SECONDS:
             self.seen = None
             return None
         if self.seen is not None:
@@ -196,7 +202,8 @@ class RateLimit:
         self._clock = clock
         self._lock = threading.Lock()
         self._rate = limit
-        self._began = self._free_from = clock()  # when the next permit may be used
+        self._unlimited_since = clock()
+        self._free_from = clock()  # when the next permit may be used
         self._asked: dict[str, float] = {}  # when each holder last asked
         self._unused: dict[str, int] = {}  # permits that each holder still has
         self._fenced: set[str] = set()
@@ -236,7 +243,7 @@ class RateLimit:
             if self._is_stray(now, retry_after_seconds or 0.0):
                 return False
             if self._rate is None:
-                seconds = min(max(now - self._began, BATCH_SECONDS), WINDOW_SECONDS)
+                seconds = min(max(now - self._unlimited_since, BATCH_SECONDS), WINDOW_SECONDS)
                 self._rate = min(max(self._window.requests / seconds, FIRST_GUESS), HIGHEST_RATE)
             self._note_span(now, self._rate, retry_after_seconds or 0.0)
             given_up = self._unused.pop(holder, 0) / self._rate  # else many refusals would idle
@@ -256,7 +263,9 @@ class RateLimit:
         if window.requests >= busiest.requests:
             self._busiest = _Busiest(now, window.requests, window.share, busiest.rate)
             return False
-        share = busiest.share_at_far_lower_rate(self._rate, now, self._requests, self._throttled)
+        share = busiest.share_at_far_lower_rate(
+            self._rate, now, self._requests, self._throttled, window.requests
+        )
         if share is None:
             return False
         if not busiest.share / 2 <= share <= min(2 * busiest.share, MOST_STRAY):  # not by chance
@@ -264,7 +273,7 @@ class RateLimit:
             return False
         self._stray_share = max(self._stray_share, STRAY_MARGIN * share)
         self._rate = self._refused_rate = busiest.rate
-        self._busiest = None
+        self._busiest, self._unlimited_since = None, now
         self._spans[-1].note_rate(busiest.rate or HIGHEST_RATE, now)
         return True
 

@@ -255,6 +255,19 @@ def test_a_store_that_throttles_is_found_to_throttle_beside_refusals_by_chance(c
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("limit", "cap", "threads"),
+    [(None, 300, (8,) * 16), (1000, 300, (8,) * 16), (1000, 400, (8,) * 16), (5000, 500, (16,) * 4)],
+)
+def test_permits_of_an_earlier_rate_do_not_make_a_store_that_throttles_look_like_chance(
+    limit: float | None, cap: float, threads: Sequence[int]
+):
+    done = simulate(limit, cap=cap, threads=threads)
+    assert done.served.total() >= 0.9 * cap * 60
+    assert done.throttled < 0.05 * done.served.total()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, 1000])
 @pytest.mark.parametrize(("cap", "less"), [(1000, 200), (1000, 300), (500, 150), (800, 500)])
 def test_a_store_that_bears_less_from_now_on_is_not_taken_to_refuse_by_chance(
