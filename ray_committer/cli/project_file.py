@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import stat
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from ray_committer.cli.help import did_you_mean
 from ray_committer.errors import RayCommitterError, SettingsError
 from ray_committer.options import TEXTS, read_option
 from ray_committer.protocol.paths import is_inside
-from ray_committer.stores.registry import resolve_destination
 
 FILE = "ray-committer.toml"
 EXECUTORS = ("auto", "threads", "inline", "ray")
@@ -103,6 +101,8 @@ def section_for(
 ) -> Section | None:
     """Return the section with the longest prefix that is the destination or a directory above it; None
     if there is none. `given` are the other storage options, on which the name of a store can depend."""
+    from ray_committer.stores.registry import resolve_destination  # `--help` starts without stores
+
     fitting: dict[str, Section] = {}
     for section in sections:
         try:
@@ -137,6 +137,8 @@ def find_file(start: Path, home: Path | None) -> Path | None:
 
 def read_sections(file: Path) -> list[Section]:
     """Read a project file; `SettingsError` names the key that is wrong."""
+    import tomllib  # few calls have a project file
+
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as e:

@@ -7,9 +7,12 @@ Values are quoted strings, which these engines cast to the type of the column. S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ray_committer.errors import SettingsError
-from ray_committer.protocol.partitions import Partition, PartitionChanges
+
+if TYPE_CHECKING:  # the options need this module, and so does each start of the command line
+    from ray_committer.protocol.partitions import Partition, PartitionChanges
 
 MOST_PARTITIONS = 100
 """The most partitions of one statement."""
