@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import importlib.metadata
 import platform
 import socket
 import sys
@@ -74,9 +73,11 @@ def _versions(context: JobContext) -> Iterator[tuple[str, str]]:
     if context.executor.starts_workers and "ray" in sys.modules:
         yield "Ray", sys.modules["ray"].__version__
     for package in _LIBRARIES.get(context.store.spec.scheme, ()):
+        from importlib import metadata  # slow to import, and commits to local files do not need it
+
         try:
-            yield package, importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
+            yield package, metadata.version(package)
+        except metadata.PackageNotFoundError:
             continue  # not every way to sign in needs it
 
 
