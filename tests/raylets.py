@@ -146,12 +146,13 @@ def _start(nodes: tuple[dict[str, Any], ...], system: dict[str, Any]) -> Any:
 
 @contextmanager
 def _hanging_forks_end() -> Iterator[None]:
-    """Kill a child that is still this program after `SECONDS_TO_EXEC`: for Ray its start has failed.
+    """Kill a child that is still this program after `SECONDS_TO_EXEC`; then the start has failed.
 
     Ray lets Python code run in a fork of this process, where it waits for ever for a lock that another
     thread held at that moment.
     """
     is_over = threading.Event()
+    killed: list[int] = []
 
     def watch() -> None:
         since: dict[int, float] = {}
@@ -160,7 +161,7 @@ def _hanging_forks_end() -> Iterator[None]:
             since = {pid: since.get(pid, now) for pid in _forks()}
             for pid, first_seen in since.items():
                 if now - first_seen >= SECONDS_TO_EXEC:
-                    _LOG.warning("process %d did not get from fork to exec", pid)
+                    killed.append(pid)
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
 
@@ -171,6 +172,8 @@ def _hanging_forks_end() -> Iterator[None]:
     finally:
         is_over.set()
         watcher.join()
+    if killed:  # Ray itself misses only what it waits for
+        raise RuntimeError(f"processes {killed} did not get from fork to exec")
 
 
 def _last_words(cluster: Any) -> str:
@@ -182,11 +185,11 @@ def _last_words(cluster: Any) -> str:
 
 
 def _children() -> set[int]:
-    return {
-        int(pid)
-        for path in Path("/proc/self/task").glob("*/children")
-        for pid in path.read_text().split()
-    }
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended has none
+            found.update(map(int, path.read_text().split()))
+    return found
 
 
 def _forks() -> set[int]:

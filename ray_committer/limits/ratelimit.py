@@ -41,7 +41,7 @@ STRAY_SHARE = 0.02  # of requests that a store refuses although it does not thro
 FEWEST_REFUSALS = 3
 MOST_STRAY = 0.3  # a larger share is never taken for chance
 STRAY_MARGIN = 1.5  # of the share that was seen, which chance may have made small
-FAR_LOWER = 0.6  # of the requests of the busiest second
+FAR_LOWER = 0.65  # of what was served in the busiest second
 ENOUGH_REQUESTS = 50  # to say which share of them was refused
 FLOOR = 0.1  # of the most that was served in a second
 HIGHEST_RATE = 100_000.0  # if no limit was set; more than any store accepts
@@ -147,16 +147,17 @@ class _Busiest:
     """The requests and refusals at far lower rates."""
 
     def share_at_far_lower_rate(
-        self, rate: float | None, now: float, requests: int, refused: int, last_second: int
+        self, rate: float | None, now: float, requests: int, refused: int, window: _Window
     ) -> float | None:
-        """The share that is refused at far lower rates; None if the `rate` now is not far lower, or if
-        there were too few requests.
+        """The share that is refused at far lower rates; None if the `rate` now is not far lower, if
+        there were too few requests, or if a far smaller share of the last second was refused.
 
-        Permits of an earlier rate are used for a moment, so the requests of the `last_second` must be
-        far fewer too.
+        Permits of an earlier rate are used for a moment, so the requests of the last second must be far
+        fewer, too. It alone has no gaps: the requests between two looks are counted only if the rate was
+        far lower at both, and each look is at a refusal.
         """
-        highest = FAR_LOWER * self.requests
-        is_far_lower = rate is not None and rate <= highest and last_second <= highest
+        highest = FAR_LOWER * self.requests * (1 - self.share)
+        is_far_lower = rate is not None and rate <= highest and window.requests <= highest
         if not is_far_lower or now - self.at < WINDOW_SECONDS:
             self.seen = None
             return None
@@ -166,9 +167,8 @@ class _Busiest:
         self.seen = (requests, refused)
         if self.lower_from is None:
             self.lower_from = now
-        if self.made < ENOUGH_REQUESTS or now - self.lower_from < WINDOW_SECONDS:
-            return None
-        return self.refused / self.made
+        is_enough = self.made >= ENOUGH_REQUESTS and now - self.lower_from >= WINDOW_SECONDS
+        return self.refused / self.made if is_enough and window.share >= self.share / 2 else None
 
 
 class LimitAuthority(Protocol):
@@ -263,9 +263,7 @@ class RateLimit:
         if window.requests >= busiest.requests:
             self._busiest = _Busiest(now, window.requests, window.share, busiest.rate)
             return False
-        share = busiest.share_at_far_lower_rate(
-            self._rate, now, self._requests, self._throttled, window.requests
-        )
+        share = busiest.share_at_far_lower_rate(self._rate, now, self._requests, self._throttled, window)
         if share is None:
             return False
         if not busiest.share / 2 <= share <= min(2 * busiest.share, MOST_STRAY):  # not by chance

@@ -57,6 +57,26 @@ class Bucket:
         return True
 
 
+class LastSecond:
+    """A store that bears `rate` requests in any second."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._served: deque[float] = deque()
+
+    def bears(self, now: float) -> bool:
+        while self._served and self._served[0] <= now - 1:
+            self._served.popleft()
+        if len(self._served) >= self.rate:
+            return False
+        self._served.append(now)
+        return True
+
+    def retry_after(self, now: float) -> float:
+        """When it bears one more."""
+        return self._served[0] + 1 - now
+
+
 @dataclass
 class Holder:
     """A process: it asks when it has nothing left, and each second where there is no limit."""
@@ -106,6 +126,7 @@ def simulate(
     threads: Sequence[int] = (32, 32, 32, 32),
     retry_after: float | None = None,
     seconds: float = 60.0,
+    kind: type[Bucket | LastSecond] = Bucket,
 ) -> Simulated:
     """Let processes with so many `threads` each make requests of 20 ms, as fast as they may.
 
@@ -115,7 +136,7 @@ def simulate(
     changes = deque(later)
     dice = random.Random(1)
     clock, done = Clock(), Simulated()
-    rate_limit, store = RateLimit(limit, clock=clock), Bucket(cap)
+    rate_limit, store = RateLimit(limit, clock=clock), kind(cap)
     holders = [Holder(str(number)) for number in range(len(threads))]
     order = itertools.count()
     turns = [
@@ -140,6 +161,8 @@ def simulate(
             done.times.append(clock.now)
         else:
             done.refused.append(clock.now)
+            if isinstance(store, LastSecond):
+                retry_after = store.retry_after(clock.now)
             is_for_all = rate_limit.throttled(holder.name, holder.used, retry_after)
             holder.used = 0
             if is_for_all:
@@ -265,6 +288,20 @@ def test_permits_of_an_earlier_rate_do_not_make_a_store_that_throttles_look_like
     done = simulate(limit, cap=cap, threads=threads)
     assert done.served.total() >= 0.9 * cap * 60
     assert done.throttled < 0.05 * done.served.total()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("limit", "cap", "threads"),
+    [(500, 100, (8,) * 16), (1000, 150, (8,) * 16), (1000, 150, (16,) * 4), (1000, 200, (8,) * 16)],
+)
+def test_a_store_that_counts_the_last_second_is_not_taken_to_refuse_by_chance(
+    limit: float, cap: float, threads: Sequence[int]
+):
+    """It refuses bursts, since so many processes have permits when it has asked all to wait."""
+    done = simulate(limit, cap=cap, threads=threads, kind=LastSecond)
+    assert done.served.total() >= 0.8 * cap * 60
+    assert done.throttled < 0.06 * done.served.total()
 
 
 @pytest.mark.slow
