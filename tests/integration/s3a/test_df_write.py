@@ -165,8 +165,13 @@ def test_a_failed_attempt_leaves_no_upload_and_its_task_is_there_once(
 ):
     written = tmp_path / "written"
     writing = spark.submit(driver.failing, url, attempts=1, until=str(written))
-    wait_until(lambda: sum("/part-00001" in str(one) for one in bucket.uploads()) > 2, writing)
-    written.touch()
+    try:
+        wait_until(lambda: sum("/part-00001" in str(one) for one in bucket.uploads()) > 2, writing)
+    except AssertionError as e:
+        e.add_note(f"uploads: {sorted(bucket.uploads())}; last requests: {server.requests()[-40:]}")
+        raise
+    finally:
+        written.touch()
     writing.result(600)
     assert len(aborts(server, bucket)) > 2
     assert spark.run(driver.rows_of, url) == list(range(300))
