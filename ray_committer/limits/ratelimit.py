@@ -153,8 +153,8 @@ class _Busiest:
         there were too few requests, or if a far smaller share of the last second was refused.
 
         Permits of an earlier rate are used for a moment, so the requests of the last second must be far
-        fewer, too. It alone has no gaps: the requests between two looks are counted only if the rate was
-        far lower at both, and each look is at a refusal.
+        fewer, too. Its share counts as well, because it is of all requests: those between two looks are
+        counted only if the rate was far lower at both, and each look is at a refusal.
         """
         highest = FAR_LOWER * self.requests * (1 - self.share)
         is_far_lower = rate is not None and rate <= highest and window.requests <= highest
