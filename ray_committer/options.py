@@ -95,7 +95,7 @@ class CommittedTask:
     task_attempt_id: str | None
 
 
-EXPORTS = ("delta", "iceberg", "symlink")
+EXPORTS = ("delta", "iceberg")
 """The formats to which a table with a log can be exported."""
 
 _AT_LEAST_ONE = (

@@ -56,7 +56,7 @@ BAD: list[tuple[str, str, str]] = [
     (
         "exports",
         "delta,hudi",
-        "must be one or more of delta, iceberg, symlink, with commas between",
+        "must be one or more of delta, iceberg, with commas between",
     ),
     ("catalog_table", "a.b.c", "must be a table such as db.table, or none"),
     ("worker_thread", "3", "did you mean worker_threads?"),

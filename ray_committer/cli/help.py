@@ -57,7 +57,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "table drop-partition": ("ray-committer table drop-partition /shared/table day=1 day=2",),
     "table export delta": ("ray-committer table export delta /shared/table",),
     "table export iceberg": ("ray-committer table export iceberg /shared/table",),
-    "table export symlink": ("ray-committer table export symlink /shared/table",),
     "table files": ("ray-committer table files /shared/table --version 41",),
     "table history": ("ray-committer table history /shared/table",),
     "table init": ("ray-committer table init /shared/table",),

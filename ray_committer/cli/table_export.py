@@ -52,18 +52,6 @@ def iceberg(
     _export(destination, "iceberg", storage_options, output)
 
 
-@export.command(cls=Command)
-@click.argument("destination", metavar="DEST")
-@shared.settings(("retry_seconds",))
-@shared.storage_option
-@shared.output_option
-def symlink(
-    destination: str, storage_options: tuple[tuple[str, str], ...], output: str, **_settings: Any
-) -> None:
-    """Write the URLs of the files at DEST to one manifest per partition, for Hive, Trino and Athena."""
-    _export(destination, "symlink", storage_options, output)
-
-
 def _export(destination: str, name: str, storage: tuple[tuple[str, str], ...], output: str) -> None:
     done = export_table(
         destination, name, options=shared.commit_options(), storage_options=dict(storage)

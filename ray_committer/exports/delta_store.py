@@ -37,7 +37,7 @@ def delta_url(spec: StoreSpec, path: str) -> str:
     if spec.scheme not in _KEYS:
         raise ExportError(
             f"{shown}: Delta's library cannot write to {spec.scheme}://",
-            "the table itself is as it was: export it as symlink manifests, or read its snapshots",
+            "the table itself is as it was: read its snapshots",
         )
     if "%" in path:
         raise ExportError(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Exported:
     """The result of an export.
 
-    format: "delta", "iceberg" or "symlink". version: the version of the table that the target has now.
+    format: "delta" or "iceberg". version: the version of the table that the target has now.
     versions: how many versions of the table this run has exported; a first export is one.
     added, removed: how many files this run has added to the target, and removed from it.
     """

@@ -32,10 +32,6 @@ def export_table(store: StoreOperations, table: TablePlaces, name: str) -> Expor
                 from ray_committer.exports.iceberg import export_iceberg
 
                 return export_iceberg(store, table, definition)
-            case "symlink":
-                from ray_committer.exports.symlinks import export_symlinks
-
-                return export_symlinks(store, table, definition)
             case _:
                 raise AssertionError(name)
     except ImportError as e:

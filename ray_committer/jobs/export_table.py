@@ -19,7 +19,7 @@ def export_table(
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> Exported:
-    """Export what is new in a table with a log; idempotent. `format` is "delta", "iceberg" or "symlink".
+    """Export what is new in a table with a log; idempotent. `format` is "delta" or "iceberg".
 
     The first export names all files of the table, and each later one what jobs have changed since. No
     data file is written, and of data files only footers are read. Several processes can

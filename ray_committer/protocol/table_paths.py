@@ -13,11 +13,9 @@ DIRECTORY = "_ray_committer"
 ENTRY_SUFFIX = ".entry"
 KEPT_SUFFIX = ".kept"
 DELTA_LOG = "_delta_log"
-SYMLINKS = "_symlink_format_manifest"
 ICEBERG = "_iceberg"
-"""The directories below the destination that exports make. The first two names are Delta's. Readers of
-directories pass over all of them."""
-EXPORTED = frozenset((DELTA_LOG, SYMLINKS, ICEBERG))
+"""The directories below the destination that exports make. Readers of directories pass over them."""
+EXPORTED = frozenset((DELTA_LOG, ICEBERG))
 BLOCK = 1_000
 """The number of versions in one directory of the log; the first one has one less."""
 

@@ -309,8 +309,6 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "table_undo_deleted": (a_table, ["table", "undo", "DEST", "6"]),
     "table_export_delta": (small_files, ["table", "export", "delta", "DEST"]),
     "table_export_delta_json": (small_files, ["table", "export", "delta", "DEST", "--output", "json"]),
-    "table_export_symlink": (small_files, ["table", "export", "symlink", "DEST"]),
-    "help_table_export_symlink": (nothing, ["table", "export", "symlink", "--help"]),
     "table_export_iceberg": (small_files, ["table", "export", "iceberg", "DEST"]),
     "help_table_export_iceberg": (nothing, ["table", "export", "iceberg", "--help"]),
     "table_export_refused": (a_table, ["table", "export", "delta", "DEST"]),

@@ -26,7 +26,7 @@ executor = "threads"
 max_requests_per_second = 500
 retry_seconds = "5m"
 cleanup = false
-exports = ["delta", "symlink"]
+exports = ["delta", "iceberg"]
 
 [[destination]]
 prefix = "gs://bucket/warehouse/small"
@@ -101,7 +101,7 @@ def test_values_are_read_as_elsewhere(project: Path):
         "max_requests_per_second": 500.0,
         "retry_seconds": 300.0,
         "cleanup": False,
-        "exports": ("delta", "symlink"),
+        "exports": ("delta", "iceberg"),
     }
     options = {"project": "p", "requester_pays": "true", "timeout": "5", "token": "anon"}
     assert section.storage_options == options

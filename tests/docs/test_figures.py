@@ -37,17 +37,14 @@ def figures() -> list[tuple[str, str]]:
     peak = f"{bars['driver peak resident MB']['measured']:.0f} MB"
     manifest = f"{bars['driver bytes a manifest']['measured']:,} bytes per manifest"
     linear = f"{bars['seconds a file, all over a tenth']['measured']:.2f} of the time"
-    export = {
-        name: result("exports")[name]["median"]["first"] for name in ("delta", "iceberg", "symlink")
-    }
+    export = {name: result("exports")[name]["median"]["first"] for name in ("delta", "iceberg")}
     filtered = result("snapshot_filter")
     told = result("catalog_partitions")["median_times_faster"]
     known = f"a table of 300, {told['tell_catalog']:.0f} times as fast as `MSCK REPAIR TABLE`"
     return [
         (
             "docs/exports.md",
-            f"took {export['delta']:.1f} s to Delta, {export['iceberg']:.1f} s to Iceberg "
-            f"and {export['symlink']:.1f} s as symlinks",
+            f"took {export['delta']:.1f} s to Delta and {export['iceberg']:.1f} s to Iceberg",
         ),
         (
             "docs/reading_tables.md",

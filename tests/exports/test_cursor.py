@@ -19,7 +19,7 @@ def test_a_cursor_is_replaced_and_read_again():
         cursor = Cursor(table_id="id", version=version, target="other", target_version=3)
         save_cursor(store, TABLE, "delta", cursor)
         assert read_cursor(store, TABLE, "delta") == cursor
-    assert read_cursor(store, TABLE, "symlink") is None
+    assert read_cursor(store, TABLE, "iceberg") is None
 
 
 def test_a_damaged_cursor_is_none(store, dest: Path):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.cli.main import main
-from ray_committer.errors import CommitConflictError, ExportError, TableVersionGoneError
+from ray_committer.errors import CommitConflictError, TableVersionGoneError
 from tests.integration.snapshots import check_snapshots
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("s3")]
@@ -116,9 +116,3 @@ def test_a_table_is_exported_from_the_same_files(dest: str, options: Options, fo
         found = ray_committer.export_table(dest, format, storage_options=options)
         assert (found.versions, found.added) == (1, 2)
     assert ray_committer.export_table(dest, format, storage_options=options).versions == 0
-
-
-def test_manifests_of_symlinks_are_refused(dest: str, options: Options):
-    ray_committer.init_table(dest, storage_options=options)
-    with pytest.raises(ExportError, match="manifests cannot be replaced there: S3 has no rename"):
-        ray_committer.export_table(dest, "symlink", storage_options=options)

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ray_committer import init_table
 from ray_committer.spark import Installation
-from tests.integration.spark.conftest import data_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.wide]
 
@@ -76,13 +75,6 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {name: float(f"{value:.5g}") if name == "f" else value for name, value in row.items()}
 
 
-def manifest_files(table: Path) -> set[str]:
-    root = table / "_symlink_format_manifest"
-    urls = [url for path in root.rglob("manifest") for url in path.read_text().splitlines()]
-    assert len(urls) == len(set(urls))
-    return {url.removeprefix(f"file://{table}/") for url in urls}
-
-
 @contextmanager
 def set_to(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     for name, value in settings.items():
@@ -121,14 +113,11 @@ def test_an_export_has_the_rows_and_types_of_sparks_reading(
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": timestamps,
-        "spark.ray_committer.exports": "delta,symlink",
+        "spark.ray_committer.exports": "delta",
     }
     with set_to(spark, settings):
         for read in written(rows, installation, table, kind):
             assert delta_rows(table) == spark_rows(read)
-            assert manifest_files(table) == {
-                one for one in data_files(table) if not one.startswith(("_delta", "_ray", "_symlink"))
-            }
         schema = json.loads(deltalake.DeltaTable(str(table)).schema().to_json())
         types = _types(json.loads(read.schema.json()))
         if kind == "null alone":  # Spark has a type for it that no table can have
