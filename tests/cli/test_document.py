@@ -10,11 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import Result
 
 import ray_committer
+from ray_committer import CommitOptions
 from ray_committer.jobs.table import init_table
+from tests.cli import documents
 from tests.cli.commands import run
 
 ERROR = {"error_id", "error_class", "error_message", "error_advice"}
@@ -27,37 +30,60 @@ def document(result: Result) -> dict[str, Any]:
     started, ended = (datetime.fromisoformat(found[name]) for name in ("started_at", "ended_at"))
     assert started.tzinfo == ended.tzinfo == UTC
     assert started <= ended <= datetime.now(UTC)
-    assert found.keys() >= ERROR or not ERROR & found.keys()
+    msgspec.convert(found, documents.Failure if ERROR & found.keys() else documents.Document)
     return found
 
 
-@pytest.mark.parametrize(
-    ("words", "fields"),
-    [
-        (["status", "DEST"], {"jobs"}),
-        (["vacuum", "DEST"], {"jobs", "uploads"}),
-        (["commit", "DEST", "--dry-run"], {"files", "directories"}),
-        (["commit", "DEST", "--assume-complete"], {"outcome", "moved", "error"}),
-        (["abort", "DEST"], {"aborted"}),
-        (["table", "log", "TABLE"], {"entries"}),
-        (["table", "history", "TABLE"], {"jobs"}),
-        (["table", "changes", "TABLE", "--since", "0"], {"changes"}),
-        (["table", "compact", "TABLE"], set()),
-        (["spark-conf"], {"settings"}),
-        (["explain"], {"errors"}),
-    ],
-    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
-)
-def test_a_result_has_the_times_and_the_exit_code_beside_it(
-    write_job, dest: Path, tmp_path: Path, words: list[str], fields: set[str]
+CASES = [
+    (["commit", "DEST", "--assume-complete"], documents.Commit),
+    (["commit", "DEST", "--dry-run"], documents.Plan),
+    (["status", "DEST"], documents.Status),
+    (["status", "COMMITTED"], documents.Status),
+    (["history", "COMMITTED", "--summary-directory", "COMMITTED/_reports"], documents.History),
+    (["show", "COMMITTED"], documents.Show),
+    (["validate", "COMMITTED"], documents.Validate),
+    (["abort", "DEST"], documents.Abort),
+    (["abort", "DEST", "--dry-run"], documents.Abort),
+    (["vacuum", "DEST"], documents.Vacuum),
+    (["table", "init", "COMMITTED"], documents.TableInit),
+    (["table", "log", "LOG"], documents.TableLog),
+    (["table", "scan", "LOG"], documents.TableScan),
+    (["table", "files", "LOG"], documents.TableFiles),
+    (["table", "changes", "LOG", "--since", "2"], documents.TableChanges),
+    (["table", "history", "LOG"], documents.TableHistory),
+    (["table", "who-wrote", "LOG/a"], documents.TableWhoWrote),
+    (["estimate", "--files", "20", "--store", "gs"], documents.Estimate),
+    (["explain"], documents.Explain),
+    (["explain", "bad-path"], documents.ExplainOne),
+    (["doctor", "DEST"], documents.Doctor),
+    (["spark-conf"], documents.SparkConf),
+]
+
+
+def committed(destination: Path, *, has_log: bool) -> None:
+    destination.mkdir()
+    if has_log:
+        init_table(str(destination))
+    ray_committer.setup_job(str(destination), "job_1")
+    with ray_committer.task_attempt(str(destination), "job_1", 0) as attempt:
+        Path(attempt.path("a")).write_text("x")
+    options = CommitOptions(summary_directory=f"{destination}/_reports")
+    ray_committer.commit_job(str(destination), "job_1", options=options)
+
+
+@pytest.mark.parametrize(("words", "kind"), CASES, ids=[" ".join(words) for words, _ in CASES])
+def test_a_result_has_its_fields_and_the_times_and_the_exit_code(
+    write_job, tmp_path: Path, words: list[str], kind: type[documents.Document]
 ):
     write_job({0: {"a": "x"}})
-    (tmp_path / "t").mkdir()
-    init_table(str(tmp_path / "t"))
-    places = {"DEST": str(dest), "TABLE": str(tmp_path / "t")}
-    found = document(run(*(places.get(word, word) for word in words), "--output", "json"))
+    committed(tmp_path / "committed", has_log=False)
+    committed(tmp_path / "log", has_log=True)
+    places = {"DEST": "table", "COMMITTED": "committed", "LOG": "log"}
+    for name, directory in places.items():
+        words = [word.replace(name, str(tmp_path / directory)) for word in words]
+    found = document(run(*words, "--output", "json"))
     assert found["exit_code"] == 0
-    assert fields <= found.keys()
+    msgspec.convert(found, kind)
     assert not ERROR & found.keys()
 
 

@@ -6,7 +6,6 @@ at what `git diff` says then. Times, rates, hosts and random ids are replaced, s
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,8 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import ray_committer
@@ -29,7 +26,7 @@ from ray_committer.protocol.record import ConflictMode, Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from tests.cli.commands import COMMANDS, HADOOP, run
+from tests.cli.commands import HADOOP, run
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITES = os.environ.get("RAY_COMMITTER_TEST_GOLDEN") == "write"
@@ -182,74 +179,35 @@ def a_table(dest: Path, write_job, make_old) -> None:
         ray_committer.commit_job(str(dest), job_id, executor="inline", options=options)
 
 
-def small_files(dest: Path, write_job, make_old) -> None:
-    """A table to which two jobs have appended a file each, at versions 4 and 6."""
-    dest.mkdir()
-    init_table(str(dest))
-    for name in ("a", "b"):
-        job = ray_committer.setup_job(str(dest), f"job_{name}")
-        with ray_committer.task_attempt(str(dest), job, task=0) as attempt:
-            pq.write_table(pa.table({"x": [1]}), attempt.path(f"p=1/{name}.parquet"))
-        ray_committer.commit_job(str(dest), job, executor="inline")
-
-
 CASES: dict[str, tuple[Prepare, list[str]]] = {
     "commit": (two_tasks, ["commit", "DEST", "--expect-tasks", "2"]),
-    "commit_json": (two_tasks, ["commit", "DEST", "--assume-complete", "--output", "json"]),
     "commit_again": (committed, ["commit", "DEST"]),
     "commit_gone": (committed, ["commit", "DEST", "--job-id", "job_7"]),
-    "commit_undecided": (two_tasks, ["commit", "DEST"]),
     "commit_dry": (two_tasks, ["commit", "DEST", "--dry-run"]),
-    "commit_dry_rate": (
-        two_tasks,
+    "commit_dry_half_moved": (
+        half_moved,
         ["commit", "DEST", "--dry-run", "--first", "1", "--max-requests-per-second", "0.5e1"],
     ),
-    "commit_dry_json": (
-        two_tasks,
-        ["commit", "DEST", "--dry-run", "--max-requests-per-second", "10", "--output", "json"],
-    ),
-    "commit_dry_recorded": (recorded, ["commit", "DEST", "--dry-run", "--first", "0"]),
-    "commit_dry_half_moved": (half_moved, ["commit", "DEST", "--dry-run"]),
     "commit_dry_committed": (kept, ["commit", "DEST", "--dry-run"]),
-    "commit_dry_cleaned_up": (committed, ["commit", "DEST", "--dry-run"]),
     "commit_dry_refused": (
         beside_a_recorded_one,
         ["commit", "DEST", "--job-id", "job_2", "--mode", "overwrite", "--dry-run"],
-    ),
-    "commit_dry_superseding": (
-        beside_a_recorded_one,
-        [
-            *("commit", "DEST", "--job-id", "job_2", "--mode", "overwrite", "--dry-run"),
-            *("--unfinished", "supersede"),
-        ],
     ),
     "commit_refused": (
         beside_a_recorded_one,
         ["commit", "DEST", "--job-id", "job_2", "--mode", "overwrite", "--assume-complete"],
     ),
     "status": (four_jobs, ["status", "DEST"]),
-    "status_exact": (four_jobs, ["status", "DEST", "--exact"]),
-    "status_json": (four_jobs, ["status", "DEST", "--output", "json"]),
     "status_goes_on": (goes_on, ["status", "DEST"]),
-    "status_goes_on_exact": (goes_on, ["status", "DEST", "--exact"]),
     "status_committed": (kept, ["status", "DEST"]),
     "status_sealed": (sealed, ["status", "DEST"]),
     "status_undoing": (undoing, ["status", "DEST"]),
     "status_aborting": (aborting, ["status", "DEST"]),
-    "status_nothing": (nothing, ["status", "DEST"]),
     "status_last": (committed, ["status", "DEST"]),
-    "status_last_json": (committed, ["status", "DEST", "--output", "json"]),
     "status_classic": (classic_success, ["status", "DEST"]),
     "status_table": (a_table, ["status", "DEST"]),
     "status_left": (other_committers, ["status", "DEST"]),
-    "status_watch": (committed, ["status", "DEST", "--watch"]),
     "history": (reported, ["history", "DEST", "--summary-directory", "DEST/_reports"]),
-    "history_json": (
-        reported,
-        ["history", "DEST", "--summary-directory", "DEST/_reports", "--output", "json"],
-    ),
-    "history_table": (a_table, ["history", "DEST", "--limit", "2"]),
-    "history_nothing": (nothing, ["history", "DEST"]),
     "show_success": (committed, ["show", "DEST"]),
     "show_manifest": (
         two_tasks,
@@ -258,64 +216,24 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "show_record": (recorded, ["show", "DEST/RECORD"]),
     "show_hadoops_success": (hadoops_success, ["show", "DEST"]),
     "show_hadoops_failure": (nothing, ["show", "HADOOP/reports/summary-job_202401011200_0009.json"]),
-    "show_hadoops_manifest": (
-        nothing,
-        ["show", "HADOOP/manifests/job_202401011200_0007/task_202401011200_0007_m_000002-manifest.json"],
-    ),
-    "show_classic": (classic_success, ["show", "DEST"]),
-    "show_classic_json": (classic_success, ["show", "DEST", "--output", "json"]),
     "show_nothing": (nothing, ["show", "DEST"]),
     "validate": (kept, ["validate", "DEST"]),
-    "validate_json": (kept, ["validate", "DEST", "--output", "json"]),
     "validate_success": (committed, ["validate", "DEST"]),
     "validate_edited": (edited, ["validate", "DEST"]),
     "validate_recorded": (recorded, ["validate", "DEST"]),
-    "validate_classic": (classic_success, ["validate", "DEST"]),
     "abort": (two_tasks, ["abort", "DEST"]),
-    "abort_json": (two_tasks, ["abort", "DEST", "--job-id", "job_1", "--output", "json"]),
     "abort_nothing": (committed, ["abort", "DEST", "--job-id", "job_1"]),
-    "abort_dry": (two_tasks, ["abort", "DEST", "--dry-run"]),
-    "abort_dry_json": (two_tasks, ["abort", "DEST", "--dry-run", "--output", "json"]),
     "abort_recorded": (recorded, ["abort", "DEST", "--dry-run"]),
     "abort_undo": (half_moved, ["abort", "DEST", "--undo"]),
-    "abort_undo_json": (half_moved, ["abort", "DEST", "--undo", "--output", "json"]),
     "abort_undo_dry": (half_moved, ["abort", "DEST", "--undo", "--dry-run"]),
     "abort_undo_sealed": (sealed, ["abort", "DEST", "--undo"]),
     "abort_undoing": (undoing, ["abort", "DEST"]),
-    "abort_undo_again": (undoing, ["abort", "DEST", "--undo", "--dry-run"]),
     "vacuum": (four_jobs, ["vacuum", "DEST"]),
     "vacuum_dry": (four_jobs, ["vacuum", "DEST", "--dry-run", "--older-than", "10d"]),
-    "vacuum_json": (four_jobs, ["vacuum", "DEST", "--output", "json"]),
     "vacuum_gone": (half_cleaned, ["vacuum", "DEST"]),
-    "table_files": (a_table, ["table", "files", "DEST"]),
-    "table_files_json": (
-        a_table,
-        ["table", "files", "DEST", "--version", "4", "--partition", "p=1", "--output", "json"],
-    ),
     "table_changes": (a_table, ["table", "changes", "DEST", "--since", "2"]),
-    "table_changes_json": (a_table, ["table", "changes", "DEST", "--since", "4", "--output", "json"]),
     "table_history": (a_table, ["table", "history", "DEST"]),
-    "table_history_json": (a_table, ["table", "history", "DEST", "--output", "json"]),
     "table_who_wrote": (a_table, ["table", "who-wrote", "DEST/p=1/a"]),
-    "table_who_wrote_json": (a_table, ["table", "who-wrote", "DEST/p=1/c", "--output", "json"]),
-    "table_who_wrote_nobody": (a_table, ["table", "who-wrote", "DEST/p=1/x"]),
-    "table_compact": (small_files, ["table", "compact", "DEST"]),
-    "table_compact_nothing": (small_files, ["table", "compact", "DEST", "--target-bytes", "1"]),
-    "table_compact_other_files": (a_table, ["table", "compact", "DEST"]),
-    "table_drop_partition": (small_files, ["table", "drop-partition", "DEST", "p=1"]),
-    "table_drop_partition_wrong": (small_files, ["table", "drop-partition", "DEST", "p=2"]),
-    "table_undo": (small_files, ["table", "undo", "DEST", "6"]),
-    "table_undo_not_the_last": (small_files, ["table", "undo", "DEST", "4"]),
-    "table_undo_deleted": (a_table, ["table", "undo", "DEST", "6"]),
-    "table_export_delta": (small_files, ["table", "export", "delta", "DEST"]),
-    "table_export_delta_json": (small_files, ["table", "export", "delta", "DEST", "--output", "json"]),
-    "table_export_iceberg": (small_files, ["table", "export", "iceberg", "DEST"]),
-    "help_table_export_iceberg": (nothing, ["table", "export", "iceberg", "--help"]),
-    "table_export_refused": (a_table, ["table", "export", "delta", "DEST"]),
-    "help_table_export": (nothing, ["table", "export", "--help"]),
-    "help_table_export_delta": (nothing, ["table", "export", "delta", "--help"]),
-    "partitions": (a_table, ["partitions", "DEST", "--table", "db.t"]),
-    "partitions_since": (a_table, ["partitions", "DEST", "--table", "db.t", "--since", "4"]),
     "partitions_named": (
         kept,
         [
@@ -323,11 +241,6 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
             *("--partition", "p=1", "--partition", "p=9"),
         ],
     ),
-    "commit_catalog": (two_tasks, ["commit", "DEST", "--expect-tasks", "2", "--catalog-table", "db.t"]),
-    "explain": (nothing, ["explain", "rc-event-log"]),
-    "explain_json": (nothing, ["explain", "bad-path", "--output", "json"]),
-    "status_no_such_option_json": (nothing, ["status", "DEST", "--output", "json", "--exct"]),
-    "doctor_refused": (nothing, ["doctor", "oss://bucket/table"]),
     "estimate": (
         nothing,
         ["estimate", "--files", "100000", "--partitions", "100", "--store", "gs", "--workers", "8"],
@@ -340,36 +253,11 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
             *("--latency-ms", "20", "--lost-workers", "1", "--lost-driver"),
         ],
     ),
-    "estimate_json": (
-        nothing,
-        [
-            *("estimate", "--files", "20000", "--store", "s3", "--workers", "4", "--slow-workers", "1"),
-            *("--store-limit", "2000", "--output", "json"),
-        ],
-    ),
-    "spark_conf": (nothing, ["spark-conf", "--command", "/opt/bin/ray-committer"]),
-    "spark_conf_jobs": (
-        nothing,
-        ["spark-conf", "gs://b/t", "--jobs-address", "http://head:8265", "--format", "conf"],
-    ),
-    "spark_conf_pyspark": (
-        nothing,
-        ["spark-conf", "hdfs://n/t", "--driver", "pyspark", "--executor", "ray", "--output", "json"],
-    ),
-    "help": (nothing, ["--help"]),
-    **{
-        f"help_table_{name}": (nothing, ["table", name, "--help"])
-        for name in ("files", "changes", "history", "who-wrote", "compact", "drop-partition", "undo")
-    },
-    **{f"help_{name}": (nothing, [name, "--help"]) for name in COMMANDS if name != "spark-job"},
 }
 REPLACED = [
-    (r"[^ \"=]*/ray-committer\.jar", "/JAR"),
     (r"\d+\.\d{3} s\b( +#+$)?", "0.000 s"),
     (r"(bytes +time\n  \d+ +\d+ bytes +)[\d.]+ s", r"\1TIME"),
     (r"(renames per second .*\n  )[\d,]+ +", r"\1RATE  "),
-    (r'("(?:job_stage_|committer_commit)\w+"|"renames_per_second"|"age_seconds"): [\d.e-]+', r"\1: 0.0"),
-    (r'"requests": \d+,\n  "throttled"', '"requests": 0,\n  "throttled"'),
     (r"( on )\S+, 20[\d:.TZ-]+(\[Etc/UTC\])?", r"\1HOST, TIME"),
     (r"nonce: \S+", "nonce: NONCE"),
     (r"stamp: \S+", "stamp: STAMP"),
@@ -377,8 +265,6 @@ REPLACED = [
     (r"begun .+ ago by process \d+ on \S+,", "begun 0 s ago by process 1 on HOST,"),
     (r"begun .+ ago; process (\d+ on \S+) is", r"begun 0 s ago; process \1 is"),
     (r"moved, as of .+ ago", "moved, as of 0 s ago"),
-    (r'"committer": "process \d+ on \S+"', '"committer": "process 1 on HOST"'),
-    (r'"begun_seconds": [\d.e-]+', '"begun_seconds": 0.0'),
     (
         r"from 20\S+ \S+ UTC to 20\S+ \S+ UTC,\s+on\s+\S+,\s+by\s+\S+",
         "from TIME to TIME, on HOST, by USER",
@@ -388,40 +274,20 @@ REPLACED = [
     (r"\b(20|1970-)[\d:-]+ [\d:]+ UTC", "TIME UTC"),
     (r"(last commit: .+), .+ ago \(TIME UTC\)", r"\1, 0 s ago (TIME UTC)"),
     (r"(by ray_committer on )\S+$", r"\1HOST"),
-    (r'"hostname": "[^"]+"', '"hostname": "HOST"'),
-    (r'("bytes": (?:\d+|null),\n +"seconds"): [\d.e-]+', r"\1: 0.0"),
     (r"[0-9a-f]{8}-[0-9a-f-]{27}", "TABLE-ID"),
-    (r'("(?:at|modified)_milliseconds"): \d+', r"\1: 0"),
     # The sizes of manifests, and estimates from them, depend on the times that they contain.
     (r"about \d+ bytes; last", "about 0 bytes; last"),
     (r"(  6 files), [\d.]+ kB; last", r"\1, 0 kB; last"),
-    (r'"bytes": \d+,(\n +"is_estimate": true)', r'"bytes": 0,\1'),
-    (r'"bytes": \d{4,},(\n +"age_seconds")', r'"bytes": 0,\1'),
-    (r'("(?:started|ended)_at"): "20\d\d-\d\d-\d\dT[\d:.]+Z"', r'\1: "TIME"'),
 ]
 
 
 def shown(result, dest: Path) -> str:
-    output = without_times(result.stdout) if '"worker_rows"' in result.stdout else result.stdout
-    text = f"exit code {result.exit_code}\n--- standard output\n{output}"
+    text = f"exit code {result.exit_code}\n--- standard output\n{result.stdout}"
     text += f"--- standard error\n{result.stderr}"
     text = text.replace(str(dest), "/table").replace(str(HADOOP), "/hadoop")
     for pattern, replacement in REPLACED:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
-
-
-def without_times(output: str) -> str:
-    """The JSON of a report without what each run has others of."""
-    report = json.loads(output)
-    for name in ("files_at", "worker_rows", "stages"):
-        assert report[name], name
-        report[name] = []
-    for name in ("host", "user", "versions"):
-        assert report[name], name
-        report[name] = ""
-    report["seconds"] = 0.0
-    return json.dumps(report, indent=2) + "\n"
 
 
 @pytest.fixture
@@ -468,13 +334,7 @@ def test_no_sentence_is_wider_than_80_columns():
         (path.stem, line)
         for path in GOLDEN.glob("*.txt")
         for line in path.read_text().splitlines()
-        if len(line) > 80 and not re.search(r"/|job_|_json|attempt_|--conf|\"spark", line + path.stem)
+        if len(line) > 80 and not re.search(r"/|job_|attempt_", line + path.stem)
         if not path.stem.startswith("commit") or "dry" in path.stem  # reports have tests of their own
     ]
     assert wide == []
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if "json" in CASES[name][1]])
-def test_json_is_one_value_on_standard_output(name: str):
-    output = (GOLDEN / f"{name}.txt").read_text().partition("--- standard output\n")[2]
-    json.loads(output.partition("--- standard error\n")[0])

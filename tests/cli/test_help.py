@@ -31,6 +31,16 @@ COMMANDS = {name: found for name, found in every_command() if not name.startswit
 LINES = [line for lines in EXAMPLES.values() for line in lines]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_and_each_of_its_options_has_help(name: str):
+    assert COMMANDS[name].help
+    options = [option for option in COMMANDS[name].params if isinstance(option, click.Option)]
+    assert [option.name for option in options if not option.help] == []
+    shown = run(*name.split(), "--help")
+    assert shown.exit_code == 0
+    assert [option.opts[0] for option in options if option.opts[0] not in shown.stdout] == []
+
+
 def test_every_command_has_examples():
     groups = {name for name, one in COMMANDS.items() if isinstance(one, click.Group)}
     assert EXAMPLES.keys() | groups == COMMANDS.keys()
