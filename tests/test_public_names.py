@@ -45,6 +45,6 @@ def test_every_name_on_the_page_is_there(module: str, listed: str):
     if "__all__" in listed:
         assert importlib.import_module(module).__all__
         return
-    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())  # one of them needs Spark 4
+    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())  # some need Ray
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     assert set(re.findall(r"`(\w+)`", listed)) - defined == set()

@@ -1,7 +1,7 @@
 """Write Arrow tables to files of a task attempt: Parquet, CSV or JSON lines, in Hive-style directories.
 
-Ray Data's sink, Spark's data source and `write_transactional` share it. Rows are collected per directory
-until they fill a row group, within a limit of memory and of open files.
+Ray Data's sink and `write_transactional` share it. Rows are collected per directory until they fill a
+row group, within a limit of memory and of open files.
 """
 
 from __future__ import annotations

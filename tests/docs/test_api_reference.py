@@ -57,13 +57,13 @@ def test_what_is_shown_has_a_docstring_and_so_has_each_public_method(name: str):
     node = definition(name)
     assert ast.get_docstring(node), name
     methods = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name[0] != "_"]
-    silent = ("WrappedStore", "MemoryStore", "ChaosExecutor", "StoreContract", "Datasink", "DataSource")
+    silent = ("WrappedStore", "MemoryStore", "ChaosExecutor", "StoreContract", "Datasink")
     if isinstance(node, ast.ClassDef) and not name.endswith(silent):
         assert [one.name for one in methods if not ast.get_docstring(one)] == []
 
 
 def definition(name: str) -> ast.ClassDef | ast.FunctionDef:
-    """The source of a name; modules that need Spark 4 are not imported."""
+    """The source of a name; modules that need Spark or Ray are not imported."""
     module, _, last = name.rpartition(".")
     for path in (source(module), *sources_that_it_imports(module, last)):
         for node in ast.parse(path.read_text()).body:

@@ -1,8 +1,7 @@
-"""Blocks that need Spark, run as printed by one driver: with Spark 3.5, and with 4 what needs it."""
+"""Blocks that need Spark, run as printed by one driver."""
 
 from __future__ import annotations
 
-import pyspark
 import pytest
 
 from tests.docs import ways
@@ -17,8 +16,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-IS_SPARK_4 = int(pyspark.__version__.partition(".")[0]) >= 4
-BLOCKS = (ways.SPARK[0], ways.SPARK_4) if IS_SPARK_4 else ways.SPARK[:-1]
 OURS = {"error": "", "rows": 60, "committer": "ray_committer"}
 EXPECTED: Results = {
     ways.SPARK[0]: {
@@ -32,18 +29,14 @@ EXPECTED: Results = {
     ways.SPARK[2]: {**OURS, "state": "recorded", "visible_before": 0},
     ways.SPARK[3]: {**OURS, "executor": "threads"},
     ways.SPARK[4]: {**OURS, "executor": "threads"},
-    ways.SPARK[5]: OURS,
 }
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return results_of_driver("spark", BLOCKS, tmp_path_factory.mktemp("blocks"))
+    return results_of_driver("spark", ways.SPARK, tmp_path_factory.mktemp("blocks"))
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", ways.SPARK)
 def test_it_runs_as_printed_and_what_it_wrote_is_committed(results: Results, name: str):
-    found = results[name]
-    if name == ways.SPARK_4:  # the process that commits is not the driver, and tells it nothing
-        found.pop("executor", None)
-    assert found == EXPECTED[name]
+    assert results[name] == EXPECTED[name]

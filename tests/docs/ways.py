@@ -75,15 +75,12 @@ RAY = (
 )
 """On a Ray cluster of this machine, in one driver, in this order."""
 
-SPARK_4 = "docs/python_writers.md: Spark 4, as a data source"
-
 SPARK = (
     "docs/spark_settings.md: Settings of a Spark job",
     "README.md: In a running Spark session",
     "README.md: As a separate job",
-    "docs/python_writers.md: Spark, by a function",
+    "docs/python_writers.md: Spark",
     "docs/index.md: A first Spark write",
-    SPARK_4,
 )
 """In one Spark session, which the first of them makes, beside a Ray cluster, in this order."""
 

@@ -65,18 +65,15 @@ def refuse_client() -> None:
     )
 
 
-def refuse_dead(named: str, address: str) -> None:
-    """Raise `RayNotAvailableError` if nothing listens at `address`: Ray itself tries for minutes.
-
-    `named` comes before the address in the message.
-    """
+def _refuse_dead(address: str) -> None:
+    """Raise `RayNotAvailableError` if nothing listens at `address`: Ray itself tries for minutes."""
     host, _, port = address.rpartition(":")
     if not host or "://" in host or not port.isdigit():
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except OSError as e:
-        raise RayNotAvailableError(f"{named}{address}: no Ray cluster answers there ({e})") from e
+        raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there ({e})") from e
 
 
 def disconnect() -> None:
@@ -96,7 +93,7 @@ def _start(*, may_start: bool, may_search: bool) -> None:
             "call ray.init() before the write, set RAY_ADDRESS, or install with executor='threads'",
         )
     address = os.environ.get("RAY_ADDRESS", "auto")
-    refuse_dead("RAY_ADDRESS=", address)
+    _refuse_dead(address)
     common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "warning"}
     try:
         ray.init(address=address, **common)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pyarrow.parquet
-import pyspark
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ray_committer.writers.spark_arrow import write_transactional
 from tests.servers.fake_s3 import FakeS3, FakeS3Server
@@ -23,7 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
 ]
 
-IS_SPARK_3 = pyspark.__version__.startswith("3.")
 ROWS = 40
 
 
@@ -46,25 +43,10 @@ def found(fake: FakeS3) -> list[tuple[str, int]]:
 
 
 def test_each_row_is_uploaded_once(spark: SparkSession, server: FakeS3Server):
-    """By `write_transactional` and, with Spark 4, by the data source."""
     frame, url = spark.range(0, ROWS, 1, 3).selectExpr("id", "id % 2 AS p"), "s3://bucket/table"
     options = server.storage_options
     for _ in range(2):
-        if IS_SPARK_3:
-            write_transactional(
-                frame, url, partition_by=["p"], mode="overwrite", storage_options=options
-            )
-        else:
-            save(frame, url, options)
+        write_transactional(frame, url, partition_by=["p"], mode="overwrite", storage_options=options)
     assert found(server.fake) == sorted((f"p={number % 2}", number) for number in range(ROWS))
     assert "table/_SUCCESS" in server.fake.buckets["bucket"]
     assert server.fake.uploads == {}
-
-
-def save(frame: DataFrame, url: str, storage_options: Mapping[str, object]) -> None:
-    from ray_committer.writers.spark_data_source import RayCommitterDataSource
-
-    frame.sparkSession.dataSource.register(RayCommitterDataSource)
-    writer = frame.write.format("ray_committer").option("partition_by", "p")
-    writer = writer.option("storage_options", json.dumps(storage_options))
-    writer.mode("overwrite").save(url)

@@ -27,7 +27,6 @@ from tests.integration.spark.conftest import a_file_appears_after_the_record, da
 from tests.integration.spark.test_spark_writes import fail_task, texts
 
 pytestmark = [
-    pytest.mark.one_spark,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     # Spark 3.5's own, when it looks at the version of PyArrow.
