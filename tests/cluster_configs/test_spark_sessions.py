@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 
 from ray_committer.jar import jar_path
-from tests.cluster_configs.pins import CONFIGS, ROOT
-from tests.cluster_configs.spark_defaults import read
+from tests.cluster_configs.spark_defaults import DIRECTORY, settings_of
 from tests.servers.ports import free_port
 
 pyspark = pytest.importorskip("pyspark")
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
-DIRECTORY = CONFIGS / "spark-defaults"
+ROOT = Path(__file__).parents[2]
 
 SESSION = """
 import json, sys
@@ -27,13 +26,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from ray_committer.spark import install
 
-target, *files = sys.argv[1:]
+target = sys.argv[1]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-said = {"conf": dict(spark.sparkContext.getConf().getAll()), "read": {}}
-for path in files:
-    properties = spark._jvm.java.util.Properties()
-    properties.load(spark._jvm.java.io.FileReader(path))
-    said["read"][Path(path).name] = {key: properties[key] for key in properties}
+said = {"conf": dict(spark.sparkContext.getConf().getAll())}
 try:
     spark.range(5).write.parquet(target)
 except Exception as e:
@@ -59,7 +54,7 @@ def environment(conf: Path) -> dict[str, str]:
 def copied(name: str, directory: Path, *, address: str = "") -> Path:
     """The file as a user saves it: with the values changed that are marked so."""
     text = (DIRECTORY / name).read_text()
-    settings = read(DIRECTORY / name).settings
+    settings = settings_of(DIRECTORY / name)
     text = text.replace(settings["spark.jars"], jar_path())
     if address:
         text = text.replace(settings["spark.ray_committer.jobs.address"], address)
@@ -71,9 +66,8 @@ def copied(name: str, directory: Path, *, address: str = "") -> Path:
 @pytest.mark.wide
 def test_a_session_takes_the_file_refuses_to_write_without_install_and_then_commits(tmp_path: Path):
     copied("raydp-file.conf", tmp_path)
-    files = [str(path) for path in sorted(DIRECTORY.glob("*.conf"))]
     result = subprocess.run(
-        [sys.executable, "-c", SESSION, str(tmp_path / "table"), *files],
+        [sys.executable, "-c", SESSION, str(tmp_path / "table")],
         env=environment(tmp_path),
         capture_output=True,
         text=True,
@@ -82,11 +76,9 @@ def test_a_session_takes_the_file_refuses_to_write_without_install_and_then_comm
     )
     assert result.returncode == 0, result.stderr[-3000:]
     said = json.loads(result.stdout.splitlines()[-1])
-    for key, value in read(DIRECTORY / "raydp-file.conf").settings.items():
+    for key, value in settings_of(DIRECTORY / "raydp-file.conf").items():
         jar = key == "spark.jars"
         assert said["conf"][key].removeprefix("file://") == (jar_path() if jar else value)
-    # Java reads of each file what the other tests do.
-    assert said["read"] == {Path(path).name: dict(read(Path(path)).settings) for path in files}
     assert "ray_committer.spark.install" in said["without install"]
     assert said["left"] == []
     assert said["report"]["executor"] == "threads"
@@ -113,44 +105,3 @@ def test_a_driver_without_python_hands_its_commits_to_the_cluster_that_the_file_
     assert result.returncode != 0
     assert address in result.stderr + result.stdout, result.stderr[-3000:]
     assert list((tmp_path / "spark-warehouse").rglob("*.parquet")) == []
-
-
-RAYDP = """
-import json, sys
-import ray, raydp
-from ray_committer.spark import install
-
-ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-spark = raydp.init_spark(
-    "configs", num_executors=1, executor_cores=1, executor_memory="1g",
-    configs={"spark.ui.enabled": "false"},
-)
-installation = install(spark)
-spark.range(40).repartition(4).write.parquet(sys.argv[1])
-report = installation.last_report
-print(json.dumps({"executor": report.executor, "moved": report.moved}))
-raydp.stop_spark()
-ray.shutdown()
-"""
-
-
-@pytest.mark.wide
-@pytest.mark.ray
-def test_beside_raydp_the_file_alone_brings_the_jar_and_the_commit_to_ray(tmp_path: Path):
-    pytest.importorskip("raydp")
-    path = copied("raydp-file.conf", tmp_path)
-    suggested = "# spark.ray_committer.executor               ray"
-    assert suggested in path.read_text()
-    path.write_text(path.read_text().replace(suggested, suggested.removeprefix("# ")))
-    result = subprocess.run(
-        [sys.executable, "-c", RAYDP, str(tmp_path / "table")],
-        env={**environment(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=380,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr[-3000:]
-    said = json.loads(next(line for line in result.stdout.splitlines() if line.startswith("{")))
-    assert said == {"executor": "ray", "moved": 4}
-    assert (tmp_path / "table" / "_SUCCESS").exists()

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ray_committer.version import __version__
-from tests.cluster_configs.dockerfile import run_lines, sources
 from tests.docs import ways
 from tests.docs.blocks import ROOT, all_blocks
 
@@ -133,16 +132,17 @@ def context(dist: Path, tmp_path: Path) -> Path:
 def run_target(context: Path, target: str, **environment: str) -> None:
     """Copy what a target of the Dockerfile copies, and run its lines, below another directory than /."""
     root = context.parent / "root"
-    found = sources(context, target)
-    for source, paths in found.items():
-        assert paths, f"{source}: is not in the directory of a build"
-        for path in paths:
-            (root / "tmp" / "dist").mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, root / "tmp" / "dist")
-    for line in run_lines(target):
-        subprocess.run(
-            line.replace("/tmp/", f"{root}/tmp/"), shell=True, env=environment, cwd=root, check=True
-        )
+    text = (ROOT / "cluster_configs" / "Dockerfile").read_text().replace("\\\n", "")
+    lines = re.split(r"^FROM \S+ AS ", text, flags=re.MULTILINE)
+    (section,) = [section for section in lines if section.startswith(f"{target}\n")]
+    (root / "tmp" / "dist").mkdir(parents=True)
+    for instruction, words in re.findall(r"^(COPY|RUN) (.*)$", section, flags=re.MULTILINE):
+        if instruction == "COPY":
+            (source,) = context.glob(words.split()[0])
+            shutil.copy(source, root / "tmp" / "dist")
+        else:
+            line = words.replace("/tmp/", f"{root}/tmp/")
+            subprocess.run(line, shell=True, env=environment, cwd=root, check=True)
 
 
 @pytest.mark.timeout(900)
@@ -150,7 +150,9 @@ def test_the_lines_of_the_image_for_ray_install_the_command(context: Path, tmp_p
     subprocess.run([python("3.11"), "-m", "venv", str(tmp_path / "env")], check=True)
     programs = tmp_path / "env" / "bin"
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PIP_FIND")}
-    run_target(context, "ray", **{**plain, "PATH": f"{programs}:/usr/bin:/bin"})
+    run_target(
+        context, "ray", **{**plain, "PATH": f"{programs}:/usr/bin:/bin", "EXTRAS": "gcs,s3,adls,hdfs"}
+    )
     shown = subprocess.run([programs / "ray-committer", "--version"], capture_output=True, check=True)
     assert __version__ in shown.stdout.decode()
     subprocess.run([programs / "python", "-c", "import gcsfs, adlfs, botocore, hdfs_native"], check=True)
