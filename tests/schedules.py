@@ -1,4 +1,4 @@
-"""Run `ray_committer.testing.schedules` as it is run by hand, perhaps with a rule left out."""
+"""Run `tests.machines.schedules` as it is run by hand, perhaps with a rule left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _START = """
 from ray_committer.protocol import table_state
 from ray_committer.stages import cleanup_job, commit_job, record_job, undo_job
 from ray_committer.tables import claim
-from ray_committer.testing import schedules
+from tests.machines import schedules
 """
 
 

@@ -34,8 +34,8 @@ from ray_committer.tables.checkpoint import listed, read_files
 from ray_committer.tables.claim import Waiting
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file
-from ray_committer.testing.table_oracle import data_files, judge_log, replay
 from tests.commits.test_table_rewrite import compact, finish
+from tests.machines.table_oracle import data_files, judge_log, replay
 from tests.tables.support import DEFINITION
 from tests.tiers import RANGE
 

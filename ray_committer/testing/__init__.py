@@ -1,11 +1,6 @@
-"""Tools for tests of commits, for this project and for others: stores and executors that fail on demand.
-
-`ray_committer.testing.job_machine` is the stateful test of whole jobs; it needs hypothesis.
-``python -m ray_committer.testing.schedules`` stops and kills real processes at each of their requests.
-"""
+"""Tools for tests of commits and of stores: stores and executors that fail on demand."""
 
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor, WorkerDied
-from ray_committer.testing.fault_schedule import Fault, FaultKind, FaultSchedule
 from ray_committer.testing.faults import (
     SimulatedCrash,
     StoreCall,
@@ -24,9 +19,6 @@ from ray_committer.testing.store_contract import StoreContract
 __all__ = [
     "Chaos",
     "ChaosExecutor",
-    "Fault",
-    "FaultKind",
-    "FaultSchedule",
     "Identity",
     "MemoryStore",
     "SimulatedCrash",

@@ -19,17 +19,9 @@ from ray_committer import Outcome
 from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
 from ray_committer.stores.base import StoreOperations
-from ray_committer.testing import (
-    Fault,
-    FaultKind,
-    FaultSchedule,
-    SimulatedCrash,
-    StoreCall,
-    WrappedStore,
-    chaos_executor,
-    run_commit,
-)
+from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, chaos_executor, run_commit
 from tests.doubles import NAMES, SCENARIOS, Double, Scenario, check_unfinished, doubles
+from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.tiers import seeds
 
 pytestmark = pytest.mark.usefixtures("no_pauses")

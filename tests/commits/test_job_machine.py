@@ -16,7 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing.job_machine import JobMachine
+from tests.machines.job_machine import JobMachine
 from tests.tiers import seeds
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pauses")]

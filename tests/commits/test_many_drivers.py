@@ -25,7 +25,7 @@ from tests.commits.drivers import (
     rows_in,
 )
 from tests.commits.killed_processes import Life, run
-from tests.commits.table_oracle import Replay, Table, replay, wrong_at_the_end
+from tests.commits.rows_oracle import Replay, Table, replay, wrong_at_the_end
 
 OnRay = Callable[[int], tuple[str, str | None]]
 """The address of a Ray cluster, and the shared pool of a driver there."""
@@ -74,7 +74,9 @@ def check_drivers(root: Path, size: Drivers, *, seed: int, on_ray: OnRay | None 
         if line["step"] == "ended"
     )
     kills = sum(one.kills for one in lives)
-    print(f"{kills} kills, {found.head} versions, {len(found.commits)} commits: {dict(outcomes)}")
+    print(
+        f"{kills} kills, {found.log.head} versions, {len(found.log.commits)} commits: {dict(outcomes)}"
+    )
     wrong = wrong_at_the_end(dest, found, journals)
     assert not wrong, "\n".join(wrong)
     assert head_of(dest, found) == found.tables[-1]
@@ -106,7 +108,7 @@ def drivers_at(
 def head_of(dest: Path, found: Replay) -> Table:
     """The rows that the package itself reads at the last version."""
     snapshot = ray_committer.snapshot(str(dest))
-    assert snapshot.version == found.head
+    assert snapshot.version == found.log.head
     assert {file.path for file in snapshot.files()} == found.files[-1]
     table: Table = {}
     for row in rows_in(snapshot.dataset().to_table()) if snapshot.files() else []:

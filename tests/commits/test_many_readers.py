@@ -14,7 +14,7 @@ import pytest
 from ray_committer.jobs.table import init_table
 from tests.commits.drivers import Journal, digest_of
 from tests.commits.killed_processes import Life, run
-from tests.commits.table_oracle import Replay, replay, wrong_at_the_end
+from tests.commits.rows_oracle import Replay, replay, wrong_at_the_end
 from tests.commits.table_readers import Reading, follow, read
 from tests.commits.test_many_drivers import drivers_at
 
@@ -74,14 +74,14 @@ def check_readers(root: Path, size: Readers, names: list[str], *, ray: str | Non
     for name, one in readers.items():
         lines = Journal(one.journal).lines
         steps = Counter(line["step"] for line in lines)
-        print(f"{name}: {dict(steps)} of {found.head} versions, {len(found.commits)} commits")
+        print(f"{name}: {dict(steps)} of {found.log.head} versions, {len(found.log.commits)} commits")
         assert wrong_reads(lines, found) == []
         assert steps["read"] > 0
     assert follower.kills > 0
     print(f"{follower.kills} kills of the follower")
     noted = [line for line in Journal(follower.journal).lines if line["step"] == "change"]
     assert [(line["version"], line["job_id"], line["added"], line["removed"]) for line in noted] == [
-        (one.version, one.job_id, one.added, one.removed) for one in found.commits
+        (one.version, one.claim.job_id, [*one.added], [*one.removed]) for one in found.log.commits
     ]
 
 

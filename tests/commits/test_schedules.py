@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from ray_committer.testing.operations import pairs
-from ray_committer.testing.table_operations import table_pairs
+from tests.machines.operations import pairs
+from tests.machines.table_operations import table_pairs
 from tests.schedules import run_schedules
 from tests.tiers import parts, seeds
 

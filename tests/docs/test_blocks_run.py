@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -107,17 +106,6 @@ def test_an_estimate_as_printed_needs_no_job(tmp_path: Path):
         "1,000,000 files of 10,000 tasks in 100 partitions, on Google Cloud Storage\n"
     )
     assert list(scratch.iterdir()) == []
-
-
-@pytest.mark.wide
-def test_the_schedules_are_tried_as_printed_and_leave_nothing(tmp_path: Path):
-    scratch = tmp_path / "shared"
-    scratch.mkdir()
-    printed = run_block(ways.SCHEDULES, scratch, path_with_command(tmp_path / "bin"))
-    counts = json.loads(printed.splitlines()[-1])
-    assert counts["ran"] > 10
-    assert counts["wrong"] == 0
-    assert [path for path in scratch.rglob("*") if path.is_file()] == []
 
 
 def test_the_contract_is_tried_as_printed(tmp_path: Path):

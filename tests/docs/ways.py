@@ -58,10 +58,7 @@ UNDO = "docs/command_line.md: Undo"
 CONTRACT = "docs/stores/README.md: Your own store"
 """Run by pytest, with a store of memory."""
 
-SCHEDULES = "docs/stores/README.md: Your own store 2"
-"""Bash, which leaves nothing."""
-
-ENTRY_POINT = "docs/stores/README.md: Your own store 3"
+ENTRY_POINT = "docs/stores/README.md: Your own store 2"
 """Of a package that tests/stores/test_own_stores.py installs."""
 
 FSSPEC_STORE = "docs/stores/README.md: Example: any fsspec file system"
@@ -165,7 +162,6 @@ def all_names() -> list[str]:
         UNDO,
         ESTIMATE,
         CONTRACT,
-        SCHEDULES,
         ENTRY_POINT,
         FSSPEC_STORE,
         *RAY,

@@ -24,9 +24,6 @@ from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import GONE_PREFIX
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import (
-    Fault,
-    FaultKind,
-    FaultSchedule,
     MemoryStore,
     SimulatedCrash,
     StoreCall,
@@ -36,6 +33,7 @@ from ray_committer.testing import (
     run_commit,
 )
 from ray_committer.testing import write_job as write_tasks
+from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import (
     JOB,
     OTHER_JOB,

@@ -10,16 +10,8 @@ import pytest
 import ray_committer
 from ray_committer.errors import PathError
 from ray_committer.stages.abort_task import abort_task
-from ray_committer.testing import (
-    Fault,
-    FaultKind,
-    FaultSchedule,
-    MemoryStore,
-    SimulatedCrash,
-    WrappedStore,
-    fail_at,
-    write_job,
-)
+from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, fail_at, write_job
+from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import JOB, manifest_path, requests
 
 

@@ -20,9 +20,6 @@ from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS, cleanup_job, finish_cleanup
 from ray_committer.testing import (
-    Fault,
-    FaultKind,
-    FaultSchedule,
     MemoryStore,
     SimulatedCrash,
     StoreCall,
@@ -33,6 +30,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
+from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import (
     JOB,
     OTHER_JOB,

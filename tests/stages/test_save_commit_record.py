@@ -31,16 +31,8 @@ from ray_committer.stages.save_commit_record import (
     write_commit_record,
 )
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.testing import (
-    Fault,
-    FaultKind,
-    FaultSchedule,
-    MemoryStore,
-    SimulatedCrash,
-    StoreCall,
-    WrappedStore,
-    run_commit,
-)
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, run_commit
+from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import (
     JOB,
     WHEN,

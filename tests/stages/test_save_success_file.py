@@ -17,16 +17,9 @@ from ray_committer.stages.save_success_file import (
     write_success_file,
 )
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.testing import (
-    Fault,
-    FaultKind,
-    FaultSchedule,
-    MemoryStore,
-    SimulatedCrash,
-    WrappedStore,
-    run_commit,
-)
+from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, run_commit
 from ray_committer.testing.harness import put_file
+from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import JOB, NOW, at, context, each_crash, record_of, requests
 
 

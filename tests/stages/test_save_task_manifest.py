@@ -23,15 +23,8 @@ from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef, encode
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.save_task_manifest import LOOK_SECONDS, LOOKS, save_task_manifest
-from ray_committer.testing import (
-    Fault,
-    FaultKind,
-    FaultSchedule,
-    MemoryStore,
-    SimulatedCrash,
-    StoreCall,
-    WrappedStore,
-)
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore
+from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import (
     JOB,
     WHEN,

@@ -17,7 +17,8 @@ from ray_committer.events import Event, FilesRenamed
 from ray_committer.executors.base import CommitPool
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing.operations import (
+from tests.integration.ray.jobs import commit_workers
+from tests.machines.operations import (
     OLD,
     OTHER_APPEND,
     OVERWRITE,
@@ -30,9 +31,8 @@ from ray_committer.testing.operations import (
     prepare,
     undo,
 )
-from ray_committer.testing.processes import Told, attempt
-from ray_committer.testing.serial_oracle import judge
-from tests.integration.ray.jobs import commit_workers
+from tests.machines.processes import Told, attempt
+from tests.machines.serial_oracle import judge
 from tests.tiers import seeds
 
 pytestmark = [

@@ -17,9 +17,9 @@ from ray_committer import CommitOptions
 from ray_committer.jobs import open_job
 from ray_committer.stores.base import StoreOperations, StoreSpec, pending_uploads
 from ray_committer.testing import visible_files
-from ray_committer.testing.processes import STOPPED, Child, Stop, Told, attempt, start
-from ray_committer.testing.schedules import Fate
 from tests.commits.test_adopted_jobs import FILES, TABLE, TASKS, URL, UUID, write_task
+from tests.machines.processes import STOPPED, Child, Stop, Told, attempt, start
+from tests.machines.schedules import Fate
 from tests.servers.fake_s3 import FakeS3, FakeS3Server, direct_store
 from tests.tiers import RANGE
 

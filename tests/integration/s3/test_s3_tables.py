@@ -33,10 +33,10 @@ from ray_committer.tables.put import init_table as put_definition
 from ray_committer.tables.put import put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_task_file
-from ray_committer.testing.table_oracle import judge_log
 from ray_committer.work.worker import Worker
 from tests import table_crashes
 from tests.doubles import pending_uploads
+from tests.machines.table_oracle import judge_log
 from tests.servers.fake_s3 import FakeS3, FakeS3Store, Hook, direct_store
 from tests.stages.support import context, requests
 from tests.table_crashes import CASES_OF_A_SERVER, WORKS, check_finished, check_resolved, small_table

@@ -1,4 +1,4 @@
-"""A table with a log, and its compaction beside other operations, for `ray_committer.testing.schedules`.
+"""A table with a log, and its compaction beside other operations, for `tests.machines.schedules`.
 
 The contents of files are their rows, one per line, so that a file can be rewritten with others.
 """
@@ -29,7 +29,8 @@ from ray_committer.testing.harness import (
     run_compaction,
     run_undo,
 )
-from ray_committer.testing.operations import (
+from ray_committer.work.worker import Worker
+from tests.machines.operations import (
     APPEND,
     DYNAMIC,
     HALF,
@@ -44,7 +45,6 @@ from ray_committer.testing.operations import (
     pairs,
     undo,
 )
-from ray_committer.work.worker import Worker
 
 TABLE_ID = "table"
 DIRECTORY = "p=1"

@@ -68,7 +68,7 @@ class FaultSchedule:
     @classmethod
     def from_seed(cls, seed: int, calls: int) -> FaultSchedule:
         """Draw one to four faults among the first `calls` calls; same arguments give the same faults."""
-        random = Random(seed)  # noqa: S311 - repeatable, not secret
+        random = Random(seed)
         numbers = random.sample(range(1, calls + 1), min(calls, random.randint(1, MOST_FAULTS)))
         return cls(seed, calls, tuple(_draw(random, number) for number in sorted(numbers)))
 

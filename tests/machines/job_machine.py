@@ -45,15 +45,15 @@ from ray_committer.testing.harness import (
     visible_files,
     write_attempt,
 )
-from ray_committer.testing.job_actions import COMMIT_CALLS, PARTITIONS, JobActions
-from ray_committer.testing.job_model import (
+from ray_committer.testing.memory_store import Identity, MemoryStore
+from tests.machines.job_actions import COMMIT_CALLS, PARTITIONS, JobActions
+from tests.machines.job_model import (
     WHOLE_DESTINATION,
     DestinationModel,
     ModelAttempt,
     ModelJob,
     Phase,
 )
-from ray_committer.testing.memory_store import Identity, MemoryStore
 
 TASK_CALLS = 8
 MOST_OPEN_JOBS = 3
@@ -86,7 +86,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         """
         self.store = self.new_store(kind)
         self.model = DestinationModel()
-        drawn = _hex_of(Random(nonces))  # noqa: S311 - repeatable, not secret
+        drawn = _hex_of(Random(nonces))
         self.nonces = patch("ray_committer.protocol.state.secrets.token_hex", drawn)
         self.nonces.start()
         self.numbers = itertools.count(1)

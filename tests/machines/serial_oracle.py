@@ -19,10 +19,10 @@ from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import visible_files
-from ray_committer.testing.operations import Files, Job, Operation, abort, commit, undo, vacuum
-from ray_committer.testing.processes import Told, attempt
-from ray_committer.testing.table_operations import end_compactions, rows
-from ray_committer.testing.table_oracle import Committed, data_files, judge_log, replay
+from tests.machines.operations import Files, Job, Operation, abort, commit, undo, vacuum
+from tests.machines.processes import Told, attempt
+from tests.machines.table_operations import end_compactions, rows
+from tests.machines.table_oracle import Committed, data_files, judge_log, replay
 
 ROUNDS = 4
 COMMITTED = ("committed", "already committed")

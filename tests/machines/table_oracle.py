@@ -1,12 +1,12 @@
 """Replay the log of a table without the code that reads tables, and compare it with the directory.
 
 It reads every entry and every file list, and no checkpoint. It also finds what readers would pass over:
-a gap, a second decision about a claim, a file that is added twice.
+a gap, a second decision about a claim, a file that is added twice, jobs at work that exclude each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ray_committer.protocol.file_list import FileSet, decode_file_list
@@ -17,6 +17,7 @@ from ray_committer.protocol.table_entry import (
     TableClaim,
     TableCommit,
     TableDone,
+    WriteMode,
     decode_entries,
 )
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
@@ -37,16 +38,23 @@ class Committed:
 
 @dataclass(slots=True)
 class Replay:
-    """What the entries up to one say: the jobs in the order of their commits, the sizes of the files of
-    the table and of claims that were given up, the claims in flight, and what is wrong with these
-    entries."""
+    """What the entries up to `head` say: the jobs in the order of their commits, the sizes of the files
+    of the table and of claims that were given up, the claims in flight, and what is wrong."""
 
+    head: int = 0
     commits: list[Committed] = field(default_factory=list)
     files: dict[str, int] = field(default_factory=dict)
     given_up: dict[str, int] = field(default_factory=dict)
     in_flight: dict[int, TableClaim] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     _removing: set[int] = field(default_factory=set)
+
+    def claim(self, version: int, claim: TableClaim) -> None:
+        """Add a claim, beside which no other one in flight may be in its way."""
+        for at, other in self.in_flight.items():
+            if not claim.repeats(other) and _exclude(claim, other):
+                self.wrong.append(f"claims {at} and {version} are in flight at the same time")
+        self.in_flight[version] = claim
 
     def decide(self, version: int, entry: TableCommit | TableAbort) -> TableClaim | None:
         """The claim that an entry commits or aborts; None, and noted, if it is not open."""
@@ -62,6 +70,8 @@ class Replay:
                 self.wrong.append(f"version {one.version} removes {path}, which is not in the table")
         for path in one.added.keys() & self.files.keys():
             self.wrong.append(f"version {one.version} adds {path}, which is in the table")
+        if any(one.claim.repeats(other.claim) for other in self.commits):
+            self.wrong.append(f"version {one.version} commits job {one.claim.job_id} again")
         self.files.update(one.added)
         self.commits.append(one)
         for version in [at for at, other in self.in_flight.items() if one.claim.repeats(other)]:
@@ -102,8 +112,9 @@ def replay(store: StoreOperations, table: TablePlaces, until: int | None = None)
     for version, entry in _entries(store, table, found.wrong):
         if until is not None and version > until:
             break
+        found.head = version
         if isinstance(entry, TableClaim):
-            found.in_flight[version] = entry
+            found.claim(version, entry)
         elif isinstance(entry, TableDone):
             found.end(version, entry.claim)
         elif entry.claim == NO_CLAIM:
@@ -141,3 +152,24 @@ def _sizes(
         path = table.file_list(claim.job_id, claim.job_attempt, one.name)
         found += decode_file_list(store.read(path), one.digest, path)
     return {file.p: file.z for file in found}
+
+
+def _exclude(one: TableClaim, other: TableClaim) -> bool:
+    """Whether two jobs must not be at work at the same time."""
+    modes = {one.mode, other.mode}
+    is_shared = modes in ({WriteMode.APPEND}, {WriteMode.APPEND, WriteMode.REWRITE})
+    return (
+        (not is_shared and overlap(one.partitions, other.partitions))
+        or overlap(one.reads, other.partitions)
+        or overlap(other.reads, one.partitions)
+    )
+
+
+def overlap(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether a directory of one list is one of the other list, or is below or above it."""
+    return any(is_in(path, others) for path in some) or any(is_in(path, some) for path in others)
+
+
+def is_in(path: str, directories: Sequence[str]) -> bool:
+    """Whether a path is one of some directories, or is below one; an empty one is the whole table."""
+    return any(one in ("", path) or path.startswith(f"{one}/") for one in directories)

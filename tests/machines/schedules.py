@@ -2,7 +2,7 @@
 
 With two processes, one is stopped before or after each of its requests, and the other runs to its end.
 With three processes, they take random turns, one request at a time. Run it as ``python -m
-ray_committer.testing.schedules``; it forks, so it must be its own process.
+tests.machines.schedules``; it forks, so it must be its own process.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.testing.faults import StoreCall, WrappedStore
-from ray_committer.testing.operations import OLD, VACUUM, Files, Job, Operation, pairs, prepare
-from ray_committer.testing.processes import STOPPED, Child, Stop, Told, attempt, done, start
-from ray_committer.testing.serial_oracle import judge
-from ray_committer.testing.table_operations import begin_log, table_pairs
+from tests.machines.operations import OLD, VACUUM, Files, Job, Operation, pairs, prepare
+from tests.machines.processes import STOPPED, Child, Stop, Told, attempt, done, start
+from tests.machines.serial_oracle import judge
+from tests.machines.table_operations import begin_log, table_pairs
 
 KILLS = 0.02
 """The probability that a process is killed when its turn ends."""
@@ -117,7 +117,7 @@ def run_schedule(table: Table, schedule: Schedule, seed: int) -> None:
 def run_random(table: Table, seed: int) -> None:
     """Run three operations by turns; `WrongEndError` shows what is wrong. Only nonces and pauses differ
     in another run with the same seed."""
-    random = Random(seed)  # noqa: S311 - repeatable, not secret
+    random = Random(seed)
     operations = _any_three(random, table.pairs())
     jobs, old = _set_up(table, operations)
     trusts = random.random() < 0.5
@@ -191,7 +191,7 @@ def _begin(table: Table, operation: Operation, stop: Stop | None, *, trusts: boo
 def _judge(
     table: Table, jobs: list[Job], old: Files, answers: list[tuple[Operation, Told]], seed: int
 ) -> None:
-    random = Random(seed)  # noqa: S311 - repeatable, not secret
+    random = Random(seed)
     judges = partial(judge, has_log=table.has_log)
     wrong = done(lambda store: judges(store, table.path, jobs, old, answers, random), table.spec)
     if wrong is not None:

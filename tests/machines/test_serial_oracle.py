@@ -6,8 +6,8 @@ import pytest
 
 from ray_committer.testing.harness import put_file
 from ray_committer.testing.memory_store import MemoryStore
-from ray_committer.testing.operations import Job
-from ray_committer.testing.serial_oracle import Ends, _not_serial
+from tests.machines.operations import Job
+from tests.machines.serial_oracle import Ends, _not_serial
 
 FIRST, AGAIN = Job("append", {"p=1/a": b"1"}), Job("append 1", {"p=1/b": b"2"}, id="append", number=1)
 OTHER = Job("other", {"p=2/c": b"3"})

@@ -1,4 +1,4 @@
-"""Jobs at one table and operations of processes on them, for `ray_committer.testing.schedules`."""
+"""Jobs at one table and operations of processes on them, for `tests.machines.schedules`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.chaos_executor import Chaos
-from ray_committer.testing.fault_schedule import FaultSchedule
 from ray_committer.testing.faults import SimulatedCrash
 from ray_committer.testing.harness import (
     all_files,
@@ -27,7 +26,8 @@ from ray_committer.testing.harness import (
     set_up_attempt,
     write_attempt,
 )
-from ray_committer.testing.job_model import DestinationModel, ModelAttempt, ModelJob
+from tests.machines.fault_schedule import FaultSchedule
+from tests.machines.job_model import DestinationModel, ModelAttempt, ModelJob
 
 COMMIT_CALLS = 60
 PARTITIONS = ("p=1", "p=2")
