@@ -12,8 +12,9 @@ import hypothesis
 import pytest
 
 import ray_committer
+from ray_committer.limits import backoff
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stores import registry
+from ray_committer.stores import guarded, registry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from tests.own_stores import install_fsspec_store
@@ -54,6 +55,13 @@ hypothesis.settings.load_profile("of this tier")
 def _stores_are_opened_anew() -> None:
     """A store stays open in its process, and has what the environment said when it was opened."""
     registry.open_stores.clear()
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that a store refused, or did not answer, is made again at once."""
+    monkeypatch.setattr(backoff, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(guarded, "STATE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import CommitStateUnknownError, PreflightError, SettingsError
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
@@ -57,6 +56,8 @@ from tests.stages.support import (
 )
 from tests.tables.support import DEFINITION, TABLE, table_on
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 KEEPS = of_mode(ConflictMode.OVERWRITE, keep_replaced=True)
 DELETES = of_mode(ConflictMode.OVERWRITE, keep_replaced=False)
 
@@ -64,11 +65,6 @@ DELETES = of_mode(ConflictMode.OVERWRITE, keep_replaced=False)
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def kept(store: StoreOperations, claim: int = 3, table: TablePlaces = TABLE) -> dict[str, bytes]:

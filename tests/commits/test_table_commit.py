@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-import ray_committer.job_files.settle as settle_module
 import ray_committer.tables.checkpoint as checkpoint_module
 from ray_committer.errors import (
     CommitAbortedError,
@@ -87,15 +86,12 @@ from tests.stages.support import (
 )
 from tests.tables.support import TABLE, abort_of, claim_of, commit_of, table_on
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 # What a commit leaves in the log

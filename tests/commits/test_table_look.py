@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files import owners
 from ray_committer.options import CommitOptions
@@ -25,17 +24,14 @@ from tests.commits.tables import AT_ONCE, OVERWRITE, data_in, data_of_log, of_mo
 from tests.stages.support import JOB, KINDS, state_of
 from tests.tables.support import DEFINITION, TABLE
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 FILES = {"day=1/new": b"x"}
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def other(number: int) -> JobAttempt:

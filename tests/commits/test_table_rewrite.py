@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitCancelledError,
@@ -83,6 +82,8 @@ from tests.stages.support import (
 from tests.tables.support import TABLE, append_commit, table_on
 from tests.tiers import moments
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS, conflict_wait_seconds=0.0)
 FILES = {"day=1/a.parquet": b"a", "day=1/b.parquet": b"bb", "day=2/c.parquet": b"c"}
@@ -96,11 +97,6 @@ Run = Callable[[StoreOperations], object]
 @pytest.fixture(params=["directories", "generations"])
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def now() -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import CommitConflictError, PathError
 from ray_committer.jobs.scan_table import scan_on
 from ray_committer.options import CommitOptions
@@ -28,6 +27,8 @@ from tests.commits.test_table_rewrite import COMPACT, committed, context, copy
 from tests.stages.support import KINDS, do_at
 from tests.tables.support import TABLE, abort_of, claim_of, table_on
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 KEEPING = CommitOptions(
     mode=ConflictMode.OVERWRITE_PARTITIONS, conflict_wait_seconds=0.0, keep_replaced=True
 )
@@ -37,11 +38,6 @@ DROP = new_job_attempt("/table", "drop-1", 0)
 @pytest.fixture(params=["directories", "generations"])
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def undo(store: StoreOperations, version: int) -> None:

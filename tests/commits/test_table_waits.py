@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 import ray_committer.stages.end_claim as end_claim_module
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files import owners
@@ -36,6 +35,8 @@ from tests.commits.tables import (
 from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, each_crash, state_of
 from tests.tables.support import TABLE
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 READS = of_mode(ConflictMode.APPEND, reads=("day=1",))
 DATA = {"day=1/old": 1, "day=2/old": 2, "day=1/c": 1}
 FINISHES = CommitOptions(conflict_wait_seconds=0.0, finish_others=True)
@@ -44,11 +45,6 @@ FINISHES = CommitOptions(conflict_wait_seconds=0.0, finish_others=True)
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def with_claim(kind: Callable[[], MemoryStore], phase: Phase = Phase.OPEN) -> MemoryStore:

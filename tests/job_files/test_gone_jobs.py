@@ -10,7 +10,6 @@ from threading import Barrier, Thread
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitRecordExistsError,
     CommitStateUnknownError,
@@ -56,6 +55,8 @@ from tests.stages.support import (
     requests,
 )
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 KINDS: dict[str, Callable[[], MemoryStore]] = {
     "directories": MemoryStore,
     "flat": lambda: MemoryStore(real_directories=False),
@@ -65,11 +66,6 @@ KINDS: dict[str, Callable[[], MemoryStore]] = {
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest) -> MemoryStore:
     return KINDS[request.param]()
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def ended(store: StoreOperations, job: JobAttempt = JOB) -> Seen:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import ray_committer
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import ManifestError, StoreUnavailableError
 from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.job_files.job_state import (
@@ -35,6 +34,8 @@ from ray_committer.stores.state_names import LOOKS, read_state_name
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, at, do_at, each_crash, requests
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 KINDS: dict[str, Callable[[], StoreOperations]] = {
     "directories": MemoryStore,
@@ -62,11 +63,6 @@ def memory(request: pytest.FixtureRequest) -> MemoryStore:
 @pytest.fixture
 def job(tmp_path: Path) -> JobAttempt:
     return new_job_attempt(str(tmp_path / "table"), "job_1", 0)
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def begun(store: StoreOperations, job: JobAttempt = JOB) -> Seen:

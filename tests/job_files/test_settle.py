@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import StoreUnavailableError
 from ray_committer.job_files.settle import ATTEMPTS, put, settle
 from ray_committer.options import CommitOptions
@@ -21,10 +20,7 @@ from ray_committer.testing import (
 )
 from tests.servers.fake_s3 import FakeS3Store
 
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
 class Lossy:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitStateUnknownError,
     PreflightError,
@@ -47,6 +46,8 @@ from tests.jobs.tables_in_use import (
 )
 from tests.stages.support import EACH_TABLE, JOB, KINDS, KINDS_OF_TABLES, do_at, state_of
 from tests.tables.support import TABLE
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 ENTRY = "_ray_committer/log/000000000000/002.entry"
 LAST = "_ray_committer/log/000000000000/004.entry"
@@ -84,11 +85,6 @@ DAMAGES: dict[str, tuple[str, Damage, type[TableLogError], str]] = {
 @pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS_OF_TABLES[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def write_one(dest: Path, name: str) -> str:

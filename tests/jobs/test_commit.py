@@ -21,7 +21,7 @@ from ray_committer.testing import StoreCall, WrappedStore
 
 
 @pytest.fixture
-def lost(monkeypatch: pytest.MonkeyPatch) -> list[StoreCall]:
+def lost(no_pauses: None, monkeypatch: pytest.MonkeyPatch) -> list[StoreCall]:
     """Each request that may be made twice loses its first answer; the requests that lost it."""
     lost: list[StoreCall] = []
     opened = open_job.open_store
@@ -32,7 +32,6 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[StoreCall]:
             raise StoreUnavailableError(call.paths[0], "lost")
 
     monkeypatch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), after=lose))
-    monkeypatch.setattr("ray_committer.stores.guarded.backoff_seconds", lambda _: 0.0)
     return lost
 
 

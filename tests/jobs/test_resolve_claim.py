@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     AmbiguousJobError,
     CommitConflictError,
@@ -73,6 +72,8 @@ from tests.stages.support import (
 from tests.tables.support import DEFINITION, TABLE, append_commit, claim_of, done_of
 from tests.tiers import moments
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 Kind = Callable[[], MemoryStore]
 MODES = {"append": AT_ONCE, "overwrite": OVERWRITE, "partitions": OVERWRITE_PARTITIONS}
 
@@ -85,11 +86,6 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 @pytest.fixture(params=MODES)
 def options(request: pytest.FixtureRequest) -> ray_committer.CommitOptions:
     return MODES[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 # Forward

@@ -12,7 +12,6 @@ from threading import Lock
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitConflictError,
     JobNotFoundError,
@@ -74,6 +73,8 @@ from tests.stages.support import (
 from tests.tables.support import TABLE, claim_of, table_on
 from tests.tiers import moments
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 Kind = Callable[[], MemoryStore]
 imports = partial(scanned, import_foreign=True)
 removes = partial(scanned, remove_orphans=True)
@@ -82,11 +83,6 @@ removes = partial(scanned, remove_orphans=True)
 @pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS_OF_TABLES[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def with_foreign(store: MemoryStore) -> MemoryStore:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import TableClaimError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition
@@ -38,17 +37,14 @@ from tests.jobs.tables_in_use import (
 from tests.stages.support import EACH_TABLE, JOB, KINDS, KINDS_OF_TABLES, OTHER_JOB, do_at
 from tests.tables.support import TABLE, commit_of
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 Kind = Callable[[], MemoryStore]
 
 
 @pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS_OF_TABLES[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def two_claims(store: MemoryStore) -> MemoryStore:

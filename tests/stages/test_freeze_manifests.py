@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 import ray_committer.stages.freeze_manifests as freeze_module
 from ray_committer.errors import (
     IncompleteJobError,
@@ -37,15 +36,12 @@ from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, KINDS, context, do_at, each_crash, manifest_path, requests
 from tests.tiers import moments
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 FLAT = ("flat", "generations")
 SECOND = f"attempt_{JOB.job_id}_m_000000_1"
 NEW_TASK = f"attempt_{JOB.job_id}_m_000002_0"
 EXPECTED = CommitOptions(conflict_wait_seconds=0.05)
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def written(kind: str = "directories") -> MemoryStore:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import CommitConflictError, PreflightError, TableClaimError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
@@ -29,6 +28,8 @@ from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, KINDS, NOW, OTHER_JOB, do_at, each_crash, state_of
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
 FILES = {"day=1/a": b"1", "day=2/b": b"22", "c": b"333"}
 HIDDEN = {SUCCESS: b"", "_spark_metadata/0": b"", ".crc": b"", "day=1/.a.crc": b""}
@@ -37,11 +38,6 @@ HIDDEN = {SUCCESS: b"", "_spark_metadata/0": b"", ".crc": b"", "day=1/.a.crc": b
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def with_files(store: MemoryStore) -> MemoryStore:

@@ -11,7 +11,6 @@ from threading import Event, Thread
 import pytest
 from msgspec import structs
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitConflictError,
     CommitRecordExistsError,
@@ -61,14 +60,11 @@ from tests.stages.support import (
 )
 from tests.tiers import moments
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 MINE = {"a": b"1", "p=1/b": b"2", "p=2/c": b"3"}
 OLD = {"old": b"0", "p=1/old": b"00"}
 TOTAL = len(MINE)
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def written(kind: str, mode: ConflictMode = ConflictMode.APPEND) -> MemoryStore:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import CommitAbortedError, StoreUnavailableError
 from ray_committer.protocol.table_entry import (
     NO_CLAIM,
@@ -33,6 +32,8 @@ from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, Wrappe
 from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, at, do_at
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 FIRST, LATER = "0" * 16, "f" * 16
 """Nonces of drafts: `FIRST` is before any other in their order, after the version that was seen."""
 OVERWRITE = claim_of("over", mode=WriteMode.OVERWRITE)
@@ -42,11 +43,6 @@ OTHERS = [claim_of(f"other_{number}") for number in range(3)]
 @pytest.fixture(params=EACH_TABLE)
 def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
     return KINDS_OF_TABLES[request.param]
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def post(

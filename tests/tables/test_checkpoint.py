@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 import ray_committer.tables.save_checkpoint as save_module
 from ray_committer.errors import (
     StoreUnavailableError,
@@ -41,6 +40,8 @@ from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, Wrappe
 from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, context, do_at, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, table_on
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 JOB = {"job_id": "many", "job_attempt": 0}
 
 
@@ -59,11 +60,6 @@ def store(request: pytest.FixtureRequest) -> StoreOperations:
 @pytest.fixture
 def table(tmp_path: Path) -> TablePlaces:
     return TablePlaces(str(tmp_path / "table"))
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def a_file(job: int, day: int = 1) -> ListedFile:

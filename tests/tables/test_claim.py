@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     CommitAbortedError,
     CommitCancelledError,
@@ -43,6 +42,8 @@ from tests.tables.support import (
     table_on,
 )
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 OLD = [ListedFile("day=1/old", 1)]
 AT_ONCE = Waiting(0.0)
 OVERWRITE = claim_of("over", mode=WriteMode.OVERWRITE)
@@ -60,11 +61,6 @@ def store(request: pytest.FixtureRequest) -> StoreOperations:
     return (
         LocalStore(StoreSpec("file")) if request.param == "local" else KINDS_OF_TABLES[request.param]()
     )
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 def claimed(

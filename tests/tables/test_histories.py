@@ -11,7 +11,6 @@ from collections import Counter
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 import ray_committer.tables.save_checkpoint as save_module
 from ray_committer.protocol import file_list, table_checkpoint
 from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
@@ -27,6 +26,8 @@ from tests.stages.support import KINDS
 from tests.tables.support import TABLE, abort_of, claim_of, done_of, table_on
 from tests.tiers import seeds
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 PARTITIONS = ("", "day=1", "day=1/hour=1", "day=10", "day=2")
 STEPS = 40
 
@@ -34,7 +35,6 @@ STEPS = 40
 @pytest.fixture(autouse=True)
 def small_parts_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few files in an entry, in a list and in a part, so that there are several of each."""
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
     monkeypatch.setattr(file_list, "MOST_INLINE", 2)
     monkeypatch.setattr(file_list, "MOST_FILES", 4)
     monkeypatch.setattr(table_checkpoint, "MOST_FILES", 4)

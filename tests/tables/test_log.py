@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import ray_committer.job_files.settle as settle_module
 from ray_committer.errors import (
     StoreUnavailableError,
     TableFormatError,
@@ -49,6 +48,8 @@ from tests.stages.support import (
     requests,
 )
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 THREADS, ENTRIES = 8, 40
 LOCAL: dict[str, Callable[[], StoreOperations]] = {
@@ -91,11 +92,6 @@ def store(request: pytest.FixtureRequest) -> StoreOperations:
 @pytest.fixture
 def table(tmp_path: Path) -> TablePlaces:
     return TablePlaces(str(tmp_path / "table"))
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle_module, "backoff_seconds", lambda _: 0.0)
 
 
 LIKE = {"rename": ("create",)}
