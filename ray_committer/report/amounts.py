@@ -27,6 +27,13 @@ def seconds_text(seconds: float) -> str:
     return f"{minutes // 60:,} h {minutes % 60} min"
 
 
+def short_seconds(seconds: float) -> str:
+    """Seconds with as many digits as matter, or minutes and hours if these are easier to read."""
+    if seconds < 9.995:
+        return f"{seconds:.2f} s"
+    return f"{seconds:.1f} s" if seconds < 90 else seconds_text(seconds)
+
+
 def counted(number: int, noun: str) -> str:
     """``1 file``, ``2,000 files``: a number with a noun whose plural ends with s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -8,10 +8,12 @@ lines per file. ``docs/events.md`` describes them.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +22,6 @@ import msgspec
 
 from ray_committer.errors import EventLogError
 from ray_committer.events import Event, EventSink
-from ray_committer.report.event_fields import event_fields
 from ray_committer.version import __version__
 
 FORMAT = 1
@@ -43,6 +44,17 @@ def event_log(
         yield log.event
     finally:
         log.close()
+
+
+def event_fields(event: Event) -> dict[str, Any]:
+    """An event as values for JSON: its name, such as ``files_renamed``, and its fields."""
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
+    return {"event": event_name(type(event)), **msgspec.to_builtins(values)}
+
+
+def event_name(kind: type[Event]) -> str:
+    """The name of an event class: ``FilesRenamed`` is ``files_renamed``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
 class _EventLog:

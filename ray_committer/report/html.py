@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from statistics import median
 
-from ray_committer.report.amounts import bytes_text, counted
-from ray_committer.report.charts import rate_chart, timeline
-from ray_committer.report.commit_report import CommitReport, WorkerRow
+from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
+from ray_committer.report.amounts import bytes_text, short_seconds
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
-from ray_committer.report.numbers import next_step, short_seconds, six_numbers, verdict, version_text
-from ray_committer.report.paragraph import paragraph
-from ray_committer.report.run_texts import run_texts
+from ray_committer.report.progress import stage_name
+from ray_committer.report.run_data import RunData, StageRow, WorkerRow
+from ray_committer.report.text import (
+    commands,
+    detail_texts,
+    run_texts,
+    six_numbers,
+    values_text,
+    verdict,
+)
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.version import __version__
 
@@ -37,34 +42,31 @@ _HEAD = """<!doctype html>
 """
 
 
-def report_html(report: CommitReport) -> str:
+def report_html(report: RunData) -> str:
     """Return the report as a whole page."""
     title = _text(f"job {report.job_id} {verdict(report)}", _NAME)
     return f"{_HEAD.format(title=title, style=PAGE_STYLE)}{report_fragment(report)}\n</body></html>\n"
 
 
-def report_fragment(report: CommitReport) -> str:
+def report_fragment(report: RunData) -> str:
     """Return the report with its style, for use inside another page, such as a notebook."""
     parts = [
         _verdict(report),
         _numbers(report),
         _list("Findings", report.findings or ([] if report.source else ["Nothing unusual happened."])),
-        _section("Stages", timeline(report)),
-        _section("Renames over time", rate_chart(report)),
+        _section("Stages", _stages(report)),
+        _section("Files in place over time", _curve(report)),
         _section("Workers, slowest first", _workers(report)),
-        _section("Threads", _threads(report)),
-        _section("Proved renames", _proofs(report)),
         _list("Notes", report.notices),
         _list("Not in the file", report.untold),
         _list("This run", list(run_texts(report))[:_MOST_FACTS]),
-        _section(next_step(report).capitalize(), _command(report)),
-        _section("To paste into a chat", f"<p>{_text(paragraph(report), _LONG)}</p>"),
+        *(_section(what.capitalize(), _command(command, report)) for what, command in commands(report)),
         f'<footer class="soft">ray-committer {escape(__version__)}</footer>',
     ]
     return f'<style>{STYLE}</style><article class="rc">{"".join(parts)}</article>'
 
 
-def _verdict(report: CommitReport) -> str:
+def _verdict(report: RunData) -> str:
     failed = report.outcome is Outcome.FAILED
     lines = [
         f"<h1>{'&#10007;' if failed else '&#10003;'} Job {_text(report.job_id, _NAME)} "
@@ -81,73 +83,94 @@ def _verdict(report: CommitReport) -> str:
     return f'<header class="verdict{" failed" if failed else ""}">{"".join(lines)}</header>'
 
 
-def _numbers(report: CommitReport) -> str:
-    cards = []
-    for one in six_numbers(report):
-        detail = f"<small>{_text(one.detail, _NAME)}</small>" if one.detail else ""
-        cards.append(f"<div><dt>{one.label}</dt><dd>{one.value}{detail}</dd></div>")
-    return f"<dl>{''.join(cards)}</dl>{_details(report)}"
+def _numbers(report: RunData) -> str:
+    cards = [
+        f"<div><dt>{label}</dt><dd>{value}<small>{_text(detail, _NAME)}</small></dd></div>"
+        for label, value, detail in six_numbers(report)
+    ]
+    details = [f'<p class="soft">{_detail(text, report)}</p>' for text in detail_texts(report)]
+    return f"<dl>{''.join(cards)}</dl>{''.join(details)}"
 
 
-def _details(report: CommitReport) -> str:
-    told = []
-    if report.manifests:
-        told.append(
-            f"{report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task "
-            f"manifests, into {report.directories:,} leaf directories"
+def _detail(text: str, report: RunData) -> str:
+    """A detail; the address of a dashboard is a link, if it is safe for a reader to follow."""
+    before, address, _ = text.partition(report.dashboard or "\n")
+    if not address.startswith(("http://", "https://")) or len(address) > _NAME:
+        return _text(text, _SENTENCE)
+    return f'{escape(before)}<a href="{escape(address)}">{escape(address)}</a>'
+
+
+def _stages(report: RunData) -> str:
+    """One bar per stage, from its begin to its end; one after the other if these are not known."""
+    rows = [row for row in report.stages if row.stage != COMMIT_JOB] or list(report.stages)
+    begun, at = list[tuple[StageRow, float]](), 0.0
+    for row in rows:
+        begun.append((row, at if row.began is None else row.began))
+        at = begun[-1][1] + row.seconds
+    end = max(at, report.seconds, 0.001)
+    body = []
+    for row, began in begun:
+        left, width = min(99.6, 100 * began / end), max(0.4, 100 * row.seconds / end)
+        body.append(
+            f"<tr{' class=failed' if row.error else ''}><td>{_text(stage_name(row.stage), _NAME)}</td>"
+            f'<td class="bar"><i style="margin-left:{left:.2f}%;width:{width:.2f}%"></i></td>'
+            f"<td>{short_seconds(row.seconds)}{', failed' if row.error else ''}</td></tr>"
         )
-    if report.executor_reason:
-        told.append(f"on {report.executor}: {report.executor_reason}")
-    if report.replaced:
-        told.append(f"{report.replaced:,} replaced files removed")
-    if (version := version_text(report)) is not None:
-        told.append(version)
-    if report.validated:
-        told.append(f"{report.validated:,} files compared with their manifests")
-    text = f'<p class="soft">{_text("; ".join(told), _SENTENCE)}</p>' if told else ""
-    return text + _dashboard(report)
+    return f"<table><tbody>{''.join(body)}</tbody></table>" if body else ""
 
 
-def _dashboard(report: CommitReport) -> str:
-    """A link, if it is safe for a reader to follow."""
-    if not report.dashboard.startswith(("http://", "https://")) or len(report.dashboard) > _NAME:
+def _curve(report: RunData) -> str:
+    """A line, with the spans of throttling and the moments at which workers were lost."""
+    if len(report.files_at) < 3:
         return ""
-    url = escape(report.dashboard, quote=True)
-    return f'<p class="soft">Ray shows its driver at <a href="{url}">{url}</a></p>'
+    begin, end = report.files_at[0][0], report.files_at[-1][0]
+    top = max(files for _, files in report.files_at) or 1
+
+    def percent(at: float) -> float:
+        return round(min(100.0, max(0.0, 100 * (at - begin) / max(end - begin, 0.001))), 2)
+
+    spans = [
+        f'<rect class="span" x="{percent(one.began)}" y="0" height="100" '
+        f'width="{max(0.4, percent(one.last) - percent(one.began)):.2f}"/>'
+        for one in report.throttled_spans
+        if one.last >= begin and one.began <= end
+    ]
+    lost = [
+        f'<path class="lost" d="M{percent(one.seconds)} 0V100"/>'
+        for one in report.lost_workers
+        if begin <= one.seconds <= end
+    ]
+    points = " ".join(f"{percent(at)},{100 - 100 * files / top:.2f}" for at, files in report.files_at)
+    told = [f"{top:,} files from {short_seconds(begin)} to {short_seconds(end)}"]
+    if seconds := report.stage_seconds.get(RENAME_FILES):
+        rate = f"{report.renames_per_second:,.0f} per second"
+        told.append(f"on average {rate} for {short_seconds(seconds)}")
+    told += ["shaded: the store throttled"] if spans else []
+    told += ["dashed: a worker was lost"] if lost else []
+    return (
+        '<svg role="img" aria-label="Files in place over time" viewBox="0 0 100 100" '
+        f'preserveAspectRatio="none">{"".join(spans)}<polyline points="{points}"/>{"".join(lost)}</svg>'
+        f'<p class="soft">{"; ".join(told)}</p>'
+    )
 
 
-def _workers(report: CommitReport) -> str:
+def _workers(report: RunData) -> str:
+    """The slowest workers, and the others folded; threads of the driver are alike, so all are folded."""
     rows = sorted(report.worker_rows, key=lambda row: row.files_per_second)
-    if not rows or report.executor != "ray":
+    if not rows:
         return ""
     slow = {(one.row.worker, one.row.process) for one in stragglers(report)}
     best = max(row.files_per_second for row in rows) or 1.0
     body = [_worker(row, best, (row.worker, row.process) in slow) for row in rows[:MOST_ROWS]]
-    parts = [_worker_table(body[:_SEEN_ROWS])]
-    if rest := body[_SEEN_ROWS:]:
-        parts.append(
-            f"<details><summary>{len(rest):,} faster workers</summary>{_worker_table(rest)}</details>"
-        )
+    seen = _SEEN_ROWS if report.executor == "ray" else 0
+    parts = [_worker_table(body[:seen])] if seen else []
+    if rest := body[seen:]:
+        what = "faster workers" if seen else "threads"
+        parts.append(f"<details><summary>{len(rest):,} {what}</summary>{_worker_table(rest)}</details>")
     missing = max(0, len(rows) - MOST_ROWS) + report.dropped.get("worker_rows", 0)
     if missing:
         parts.append(f'<p class="soft">{missing:,} even faster workers are not in this file.</p>')
     return "".join(parts)
-
-
-def _threads(report: CommitReport) -> str:
-    """One line for all threads of the driver, which are alike; findings name those that are not."""
-    rows = report.worker_rows
-    if not rows or report.executor == "ray":
-        return ""
-    rates = [row.files_per_second for row in rows]
-    files, size = sum(row.files for row in rows), sum(row.bytes for row in rows)
-    told = (
-        f"{counted(len(rows), 'thread')} of {report.workers:,} on {rows[0].node}, process "
-        f"{rows[0].process}: {counted(files, 'file')}, {bytes_text(size)}, {min(rates):,.0f} to "
-        f"{max(rates):,.0f} files per second each (median {median(rates):,.0f}), "
-        f"{counted(sum(row.retries for row in rows), 'repeated request')}"
-    )
-    return f"<p>{_text(told, _SENTENCE)}</p>"
 
 
 def _worker_table(body: Sequence[str]) -> str:
@@ -173,28 +196,9 @@ def _worker(row: WorkerRow, best: float, is_slow: bool) -> str:
     )
 
 
-def _proofs(report: CommitReport) -> str:
-    rows = [
-        f"<tr><td>{_text(proof, _NAME)}</td><td>{number:,}</td></tr>"
-        for proof, number in sorted(report.proved.items())
-        if number
-    ]
-    if not rows:
-        return ""
-    return (
-        "<table><thead><tr><th>found done, and proved by</th><th>renames</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _command(report: CommitReport) -> str:
-    if not (report.command and next_step(report)):
-        return ""
-    note = ""
-    if report.storage_options:
-        named = f"-o {', -o '.join(report.storage_options)}"
-        note = f'<p class="soft">with your values of {_text(named, _SENTENCE)}</p>'
-    return f"<pre>{_text(report.command, _LONG)}</pre>{note}"
+def _command(command: str, report: RunData) -> str:
+    note = f'<p class="soft">{_text(values_text(report), _SENTENCE)}</p>'
+    return f"<pre>{_text(command, _LONG)}</pre>{note if report.storage_options else ''}"
 
 
 def _section(title: str, body: str) -> str:

@@ -43,16 +43,10 @@ STYLE = """
 .rc dd small{display:block; font-weight:400; font-size:.8rem; color:var(--soft)}
 .rc ul{margin:0; padding-left:1.2rem}
 .rc li{margin:.3rem 0}
-.rc svg{display:block; width:100%; overflow:visible; font-size:13px; font-family:inherit}
-.rc svg text{fill:var(--ink)}
-.rc svg .soft{fill:var(--soft)}
-.rc .bar{fill:var(--bar)}
-.rc .bar.failed{fill:var(--fail)}
-.rc .track{fill:var(--card)}
-.rc .rate{fill:var(--bar); fill-opacity:.2; stroke:var(--bar); stroke-width:1.5}
+.rc svg{display:block; width:100%; height:8rem; border:1px solid var(--line); border-width:0 0 1px}
+.rc polyline, .rc path{fill:none; stroke:var(--bar); stroke-width:1.5; vector-effect:non-scaling-stroke}
 .rc .span{fill:var(--warn); fill-opacity:.25}
-.rc .lost{stroke:var(--fail); stroke-width:1.5; stroke-dasharray:4 3}
-.rc .axis{stroke:var(--line)}
+.rc .lost{stroke:var(--fail); stroke-dasharray:4 3}
 .rc table{border-collapse:collapse; width:100%; font-size:.9rem; font-variant-numeric:tabular-nums}
 .rc th, .rc td{
   text-align:right; padding:.35rem .5rem; border-bottom:1px solid var(--line); vertical-align:top;
@@ -63,11 +57,13 @@ STYLE = """
 .rc th:last-child, .rc td:last-child{padding-right:0}
 .rc summary{cursor:pointer; padding:.6rem 0; color:var(--soft)}
 .rc td small{display:block; color:var(--soft)}
+.rc td.bar{width:60%; padding-left:0; padding-right:0}
 .rc td.meter{width:26%}
-.rc td.meter i{
+.rc td i{
   display:block; height:.4rem; border-radius:.2rem; background:var(--bar); margin:.3rem 0 0 auto;
 }
-.rc tr.slow td.meter i{background:var(--warn)}
+.rc tr.slow i{background:var(--warn)}
+.rc tr.failed i{background:var(--fail)}
 .rc .tag{color:var(--fail); font-weight:600}
 .rc .tag.slow{color:var(--warn)}
 .rc pre{
@@ -81,6 +77,7 @@ STYLE = """
   .rc dl{grid-template-columns:repeat(2,1fr)}
   .rc .wide{display:none}
   .rc th, .rc td{padding:.35rem .3rem}
+  .rc td.bar{width:40%}
   .rc td.meter{width:18%}
 }
 @media print{.rc{max-width:none}}

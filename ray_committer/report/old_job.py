@@ -14,8 +14,9 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS
 from ray_committer.protocol.success import COMMITTER_NAME, DESTINATION, SuccessData, is_committed
-from ray_committer.report.commit_report import CommitReport, StageRow
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings
+from ray_committer.report.run_data import StageRow
 from ray_committer.stages.commit_result import Outcome
 
 _ORDER = (
@@ -111,7 +112,7 @@ def _untold(
     if data.success and names.COMMIT_JOB not in {row.stage for row in stages}:
         yield "the time after it was written, so the clean-up and the end of the commit are missing"
     yield "when each stage began: the bars are shown one after the other"
-    yield "what each worker did, the rate over time, when the store throttled, and lost workers"
+    yield "what each worker did, the files over time, when the store throttled, and lost workers"
     if data.committer != COMMITTER_NAME:
         yield "how many workers there were; Hadoop's committer renames with the driver's threads"
     elif not (data.diagnostics or {}).get("workers"):

@@ -16,6 +16,7 @@ from msgspec import structs
 from ray_committer.events import (
     Event,
     EventSink,
+    FilesRenamed,
     ShardRenamed,
     ShardRequeued,
     StageEnded,
@@ -25,27 +26,24 @@ from ray_committer.events import (
     unfailing,
 )
 from ray_committer.protocol.statistic_names import RENAME_FILES
-from ray_committer.report.commit_report import (
-    CommitReport,
-    LostWorkerRow,
-    StageRow,
-    ThrottledRow,
-    WorkerRow,
-)
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings
-from ray_committer.report.rate_curve import RateCurve
+from ray_committer.report.run_data import LostWorkerRow, StageRow, ThrottledRow, WorkerRow
 from ray_committer.report.run_facts import RunFacts
 from ray_committer.stages.commit_result import CommitResult
 
 MOST_ROWS = 200
 MOST_LOST = 50
+MOST_POINTS = 240
+_APART_SECONDS = 0.05
 
 
 @dataclass(slots=True)
 class _Recorded:
     began: dict[str, float] = field(default_factory=dict)
     stages: list[StageRow] = field(default_factory=list)
-    curve: RateCurve | None = None
+    files_at: list[tuple[float, int]] = field(default_factory=list)
+    apart: float = _APART_SECONDS
     workers: dict[tuple[str, int], WorkerRow] = field(default_factory=dict)
     throttled: dict[int, ThrottledRow] = field(default_factory=dict)
     lost: list[LostWorkerRow] = field(default_factory=list)
@@ -81,6 +79,8 @@ class Recording:
                 self._note_stage(event, now)
             case ShardRenamed():
                 self._note_shard(event, now)
+            case FilesRenamed():
+                self._note_files(event.done, now)
             case ShardRequeued():
                 self._seen.requeued += 1
             case WorkerLost():
@@ -113,7 +113,7 @@ class Recording:
             started_at=self._started_at,
             ended_at=_utc_now(),
             stages=list(seen.stages),
-            files_at=seen.curve.points() if seen.curve else [],
+            files_at=list(seen.files_at),
             worker_rows=rows,
             throttled_spans=[seen.throttled[number] for number in sorted(seen.throttled)],
             lost_workers=seen.lost[:MOST_LOST],
@@ -132,9 +132,6 @@ class Recording:
 
     def _note_shard(self, event: ShardRenamed, now: float) -> None:
         seen = self._seen
-        if seen.curve is None:
-            seen.curve = RateCurve(seen.began.get(RENAME_FILES, max(0.0, now - event.seconds)))
-        seen.curve.add(event.files, ended=now, seconds=event.seconds)
         key = event.worker, event.process
         row = seen.workers.get(key) or WorkerRow(
             worker=event.worker, node=event.node, process=event.process
@@ -149,6 +146,21 @@ class Recording:
             retries=row.retries + event.retries,
             throttled=row.throttled + event.throttled,
         )
+
+    def _note_files(self, done: int, now: float) -> None:
+        """Add a point to the curve, which keeps the last one in each of at most 240 equal times."""
+        seen, points = self._seen, self._seen.files_at
+        if not points:
+            points.append((seen.began.get(RENAME_FILES, now), 0))
+        began = points[0][0]
+        if len(points) > 1 and int((points[-1][0] - began) / seen.apart) == int(
+            (now - began) / seen.apart
+        ):
+            points.pop()
+        points.append((now, done))
+        while len(points) > MOST_POINTS:
+            seen.apart *= 2
+            points[1:] = {int((point[0] - began) / seen.apart): point for point in points[1:]}.values()
 
     def _note_lost(self, event: WorkerLost, now: float) -> None:
         self._seen.lost.append(LostWorkerRow(seconds=now, **asdict(event)))

@@ -29,7 +29,7 @@ from ray_committer.events import (
     WorkerLost,
 )
 from ray_committer.protocol import statistic_names as names
-from ray_committer.report.event_fields import event_fields
+from ray_committer.report.event_log import event_fields
 from ray_committer.version import __version__
 
 if TYPE_CHECKING:

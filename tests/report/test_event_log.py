@@ -17,8 +17,7 @@ import pytest
 import ray_committer
 from ray_committer.errors import EventLogError
 from ray_committer.events import Event, FilesRenamed, Notice, StageStarted
-from ray_committer.report.event_fields import event_fields, event_name
-from ray_committer.report.event_log import event_log
+from ray_committer.report.event_log import event_fields, event_log, event_name
 from ray_committer.version import __version__
 
 COMMAND = [sys.executable, "-m", "ray_committer.cli", "commit"]

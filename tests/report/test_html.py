@@ -15,7 +15,7 @@ from tests.report.cases import UGLY, hard, quiet, worker
 
 CASES = [quiet(), hard(), CommitReport(destination="/t", job_id="j", outcome=Outcome.ALREADY_COMMITTED)]
 MOST_BYTES = 200_000
-VOID = {"meta", "br", "path", "rect", "line"}
+VOID = {"meta", "br"}
 
 
 class Elements(HTMLParser):
@@ -117,9 +117,8 @@ def test_a_report_shows_all_that_it_should():
     for heading in (
         "Findings",
         "Stages",
-        "Renames over time",
+        "Files in place over time",
         "Workers, slowest first",
-        "Proved renames",
         "Notes",
         "Run it again",
     ):
@@ -135,21 +134,20 @@ def test_a_report_shows_all_that_it_should():
 def test_a_commit_to_a_table_names_its_version():
     assert "of the table" not in report_html(quiet())
     report = msgspec.structs.replace(quiet(), table_version=1234)
-    assert "; version 1,234 of the table</p>" in report_html(report)
+    assert ">version 1,234 of the table</p>" in report_html(report)
     report = msgspec.structs.replace(report, write_id=1233, validated=7)
-    assert "; version 1,234 of the table, write id 1,233; 7 files compared" in report_html(report)
+    assert ">version 1,234 of the table, write id 1,233</p>" in report_html(report)
+    assert ">7 files compared with their manifests</p>" in report_html(report)
 
 
-def test_threads_are_one_line_and_workers_on_nodes_are_rows():
-    report = msgspec.structs.replace(quiet(), executor="threads", workers=32)
-    page = report_html(report)
-    assert "<h2>Threads</h2>" in page
-    assert "4 threads of 32 on 10.4.2.13, process 4000: 1,000 files, 1.0 GB, 50 to 50 files" in page
-    assert "<table>" not in page
-    assert "<h2>Workers, slowest first</h2>" not in page
+def test_threads_are_folded_and_workers_on_nodes_are_seen():
+    page = report_html(msgspec.structs.replace(quiet(), executor="threads", workers=32))
+    assert "<details><summary>4 threads</summary><table>" in page
+    assert page.count("<tr><td>worker") == 4
     page = report_html(quiet())
     assert page.count("<tr><td>worker") == 4
-    assert "<h2>Threads</h2>" not in page
+    assert "<details>" not in page
+    assert "<details><summary>180 faster workers</summary>" in report_html(hard())
 
 
 def test_a_page_says_when_and_where_and_how_the_commit_ran():
@@ -162,7 +160,6 @@ def test_a_page_says_when_and_where_and_how_the_commit_ran():
         "events: commit.jsonl",
     ):
         assert f"<li>{text}</li>" in page
-    assert quiet().paragraph in page
 
 
 def test_a_quiet_commit_says_so():

@@ -128,8 +128,8 @@ def test_a_bar_stands_where_its_stage_was(in_browser: InBrowser, tmp_path: Path)
     async def look(page: Page) -> list[list[float]]:
         await page.show(path, width=1400, scheme="light")
         return await page.evaluate(
-            """(() => { const all = document.querySelector("svg").getBoundingClientRect();
-            return [...document.querySelectorAll("rect.bar")].map(one => one.getBoundingClientRect())
+            """(() => { const all = document.querySelector("td.bar").getBoundingClientRect();
+            return [...document.querySelectorAll("td.bar i")].map(one => one.getBoundingClientRect())
               .map(one => [(one.left - all.left) / all.width, one.width / all.width]); })()"""
         )
 

@@ -11,9 +11,16 @@ import pytest
 from ray_committer import CommitOptions, CommitReport, Outcome
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report.amounts import short_seconds
 from ray_committer.report.command import repeat_command
-from ray_committer.report.numbers import short_seconds, six_numbers, stage_seconds
-from ray_committer.report.text import WIDTH, report_json, report_lines, verdict_line
+from ray_committer.report.text import (
+    WIDTH,
+    report_json,
+    report_lines,
+    six_numbers,
+    stage_seconds,
+    verdict_line,
+)
 from tests.report.cases import hard, quiet, with_findings
 
 FAILED = {"outcome": Outcome.FAILED, "moved": 10, "proved": {"etag": 2}}
@@ -72,19 +79,6 @@ def test_a_quiet_commit_is_told_in_few_lines():
 )
 def test_the_verdict_is_one_line(changes: dict[str, Any], expected: str):
     assert verdict_line(msgspec.structs.replace(quiet(), job_id="j", **changes)) == expected
-
-
-def test_a_paragraph_can_be_pasted_into_a_chat():
-    assert quiet().paragraph == (
-        "Job job_202401011200_0007 is committed: /warehouse/table. 1,000 files, 5.4 GB in 9.20 s, 196 "
-        "renames per second, 4 workers on Ray. From 2024-01-01 12:10:03 UTC to 2024-01-01 12:10:12 UTC, "
-        "on driver-0.cluster, by etl, ray_committer 0.1.0."
-    )
-    told = hard().paragraph
-    assert "\n" not in told
-    assert "is NOT committed" in told
-    assert told.endswith("Run it again: " + hard().command)
-    assert all(finding in told for finding in hard().findings[:5])
 
 
 def test_the_stages_add_up():
@@ -148,7 +142,7 @@ def test_json_tells_everything_and_can_be_read_back():
 
 def test_what_is_not_known_is_not_a_zero():
     report = CommitReport(destination="/t", job_id="j", outcome=Outcome.COMMITTED, files=3)
-    values = {one.label: one.value for one in six_numbers(report)}
+    values = {label: value for label, value, _ in six_numbers(report)}
     assert values == {
         "files": "3",
         "bytes": "0 bytes",

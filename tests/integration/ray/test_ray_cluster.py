@@ -32,7 +32,7 @@ from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.report.numbers import stage_seconds
+from ray_committer.report.text import stage_seconds
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stores.base import StoreSpec
 from ray_committer.work.worker import Worker, WorkerSpec
