@@ -152,9 +152,6 @@ class CommitOptions(_Given):
     validate: list each destination directory and compare; None means where listing is cheap.
     durable: force the changes of the commit to disk before the job is committed, so that a power cut
         cannot undo them. The program that writes the files must force their content to disk.
-    delete_blocking_files: remove files that are in the place of new directories, also those that are
-        not old data that the job replaces. Such a job and all other jobs that write below its
-        destination wait for each other.
     summary_directory: the directory for ``summary-$jobId.json`` after a commit or an abort, also one
         that failed: a URL on any store, or a path on the destination's.
     threads: parallel operations in this process, on a store whose requests have to be waited for.
@@ -204,7 +201,6 @@ class CommitOptions(_Given):
     cleanup: bool = True
     validate: bool | None = None
     durable: bool = False
-    delete_blocking_files: bool = False
     summary_directory: str | None = None
     threads: int = 32
     workers: int | None = None
@@ -367,7 +363,6 @@ TEXTS: dict[str, _Kind] = {
     "cleanup": _TRUTH,
     "validate": _or_none(_TRUTH, "auto"),
     "durable": _TRUTH,
-    "delete_blocking_files": _TRUTH,
     "keep_replaced": _or_none(_TRUTH, "auto"),
     "summary_directory": _Kind("a URL, or a path on the destination's store", str),
     "threads": _COUNT,

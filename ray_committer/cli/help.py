@@ -10,7 +10,7 @@ SECTIONS = {
     "Safety": {
         "dry_run", "expect_tasks", "assume_complete", "mode", "replace", "reads", "unfinished",
         "finish_others", "keep_replaced", "mark_success", "cleanup", "validate", "durable",
-        "delete_blocking_files", "undo", "older_than",
+        "undo", "older_than",
     },
     "Tuning": {
         "executor", "allow_start", "threads", "workers", "worker_threads", "worker_cpus",

@@ -126,7 +126,6 @@ FLAGS = {
     "cleanup": "Remove the job's directory after the commit.",
     "validate": "Compare each directory before the job is committed; default: where a listing is cheap.",
     "durable": "Force the commit to disk, so that a power cut cannot undo it.",
-    "delete_blocking_files": "Remove a file that is in the place of a new directory.",
     "finish_others": "Finish a recorded job that is in the way and whose process has died.",
 }
 SETTINGS = {

@@ -130,7 +130,7 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
     old, unfinished = _look(job, loaded)
     stamp = seen.state.stamp if seen else UNSTAMPED
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
-    removed = len(old.replaced) + len(old.blocking)
+    removed = len(old.replaced)
     directories = context.executor.directories.plan()
     return new_plan(
         context,
@@ -152,7 +152,7 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
 def _look(job: OpenJob, loaded: LoadedManifests) -> tuple[OldFiles, tuple[str, ...]]:
     """The old files where the job writes, and a text for each job in its way that has stopped."""
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
-    old = look_at_data(job.context, loaded, roots, job.allowed_roots)
+    old = look_at_data(job.context, loaded, roots)
     return old, _unfinished(job, loaded, roots)
 
 

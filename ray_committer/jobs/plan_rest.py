@@ -50,7 +50,7 @@ def plan_rest(job: OpenJob, seen: Seen, record: CommitRecord, first: int) -> Job
     found = sorted(context.executor.run(work, enumerate(loaded.manifests)), key=attrgetter("number"))
     leaves = sorted({path for one in found for path in one.directories})
     left, left_bytes = sum(one.files for one in found), sum(one.bytes for one in found)
-    removed = len(record.replaced) + len(record.blocking)
+    removed = len(record.replaced)
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, seen.state.stamp)
     return new_plan(
         context,

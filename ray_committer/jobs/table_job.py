@@ -86,7 +86,6 @@ def own_options(options: CommitOptions) -> CommitOptions:
         reads=(),
         table_work=None,
         partition_paths=(),
-        delete_blocking_files=False,
     )
 
 

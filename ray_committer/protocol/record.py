@@ -172,7 +172,6 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     mode: ConflictMode = ConflictMode.APPEND
     replaced: list[ReplacedFile] = []
     overwritten: list[ReplacedFile] = []
-    blocking: list[ReplacedFile] = []
     emptied: list[str] = []
     """The old directories into which the job writes nothing; they are removed if they are empty then."""
     success: ReplacedFile | None = None

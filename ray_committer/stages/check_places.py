@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, PreflightError, some_of
+from ray_committer.errors import SHOWN, CommitConflictError, PreflightError, some_of
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.other_jobs import destinations_above
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
@@ -23,6 +23,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
+from ray_committer.stores.registry import store_command
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -66,11 +67,10 @@ def check_destinations(
     replaced_roots: Sequence[str],
     before: Sequence[ClaimInFlight] = (),
 ) -> Destinations:
-    """Check the directories that the job writes to, except those that it replaces. Where a listing is
-    expensive, check only for files in their place, and only if the options allow their removal. The
-    claims `before` the job's own need room in the directories."""
+    """Check the directories that the job writes to, except those that it replaces, where a listing is
+    cheap. The claims `before` the job's own need room in the directories."""
     if not context.store.capabilities.listing_is_cheap:
-        return Destinations(blocking=_to_be_deleted(context, directories))
+        return Destinations()
     replaced = set(replaced_roots)
     wanted = [path for path in directories if not is_within(path, replaced)]
     most = most_held(context, manifests, before)
@@ -91,12 +91,22 @@ def check_destinations(
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
-    """The error that names what is in the place of files or directories of the job."""
+    """The error that names what is in the place of files of the job."""
     named = [f"{path}: {taken[path]}" for path in sorted(taken)]
     return CommitConflictError(
         some_of(named),
         "nothing was changed: move what is there away, or let the tasks write under "
         "other names, and run the same command",
+    )
+
+
+def is_blocked(store: StoreOperations, blocking: Mapping[str, str]) -> CommitConflictError:
+    """The error that names the files in the place of directories of the job."""
+    paths = sorted(blocking)
+    remove = store_command(store.spec, "rm", *paths[:SHOWN])
+    return CommitConflictError(
+        some_of([f"{path}: {blocking[path]}" for path in paths]),
+        f"nothing was changed: remove what is there, and run the same command: {remove}",
     )
 
 
@@ -118,21 +128,6 @@ def blocking_file(store: StoreOperations, path: str) -> str | None:
         if status is not None:
             return None if status.is_directory else candidate
     return None
-
-
-def _to_be_deleted(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
-    if not (context.options.delete_blocking_files and context.store.capabilities.has_directories):
-        return {}
-    work = context.until_cancelled(batches(context.executor, directories))
-    found = [path for paths in context.executor.run(_blocking_files, work) for path in paths]
-    context.check_cancelled()
-    return dict.fromkeys(found, _IS_FILE)
-
-
-def _blocking_files(worker: Worker, directories: tuple[str, ...]) -> list[str]:
-    """Work: the files or links in the place of some directories."""
-    found = worker.map(partial(blocking_file, worker.store), directories)
-    return [path for path in found if path is not None]
 
 
 def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:

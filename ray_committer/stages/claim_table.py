@@ -21,7 +21,6 @@ from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.owners import is_alive, owner_of
 from ray_committer.protocol.claims import (
     MOST_PARTITIONS,
-    WHOLE_TABLE,
     Obstacle,
     common_partitions,
     fold_partitions,
@@ -247,8 +246,6 @@ def _partitions(context: JobContext, loaded: LoadedManifests, roots: ModeRoots) 
 
     One behind a symbolic link has two names: the other jobs may know only the other one.
     """
-    if context.options.delete_blocking_files:  # they can be anywhere
-        return [WHOLE_TABLE]
     destination = context.job.destination
     paths = {*roots.replaced, *roots.empty, *context.executor.directories.share(0, 1)}
     paths.update((destination,) if loaded.fills_destination else ())
@@ -270,16 +267,15 @@ def _linked(context: JobContext, paths: Iterable[str]) -> set[str]:
 
 
 def _replaces(context: JobContext, roots: ModeRoots) -> list[str] | None:
-    """The directories whose old files the job removes; None if they are too many to be named, or if old
-    files can be anywhere."""
-    if context.options.delete_blocking_files or len(roots.replaced) > MOST_PARTITIONS:
+    """The directories whose old files the job removes; None if they are too many to be named."""
+    if len(roots.replaced) > MOST_PARTITIONS:
         return None
     return fold_partitions(relative(context.job.destination, path) for path in roots.replaced)
 
 
 def _mode(context: JobContext, partitions: Sequence[str], reads: Sequence[str]) -> WriteMode:
     mode = context.options.mode
-    if mode.replaces or context.options.delete_blocking_files:
+    if mode.replaces:
         derived = common_partitions(partitions, reads)
         return WriteMode.REPLACE if derived else WriteMode.OVERWRITE
     return WriteMode.APPEND if mode is ConflictMode.APPEND else WriteMode.CREATE

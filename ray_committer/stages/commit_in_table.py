@@ -160,7 +160,7 @@ def _is_due(context: JobContext, record: CommitRecord, table: ClaimedTable, comm
 
 
 def _old_files(record: CommitRecord) -> Sequence[ReplacedFile]:
-    return (*record.replaced, *record.overwritten, *record.blocking)
+    return (*record.replaced, *record.overwritten)
 
 
 def _removed(context: JobContext, record: CommitRecord) -> list[ListedFile]:

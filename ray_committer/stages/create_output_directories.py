@@ -14,6 +14,7 @@ from ray_committer.executors.directories import Directories
 from ray_committer.stages.check_places import blocking_file, in_the_way
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.registry import store_command
 from ray_committer.work.worker import Worker
 
 CLAIM = 100
@@ -71,7 +72,8 @@ def _make(store: StoreOperations, path: str) -> None:
             raise _cannot_be_made(path, e) from e
         where = blocking or path
         raise CommitConflictError(
-            f"{where}: {in_the_way(store, where)}", "move it away and run the same command"
+            f"{where}: {in_the_way(store, where)}",
+            f"remove it, and run the same command: {store_command(store.spec, 'rm', where)}",
         ) from e
     except OSError as e:
         raise _cannot_be_made(path, e) from e

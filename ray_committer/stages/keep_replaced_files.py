@@ -40,7 +40,7 @@ def refuse_what_cannot_be_kept(context: JobContext, old: OldFiles, claim: int) -
     """`PreflightError`, before the record, if an old file cannot be moved to where it is to be kept."""
     store, job = context.store, context.job
     files = (*old.replaced, *old.overwritten)
-    wrong = [f"{file.path}: is in the place of a directory" for file in old.blocking]
+    wrong: list[str] = []
     if store.capabilities.spans_file_systems:
         home = file_system(store, job.directory)
         directories = sorted({parent(file.path) for file in files})

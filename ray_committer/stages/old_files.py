@@ -61,31 +61,26 @@ def put_aside(store: StoreOperations, old: Old) -> None:
         rename_aside(store, file, place)
 
 
-def put_back(store: StoreOperations, old: Old) -> str | None:
-    """Move a file back from its path aside; return its path if it is gone or its path is taken."""
+def put_back(store: StoreOperations, old: Old) -> None:
+    """Move a file back from its path aside, or delete it if its path is taken; idempotent."""
     file, place = old
     aside = store.get_status(place)
     if aside is None:  # it was not put aside, or is gone
-        status = store.get_status(file.path)
-        return file.path if status is None or status.is_directory else None
+        return
     try:
         _move_back(store, place, file.path, aside)
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
         if not _is_same(store, file, aside):
             raise
         store.delete_file(place)
-        return file.path
-    return None
 
 
-def move_stranger_back(store: StoreOperations, old: Old) -> str | None:
-    """Move back what is aside if it is not the recorded file; return its path then."""
+def move_stranger_back(store: StoreOperations, old: Old) -> None:
+    """Move back what is aside if it is not the recorded file."""
     file, place = old
     aside = store.get_status(place)
-    if aside is None or _is_same(store, file, aside):
-        return None
-    _move_back(store, place, file.path, aside)
-    return file.path
+    if aside is not None and not _is_same(store, file, aside):
+        _move_back(store, place, file.path, aside)
 
 
 def _is_same(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:

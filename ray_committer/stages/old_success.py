@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 
+from ray_committer.errors import CommitStateUnknownError
 from ray_committer.protocol.paths import SUCCESS, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.check_places import is_taken
@@ -21,9 +22,13 @@ from ray_committer.stages.old_files import (
     is_unchanged,
     move_stranger_back,
     put_aside,
+    put_back,
     replaced_file,
 )
 from ray_committer.stores.base import StoredState, delete_version
+
+PUT_BACK_ROUNDS = 10
+"""The rounds in which the place aside is emptied, while processes that wake up put the file there."""
 
 
 def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> ReplacedFile | None:
@@ -80,6 +85,26 @@ def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
         for old in success_aside(context, record):
             put_aside(store, old)
             move_stranger_back(store, old)
+
+
+def put_old_success_back(context: JobContext, record: CommitRecord) -> None:
+    """Move the old ``_SUCCESS`` back from its place aside, and remove that place; idempotent.
+
+    Until the place is gone, a process that wakes up may put the file there again, so the place is only
+    removed when it is empty.
+    """
+    for old in success_aside(context, record):
+        place = parent(old[1])
+        for _ in range(PUT_BACK_ROUNDS):
+            put_back(context.store, old)
+            context.store.remove_empty_directory(place)
+            if context.store.get_status(place) is None:
+                break
+        else:
+            raise CommitStateUnknownError(
+                f"{place}: another process keeps putting files there",
+                "the commit is half undone, so run the same command again",
+            )
 
 
 def delete_old_success(context: JobContext, record: CommitRecord) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 from ray_committer.errors import (
@@ -23,12 +22,18 @@ from ray_committer.errors import (
 )
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.fingerprints import fingerprints
-from ray_committer.protocol.paths import ancestors, is_inside, is_within, join, parent
+from ray_committer.protocol.paths import ancestors, is_within, join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
-from ray_committer.stages.check_places import check_destinations, in_the_way, is_taken, what_blocks
+from ray_committer.stages.check_places import (
+    check_destinations,
+    in_the_way,
+    is_blocked,
+    is_taken,
+    what_blocks,
+)
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.check_uploads import check_uploads
 from ray_committer.stages.context import JobContext
@@ -37,10 +42,8 @@ from ray_committer.stages.list_replaced_files import OldData, list_replaced_file
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.obstacles import noted, refuse
-from ray_committer.stages.old_files import can_put_aside, replaced_file
 from ray_committer.stages.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
-from ray_committer.stores.base import StoreOperations, first_link, list_anew
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -53,14 +56,13 @@ class OldFiles:
     """The old files that give way to the job.
 
     `replaced` files are removed at the end. `overwritten` files are replaced by new files of the same
-    name. `blocking` files are removed before directories are made in their place. `emptied` directories
-    are removed at the end if they are empty then. `success` is the ``_SUCCESS`` of an earlier job.
-    `destinations` are directories in which other jobs were set up, among those where the job writes.
+    name. `emptied` directories are removed at the end if they are empty then. `success` is the
+    ``_SUCCESS`` of an earlier job. `destinations` are directories in which other jobs were set up, among
+    those where the job writes.
     """
 
     replaced: tuple[ReplacedFile, ...] = ()
     overwritten: tuple[ReplacedFile, ...] = ()
-    blocking: tuple[ReplacedFile, ...] = ()
     emptied: tuple[str, ...] = ()
     success: ReplacedFile | None = None
     destinations: tuple[str, ...] = ()
@@ -80,7 +82,6 @@ def look_at_data(
     context: JobContext,
     loaded: LoadedManifests,
     roots: ModeRoots,
-    allowed_roots: tuple[str, ...] = (),
     before: Sequence[ClaimInFlight] = (),
 ) -> OldFiles:
     """Check the places that the job writes to; changes nothing. `before` are the claims of other jobs in
@@ -108,18 +109,16 @@ def look_at_data(
     errors += check_items(context, loaded.manifests, written_to, seen.held, old.files, written, before)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
     blocking = seen.blocking | _blocked_by_old(context, old, needed)
-    deleted = _to_be_deleted(context, blocking, (destination, *allowed_roots), roots.replaced)
-    left = {path: blocking[path] for path in blocking.keys() - {file.path for file in deleted}}
-    taken = _taken_by_old(old, written) | _without(seen.taken, old) | left
-    covered = {path for path in taken if is_within(parent(path), data.keys())}  # by the error about data
-    if taken.keys() - covered:
-        errors.append(is_taken({path: taken[path] for path in taken.keys() - covered}))
+    taken = _taken_by_old(old, written) | _without(seen.taken, old)
+    if blocking := _without_covered(blocking, data):
+        errors.append(is_blocked(context.store, blocking))
+    if taken := _without_covered(taken, data):
+        errors.append(is_taken(taken))
     refuse(errors)
     others = {*seen.others, *old.destinations} - {destination}
     return OldFiles(
-        tuple(file for file in old.files if file.path not in written | blocking.keys()),
+        tuple(file for file in old.files if file.path not in written),
         tuple(file for file in old.files if file.path in written),
-        deleted,
         _emptied(context, old, roots.replaced, needed),
         destinations=tuple(sorted(others)),
     )
@@ -260,6 +259,11 @@ def _old_data(context: JobContext, roots: ModeRoots) -> OldData:
     return list_replaced_files(context, roots.replaced)
 
 
+def _without_covered(found: dict[str, str], data: Mapping[str, str]) -> dict[str, str]:
+    """Those of some problems that are not in directories that the error about `data` names."""
+    return {path: what for path, what in found.items() if not is_within(parent(path), data.keys())}
+
+
 def _without(taken: dict[str, str], old: OldData) -> dict[str, str]:
     """Those of the names that are taken by something other than old data."""
     files = {file.path for file in old.files}
@@ -304,42 +308,6 @@ def _emptied(
         return ()
     kept = {context.job.destination, *needed, *old.no_directories}
     return tuple(sorted({*old.directories, *roots} - kept))
-
-
-def _to_be_deleted(
-    context: JobContext,
-    blocking: Collection[str],
-    allowed_roots: Sequence[str],
-    replaced_roots: Sequence[str],
-) -> tuple[ReplacedFile, ...]:
-    """The files of `blocking` that the job is allowed to delete.
-
-    They are data that it replaces or, if the options say so, any files below its `allowed_roots` and not
-    behind a link, where others may write. The store must be able to remove a file in one step.
-    """
-    if not can_put_aside(context.store):
-        return ()
-    roots = allowed_roots if context.options.delete_blocking_files else ()
-    paths = [
-        path
-        for path in sorted(blocking)
-        if path in replaced_roots
-        or _is_own(context.store, path, replaced_roots)
-        or _is_own(context.store, path, roots)
-    ]
-    parents = sorted({parent(path) for path in paths})
-    listed = context.at_once(partial(list_anew, context.store), parents)
-    found = {one.path: one for statuses in listed for one in statuses}
-    there = [found[path] for path in paths if path in found and not found[path].is_directory]
-    return tuple(map(replaced_file, there))
-
-
-def _is_own(store: StoreOperations, path: str, roots: Sequence[str]) -> bool:
-    """Whether `path` is below one of the `roots`, with no link in between."""
-    between = (
-        {parent(path), *ancestors(path, root)} - {root} for root in roots if is_inside(path, root)
-    )
-    return any(first_link(store, above) is None for above in between)
 
 
 def _with_ancestors(directories: Collection[str]) -> set[str]:

@@ -27,7 +27,6 @@ from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_success import put_old_success_aside
 from ray_committer.stages.remove_replaced_files import (
     make_places_aside,
-    put_blocking_files_aside,
     remove_emptied_directories,
     remove_places_aside,
     remove_replaced_files,
@@ -52,7 +51,6 @@ def move_files(
     """Move every new file into place, except those that replace old files; then validate them."""
     with context.stage(names.CREATE_DIRECTORIES):
         context.executor.admit_workers(prove_same_store, record.nonce)
-        put_blocking_files_aside(context, record)
         make = partial(with_coordinator, context, lambda: create_output_directories(context), reload)
         steps: list[Callable[[], Any]] = [make, partial(put_old_success_aside, context, record)]
         progress.directories, *_ = context.at_once(lambda step: step(), steps[: 1 if is_sealed else 2])

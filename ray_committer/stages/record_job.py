@@ -38,7 +38,6 @@ from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stages.preflight import OldFiles, look_at_data
-from ray_committer.stages.remove_replaced_files import make_places_of_blocking
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stores.base import network_file_system, real_path
@@ -148,7 +147,6 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     if not is_written or old.success is not None:
         record = _record(decision, seen, claim, old, turn.claimed if turn else None)
         context.at_once(lambda step: step(context, record), [write_commit_record, make_place_of_success])
-    make_places_of_blocking(context, record)
     try:
         return save_commit_record(context, seen, record), record
     except StateChangedError as e:
@@ -172,12 +170,9 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 def claim_of(
     context: JobContext, loaded: LoadedManifests, roots: ModeRoots, allowed_roots: Sequence[str]
 ) -> Claim:
-    """The directories that a job writes, and those of them that exclude other writers: the `roots`, and
-    others by the job's options."""
+    """The directories that a job writes, and those of them that exclude other writers: the `roots`."""
     destination = context.job.destination
     excludes = (*roots.replaced, *roots.empty)
-    if context.options.delete_blocking_files:  # another job may have just written such a file
-        excludes = (*excludes, destination, *allowed_roots)
     writes = set(excludes)
     directories = context.executor.directories
     if context.options.mode.is_of_partitions:  # the other directories are empty, or above a partition
@@ -249,7 +244,7 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
             if not are_as_loaded(context, loaded):  # the sources are those of an earlier manifest
                 raise ManifestsChangedError
             known = replace(loaded, wrong_sources=wrong)
-            look = partial(look_at_data, context, known, decision.roots, decision.allowed_roots)
+            look = partial(look_at_data, context, known, decision.roots)
             with_coordinator(context, look, decision.load)
     except ManifestChangedError:
         raise ManifestsChangedError from None
@@ -286,7 +281,7 @@ def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
 def _look(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles:
     context, roots = decision.context, decision.roots
     before = turn.before() if turn is not None else ()
-    old = look_at_data(context, decision.loaded, roots, decision.allowed_roots, before)
+    old = look_at_data(context, decision.loaded, roots, before)
     others = {*old.destinations, *find_other_destinations(context, claim, roots.replaced)}
     return replace(old, destinations=tuple(sorted(others)))
 
@@ -326,7 +321,6 @@ def _record(
         mode=context.options.mode,
         replaced=list(old.replaced),
         overwritten=list(old.overwritten),
-        blocking=list(old.blocking),
         emptied=list(old.emptied),
         success=old.success,
         partition_paths=list(context.options.partition_paths),

@@ -7,10 +7,6 @@ A process may sleep between its look at an old file and the removal. In the mean
 job, and a later job may write a file of that name. If files have versions, a deletion names the version.
 Otherwise an old file is renamed aside, to a directory that is deleted before the job is committed. A
 process that wakes up after that finds no such directory and moves nothing.
-
-Files in the place of new directories are put aside on every store, before any directory is made. Then
-the directories aside are renamed, so that a process that wakes up after that moves nothing. The files
-are kept there until the clean-up, because the job can be undone.
 """
 
 from __future__ import annotations
@@ -18,31 +14,24 @@ from __future__ import annotations
 import errno
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, some_of
-from ray_committer.job_files.settle import settle
-from ray_committer.protocol.paths import ancestors, join, parent
+from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import (
     NOT_THERE,
     Old,
     is_unchanged,
-    move_stranger_back,
     put_aside,
-    put_back,
     replaced_file,
     sets_aside,
 )
-from ray_committer.stages.old_success import success_aside
 from ray_committer.stores.base import (
     StoreOperations,
     Versions,
     delete_version,
     list_anew,
-    move_directory,
 )
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
@@ -53,12 +42,6 @@ _IN_USE = (errno.EACCES, errno.EPERM, errno.EBUSY)
 FILES_ASIDE = 10_000
 """The most old files in one directory aside: one request deletes it, and it must end in time."""
 
-KEPT = "-kept"
-"""The end of the name of a directory aside whose files are kept until the clean-up."""
-
-PUT_BACK_ROUNDS = 10
-"""The rounds in which directories aside are emptied, while processes that wake up add files."""
-
 Group = tuple[str, tuple[Old, ...]]
 Remove = Callable[[StoreOperations, Old], bool]
 """Remove an old file; False if it was not there. ``FileExistsError`` if it has changed."""
@@ -68,12 +51,7 @@ def make_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce:
     """Make the directories aside for replaced files, if the store needs them, before the state with
     this `nonce` exists."""
     if sets_aside(context.store):
-        _make_places(context, files, nonce)
-
-
-def make_places_of_blocking(context: JobContext, record: CommitRecord) -> None:
-    """Make the directories aside for blocking files, before the job is recorded."""
-    _make_places(context, record.blocking, record.nonce)
+        context.at_once(context.store.mkdirs, _directories_aside(files, context.job.aside(nonce)))
 
 
 def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
@@ -81,7 +59,11 @@ def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str)
 
     Returns the number of files that this call removed.
     """
-    groups = _groups(record.replaced, context.job.aside(nonce))
+    aside = context.job.aside(nonce)
+    groups = grouped(
+        (file, join(_directory_aside(aside, number), str(number)))
+        for number, file in enumerate(record.replaced)
+    )
     removed, kept = remove_files(context, _remove, groups)
     for path in kept:
         context.notice(f"{path}: was to be replaced but has changed since then; it was kept")
@@ -104,69 +86,10 @@ def remove_emptied_directories(context: JobContext, record: CommitRecord) -> Non
         context.check_cancelled()
 
 
-def put_blocking_files_aside(context: JobContext, record: CommitRecord) -> None:
-    """Put the files in the place of new directories aside, before any directory is made; idempotent.
-
-    A notice names the removed files. A file that has changed since it was recorded is kept, and no
-    directory can be made there. `CommitConflictError` if a file cannot be put aside.
-    """
-    groups = _groups(record.blocking, context.job.aside(record.nonce))
-    removed, kept = remove_files(context, _remove_blocking, groups)
-    for place in _directories_aside(record.blocking, context.job.aside(record.nonce)):
-        _keep(context.store, place)
-    kept_groups = context.until_cancelled(batches(context.executor, _kept_groups(context, record)))
-    for paths in context.executor.run(_move_strangers_back, kept_groups):  # also those of a dead run
-        kept += paths
-    context.check_cancelled()
-    if removed:
-        gone = [file.path for file in record.blocking if file.path not in kept]
-        context.notice(f"{some_of(gone)}: removed, because directories had to go there")
-
-
-def put_old_files_back(context: JobContext, record: CommitRecord) -> None:
-    """Move the blocking files and the old ``_SUCCESS`` back from their places aside, and remove these
-    places; idempotent.
-
-    The empty directories that the commit has made in the place of blocking files are removed first. A
-    notice names the blocking files that are gone, or whose paths are taken now. Until a directory aside
-    is gone, a process that wakes up may put a file there again, so only empty directories are removed.
-    """
-    aside, success = context.job.aside(record.nonce), success_aside(context, record)
-    kept = [old for _, group in _kept_groups(context, record) for old in group]
-    late = [old for _, group in _groups(record.blocking, aside) for old in group]
-    places = [*{parent(place): None for _, place in (*success, *kept, *late)}]
-    for path in _made_in_their_place(context, record):
-        _remove_directory(context.store, path)
-    put = partial(put_back, context.store)
-    for _ in range(PUT_BACK_ROUNDS):
-        context.at_once(put, success)
-        gone = zip(context.at_once(put, kept), context.at_once(put, late), strict=True)
-        for path in (path for path, other in gone if path is not None and other is not None):
-            context.notice_once(
-                f"{path}: was removed because a directory had to go there; it is not put back, because "
-                f"it is gone or something else is in its place"
-            )
-        for place in places:
-            context.store.remove_empty_directory(place)
-        if not any(context.store.get_status(place) for place in places):
-            return
-    raise CommitStateUnknownError(
-        f"{aside}: another process keeps putting files there",
-        "the commit is half undone, so run the same command again",
-    )
-
-
 def remove_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
     """Delete the directories aside, so that a late process finds none; idempotent."""
-    if sets_aside(context.store):
-        _remove_places(context, files, nonce)
-
-
-def _make_places(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
-    context.at_once(context.store.mkdirs, _directories_aside(files, context.job.aside(nonce)))
-
-
-def _remove_places(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
+    if not sets_aside(context.store):
+        return
     places = _directories_aside(files, context.job.aside(nonce))
     work = context.until_cancelled(batches(context.executor, places))
     for _ in context.executor.run(_delete_directories, work):
@@ -191,39 +114,6 @@ def grouped(olds: Iterable[Old]) -> list[Group]:
     for file, place in olds:
         groups[parent(file.path)].append((file, place))
     return [(path, tuple(files)) for path, files in groups.items()]
-
-
-def _groups(files: Sequence[ReplacedFile], aside: str, kept: str = "") -> list[Group]:
-    """The files by directory, each with its path aside."""
-    return grouped(
-        (file, join(_directory_aside(aside, number) + kept, str(number)))
-        for number, file in enumerate(files)
-    )
-
-
-def _kept_groups(context: JobContext, record: CommitRecord) -> list[Group]:
-    """The blocking files by directory, each with its path after `_keep`."""
-    return _groups(record.blocking, context.job.aside(record.nonce), KEPT)
-
-
-def _keep(store: StoreOperations, place: str) -> None:
-    """Rename a directory aside to a name at which no process puts files aside; idempotent."""
-    with suppress(FileNotFoundError):  # an earlier run, or another process, has done it
-        settle(
-            lambda: move_directory(store, place, place + KEPT),
-            lambda: store.get_status(place + KEPT) is not None,
-        )
-
-
-def _made_in_their_place(context: JobContext, record: CommitRecord) -> list[str]:
-    """The job's directories in the place of blocking files and below it, the deepest first."""
-    blocking = {file.path for file in record.blocking}
-    if not blocking:
-        return []
-    leaves = context.executor.directories.share(0, 1)
-    paths = {path for leaf in leaves for path in (leaf, *ancestors(leaf, "/"))}
-    made = [path for path in paths if blocking.intersection((path, *ancestors(path, "/")))]
-    return sorted(made, key=lambda path: path.count("/"), reverse=True)
 
 
 def _directories_aside(files: Sequence[ReplacedFile], aside: str) -> list[str]:
@@ -300,31 +190,6 @@ def _remove(store: StoreOperations, old: Old) -> bool:
             raise
         return is_unchanged(store, file) and store.delete_file(file.path)
     return True
-
-
-def _remove_blocking(store: StoreOperations, old: Old) -> bool:
-    """Put aside a file in the place of a new directory."""
-    file, _ = old
-    try:
-        put_aside(store, old)
-    except OSError as e:
-        if e.errno not in NOT_THERE:
-            raise
-        if not is_unchanged(store, file):
-            return False
-        raise CommitConflictError(
-            f"{file.path}: is in the way and could not be put aside ({e.strerror}), so it was not "
-            f"deleted",
-            "move it away and run the same command",
-        ) from e
-    return True
-
-
-def _move_strangers_back(worker: Worker, groups: tuple[Group, ...]) -> list[str]:
-    """Work: move back the files aside that are not the recorded ones; return their paths."""
-    olds = [old for _, group in groups for old in group]
-    found = worker.map(partial(move_stranger_back, worker.store), olds)
-    return [path for path in found if path is not None]
 
 
 def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[str]]:

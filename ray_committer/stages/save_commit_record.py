@@ -51,7 +51,7 @@ def refuse_foreign_paths(
     commit, or gives it up with `undo`.
     """
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
-    files = [*record.replaced, *record.overwritten, *record.blocking]
+    files = [*record.replaced, *record.overwritten]
     if record.success is not None:
         files.append(record.success)
     old = {file.path: parent(file.path) for file in files} | {one: one for one in record.emptied}

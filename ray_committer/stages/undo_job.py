@@ -32,7 +32,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
 from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stages.remove_replaced_files import put_old_files_back
+from ray_committer.stages.old_success import put_old_success_back
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_taken_back
 from ray_committer.stores.base import StoreOperations
@@ -79,7 +79,7 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
             sync_state(context)
             _take_back(context, record)
             sync_taken_back(context)
-            put_old_files_back(context, record)
+            put_old_success_back(context, record)
             seen = advance(store, job, seen, Phase.ABORTED)
     except StateChangedError as e:
         if e.now is not None:

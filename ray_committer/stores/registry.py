@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import time
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ray_committer.errors import PathError, SettingsError, StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS
@@ -58,6 +59,8 @@ _ALIASES = {
     "libarchive": "zip",
     "har": "zip",
 }
+_TOOLS = {"file": "", "gs": "gcloud storage ", "s3": "aws s3 "}
+"""The command line of each store, up to the verb; all others have that of Hadoop."""
 OPEN_SECONDS = 60.0
 _OWN_STORES = "ray_committer.stores"
 """The entry point group of packages that have a store of their own, by its scheme."""
@@ -183,6 +186,12 @@ def located(spec: StoreSpec, text: str) -> str:
     The path stays as it is, unquoted.
     """
     return f"{shown_url(spec, '')}{text}" if text.startswith("/") else text
+
+
+def store_command(spec: StoreSpec, verb: Literal["rm", "mv"], *paths: str) -> str:
+    """Return the command with which a user of the store removes or moves files, ready to be pasted."""
+    tool = _TOOLS.get(spec.scheme, "hdfs dfs -")
+    return f"{tool}{verb} {shlex.join(located(spec, path) for path in paths)}"
 
 
 class OpenStores:

@@ -14,12 +14,12 @@ from random import Random
 
 import pytest
 
-from ray_committer.errors import PreflightError, StoreUnavailableError
+from ray_committer.errors import CommitConflictError, PreflightError, StoreUnavailableError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import join, new_job_attempt, parent
 from ray_committer.stages.commit_result import Outcome
-from ray_committer.stores.base import StoreOperations, Versions, completing, pending_uploads
+from ray_committer.stores.base import StoreOperations, completing, pending_uploads
 from ray_committer.stores.promises.all import PROMISES
 from ray_committer.stores.promises.promise import OwnDirectory, Promise, WeakPromiseError
 from ray_committer.stores.promises.renames import ONE_WINS
@@ -155,20 +155,17 @@ class StoreContract:
         assert visible_files(store, job.destination) == expected
         assert store.get_status(job.temporary) is None
 
-    def test_a_file_in_the_way_of_a_directory_is_removed_where_it_may_be(
+    def test_a_file_in_the_place_of_a_directory_is_refused_and_kept(
         self, store: StoreOperations, root: str
     ) -> None:
-        capabilities = store.capabilities
-        is_safe = capabilities.sets_aside or capabilities.versions is not Versions.NONE
-        if not (capabilities.has_directories and is_safe):
-            pytest.skip("nothing is in a directory's way, or it is refused")
+        if not store.capabilities.has_directories:
+            pytest.skip("a name can be a file and a directory")
         job = new_job_attempt(join(root, "table"), "job_1", 0)
         write_job(store, job, {0: {"p=1/a": b"1"}})
         put_file(store, f"{job.destination}/p=1", b"in the way")
-        with pytest.raises(FileNotFoundError):  # who comes late finds no place for it
-            store.rename(f"{job.destination}/p=1", f"{root}/aside/0")
-        run_commit(store, job, CommitOptions(delete_blocking_files=True))
-        assert visible_files(store, job.destination) == {"p=1/a": b"1"}
+        with pytest.raises(CommitConflictError, match="p=1: is a file where the job needs a directory"):
+            run_commit(store, job)
+        assert visible_files(store, job.destination) == {"p=1": b"in the way"}
 
     def test_a_commit_that_died_at_any_request_is_finished(
         self, store: StoreOperations, root: str, crash_stride: int

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from ray_committer.errors import CommitStateUnknownError, PreflightError, SettingsError
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    PreflightError,
+    SettingsError,
+)
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
@@ -245,10 +250,9 @@ def test_a_file_whose_name_would_be_too_long_is_refused_before_the_record(kind):
 
 def test_a_file_in_the_place_of_a_directory_is_refused_before_the_record():
     committed(store := table_on(MemoryStore()), {"day=1": b"1"}, OTHER_JOB)
-    write(store, {"day=1/new": b"3"})
-    options = of_mode(ConflictMode.APPEND, keep_replaced=True, delete_blocking_files=True)
-    with pytest.raises(PreflightError, match="/table/day=1: is in the place of a directory"):
-        run_commit(store, JOB, options)
+    write(store, {"day=1/new": b"3"}, mode=ConflictMode.OVERWRITE)
+    with pytest.raises(CommitConflictError, match="/table/day=1: is a file where the job needs a dir"):
+        run_commit(store, JOB, KEEPS)
     assert state_of(store).phase is Phase.OPEN
 
 

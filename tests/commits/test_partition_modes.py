@@ -117,10 +117,13 @@ def test_a_file_in_the_place_of_a_partition_is_named():
     assert phase_of(store, JOB) is Phase.OPEN
 
 
-def test_a_file_in_the_place_of_a_replaced_partition_gives_way():
-    store = prepared(MemoryStore(), Kind(REPLACE, {"p=1": b"file", **KEPT}))
-    run_commit(store, JOB, REPLACE)
-    assert seen(store) == {**KEPT, **NEW}
+def test_a_file_in_the_place_of_a_replaced_partition_is_refused_before_the_record():
+    old = {"p=1": b"file", **KEPT}
+    store = prepared(MemoryStore(), Kind(REPLACE, old))
+    with pytest.raises(CommitConflictError, match="/table/p=1: is a file where the job needs a dir"):
+        run_commit(store, JOB, REPLACE)
+    assert phase_of(store, JOB) is Phase.OPEN
+    assert seen(store) == old
 
 
 @kinds

@@ -151,7 +151,6 @@ def test_without_a_log_nothing_carries_a_version(kind):
         (of_mode(ConflictMode.ERROR_PARTITIONS), WriteMode.CREATE, ["day=3"]),
         (of_mode(ConflictMode.OVERWRITE, reads=("day=9/",)), WriteMode.REPLACE, [""]),
         (of_mode(ConflictMode.APPEND, reads=("day=3",)), WriteMode.APPEND, ["day=3"]),
-        (of_mode(ConflictMode.APPEND, delete_blocking_files=True), WriteMode.OVERWRITE, [""]),
     ],
 )
 def test_what_a_job_claims(kind, options: CommitOptions, mode: WriteMode, partitions: list[str]):
@@ -171,7 +170,6 @@ def test_what_a_job_claims(kind, options: CommitOptions, mode: WriteMode, partit
         (of_mode(ConflictMode.OVERWRITE), [""]),
         (of_mode(ConflictMode.OVERWRITE, replaced_roots=("/table/day=1",)), ["day=1"]),
         (of_mode(ConflictMode.OVERWRITE_PARTITIONS), ["day=3"]),
-        (of_mode(ConflictMode.APPEND, delete_blocking_files=True), None),
     ],
 )
 def test_a_claim_names_the_directories_that_the_job_replaces_and_no_others(

@@ -79,18 +79,6 @@ def test_a_dirty_tree_is_refused_by_name_and_kept(store, dirty, dest: Path):
     assert (dest / "a=2" / "b=2" / "c=2").read_text() == "a leaf"
 
 
-def test_a_dirty_tree_is_cleared_of_files_where_that_is_allowed(store, dirty, dest: Path, tree):
-    deleted: list[str] = []
-
-    def note(call: StoreCall) -> None:
-        if call.operation == "set_aside":
-            deleted.append(call.paths[0].removeprefix(f"{dest}/"))
-
-    run_commit(WrappedStore(store, before=note), dirty, CommitOptions(delete_blocking_files=True))
-    assert sorted(deleted) == ["a=0", "a=2/b=2/c=2"]
-    assert tree() == {f"{path}/f": "x" for path in LEAVES}
-
-
 def say_of_directories(job: JobAttempt, status: int) -> None:
     """Let the manifest claim this of each directory (2: is a file, 3: is a directory)."""
     path = Path(job.manifest("task_1_m_000000"))
@@ -107,13 +95,10 @@ def test_a_directory_that_was_there_at_task_commit_is_made_if_it_is_gone(store, 
     assert tree() == {"p=1/q=1/f": "x"}
 
 
-@pytest.mark.parametrize("delete_blocking_files", [False, True])
-def test_a_directory_that_was_a_file_at_task_commit_is_not_deleted(
-    store, write_job, dest: Path, tree, delete_blocking_files: bool
-):
+def test_a_directory_that_was_a_file_at_task_commit_is_not_deleted(store, write_job, dest: Path, tree):
     job = write_job({0: {"p=1/f": "x"}})
     say_of_directories(job, 2)
     (dest / "p=1").mkdir()
     (dest / "p=1" / "old").write_text("old")
-    run_commit(store, job, CommitOptions(delete_blocking_files=delete_blocking_files))
+    run_commit(store, job)
     assert tree() == {"p=1/f": "x", "p=1/old": "old"}

@@ -22,9 +22,8 @@ from ray_committer.jobs.table import init_table
 from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import ListedFile, inline_set
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_entry import TableCommit, WriteMode
-from ray_committer.stages import remove_listed_files
+from ray_committer.stages import claim_table, remove_listed_files
 from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -50,7 +49,6 @@ from tests.jobs.tables_in_use import (
     forward,
     in_flight,
     kinds_of,
-    of_mode,
     scanned,
     sizes,
     stopped,
@@ -181,8 +179,11 @@ def test_a_size_alone_is_no_proof():
     assert set(data_in(store)) == {*OLD, *NEW}
 
 
-def test_a_job_that_may_replace_more_than_it_claims_cannot_go_forward(kind: Kind):
-    store = stopped(kind(), of_mode(ConflictMode.APPEND, delete_blocking_files=True))
+def test_a_job_that_may_replace_more_than_it_claims_cannot_go_forward(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(claim_table, "MOST_PARTITIONS", 0)
+    store = stopped(kind(), OVERWRITE_PARTITIONS)
     with pytest.raises(TableClaimError, match="replaces more than its claim names"):
         forward(store)
     assert data_in(store) == sizes(OLD, NEW)

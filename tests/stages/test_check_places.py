@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
@@ -148,11 +149,15 @@ def test_a_link_to_a_directory_is_in_nobodys_way(tmp_path: Path):
     assert (tmp_path / "elsewhere" / "q=1" / "a").read_bytes() == b"1"
 
 
-def test_links_to_nothing_that_may_be_deleted_are_not_reported(tmp_path: Path):
-    store, job = written_here(tmp_path, {"p=1/a": b"1"})
-    (tmp_path / "p=1").symlink_to(tmp_path / "nowhere")
-    run_commit(store, job, CommitOptions(delete_blocking_files=True))
-    assert visible_files(store, str(tmp_path)) == {"p=1/a": b"1"}
+def test_a_file_behind_a_link_is_refused_and_kept(tmp_path: Path):
+    table, elsewhere = tmp_path / "table", tmp_path / "elsewhere"
+    store, job = written_here(table, {"p=1/q=1/a": b"1"})
+    elsewhere.mkdir()
+    (elsewhere / "q=1").write_bytes(b"of another table")
+    (table / "p=1").symlink_to(elsewhere)
+    with pytest.raises(CommitConflictError, match="p=1/q=1: is a file where the job needs a directory"):
+        run_commit(store, job)
+    assert (elsewhere / "q=1").read_bytes() == b"of another table"
 
 
 def test_a_link_to_itself_leads_nowhere(tmp_path: Path):
@@ -162,13 +167,6 @@ def test_a_link_to_itself_leads_nowhere(tmp_path: Path):
     with pytest.raises(CommitConflictError) as caught:
         run_commit(store, job)
     assert str(caught.value).count(NOWHERE) == 2
-
-
-def test_files_in_the_way_that_may_be_deleted_are_not_reported():
-    store = written(MemoryStore())
-    put_file(store, "/table/p=1", b"a file")
-    run_commit(store, JOB, CommitOptions(delete_blocking_files=True))
-    assert visible_files(store, "/table") == FILES
 
 
 def test_a_directory_in_the_place_of_a_file_is_reported(store: MemoryStore):
@@ -203,10 +201,10 @@ def test_outside_the_replaced_directories_names_are_in_the_way(store: MemoryStor
     assert "/table/p=1/c" not in text
 
 
-# Where old data is replaced, which goes only after all that is new is in place, or if it is in the way
+# Where old data is replaced, which goes only after all that is new is in place
 
 
-def test_only_files_that_the_job_does_not_replace_are_in_its_way():
+def test_old_files_are_only_in_the_way_of_directories():
     store = written(MemoryStore(), {**FILES, "p=3/q=1/e": b"5"})
     for name in ("a", "p=1/c", "p=2", "p=3/q=1"):
         put_file(store, f"/table/{name}", b"old")
@@ -217,18 +215,31 @@ def test_only_files_that_the_job_does_not_replace_are_in_its_way():
     for wrong in (
         "/table/a: is there already",
         "/table/p=2: is a file where the job needs a directory",
+        "/table/p=3/q=1: is a file where the job needs a directory",
     ):
         assert text.count(wrong) == 1
-    for own in ("/table/p=1/c", "/table/p=3/q=1"):
-        assert own not in text
+    assert "/table/p=1/c" not in text
 
 
-def test_an_old_file_in_the_way_is_removed_before_a_directory_is_made():
-    store = written(MemoryStore(), {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"})
-    put_file(store, "/table/p=1", b"old")
-    report = run_commit(store, JOB, OVERWRITE)
-    assert visible_files(store, "/table") == {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2"}
-    assert report.notices == ["memory://test/table/p=1: removed, because directories had to go there"]
+@pytest.mark.parametrize("is_cheap", [True, False])
+def test_an_old_file_in_the_place_of_a_directory_is_refused_with_the_command_that_removes_it(
+    is_cheap: bool,
+):
+    store = written(
+        MemoryStore(listing_is_cheap=is_cheap), {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2", "p=2/c": b"3"}
+    )
+    for name in ("p=1", "p=2", "z"):
+        put_file(store, f"/table/{name}", b"old")
+    assert refused(store, OVERWRITE) == (
+        "memory://test/table/p=1: is a file where the job needs a directory | "
+        "/table/p=2: is a file where the job needs a directory; "
+        "nothing was changed: remove what is there, and run the same command: "
+        "hdfs dfs -rm memory://test/table/p=1 memory://test/table/p=2"
+    )
+    for name in ("p=1", "p=2"):
+        store.delete_file(f"/table/{name}")
+    run_commit(store, JOB, OVERWRITE)
+    assert visible_files(store, "/table") == {"p=1/q=1/b": b"1", "p=1/q=2/b": b"2", "p=2/c": b"3"}
 
 
 def test_an_old_directory_where_the_job_needs_a_file_is_reported():
@@ -240,7 +251,7 @@ def test_an_old_directory_where_the_job_needs_a_file_is_reported():
     )
 
 
-def test_a_file_in_the_place_of_a_replaced_directory_is_removed_and_one_above_it_is_reported():
+def test_a_file_in_the_place_of_a_replaced_directory_and_one_above_it_are_refused():
     roots = ("/table/p=1/q=1", "/table/p=7")
     options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=roots)
     store = written(MemoryStore(), {"p=1/q=1/b": b"1", "a": b"2"})
@@ -250,8 +261,9 @@ def test_a_file_in_the_place_of_a_replaced_directory_is_removed_and_one_above_it
     )
     store.delete_file("/table/p=1")
     put_file(store, "/table/p=1/q=1", b"old")
-    run_commit(store, JOB, options)
-    assert visible_files(store, "/table") == {"p=1/q=1/b": b"1", "a": b"2"}
+    assert refused(store, options).startswith(
+        "memory://test/table/p=1/q=1: is a file where the job needs a directory; nothing was changed"
+    )
 
 
 def test_a_file_in_the_place_of_a_replaced_directory_that_gets_no_file_stays():
@@ -275,27 +287,21 @@ def test_where_a_name_can_be_a_file_and_a_directory_old_files_are_in_nobodys_way
     assert visible_files(store, "/table") == FILES
 
 
-def test_old_links_where_the_job_needs_directories_are_removed_but_not_what_they_lead_to(tmp_path: Path):
+def test_old_links_where_the_job_needs_directories_are_refused(tmp_path: Path):
     files = {"p=1/q=1/a": b"1", "p=2/b": b"2", "p=3/c": b"3"}
     store, job = written_here(tmp_path, files)
     before = Path(__file__).read_bytes()
     for name in ("p=1", "p=2", "z"):
         (tmp_path / name).symlink_to(tmp_path / "nowhere")
     (tmp_path / "p=3").symlink_to(__file__)
+    with pytest.raises(CommitConflictError) as caught:
+        run_commit(store, job, OVERWRITE)
+    in_the_way = [f"{tmp_path}/p={number}" for number in (1, 2, 3)]
+    assert caught.value.advice.endswith(f"run the same command: rm {' '.join(in_the_way)}")
+    subprocess.run(["rm", *in_the_way], check=True)
     run_commit(store, job, OVERWRITE)
     assert visible_files(store, str(tmp_path)) == files
     assert Path(__file__).read_bytes() == before
-
-
-def test_old_files_in_the_way_that_may_be_deleted_are_not_said_to_be_kept():
-    store = written(MemoryStore())
-    for name in ("p=1", "z"):
-        put_file(store, f"/table/{name}", b"old")
-    allowed = CommitOptions(mode=ConflictMode.OVERWRITE, delete_blocking_files=True)
-    report = run_commit(store, JOB, allowed)
-    assert report.replaced == 1
-    assert report.notices == ["memory://test/table/p=1: removed, because directories had to go there"]
-    assert visible_files(store, "/table") == FILES
 
 
 # How often it looks

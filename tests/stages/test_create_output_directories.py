@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
@@ -103,8 +102,7 @@ def test_workers_that_are_lost_again_and_again_stop_the_commit(memory: MemorySto
     assert run_commit(memory, JOB).moved == 7
 
 
-@pytest.mark.parametrize("may_delete", [False, True])
-def test_what_was_in_the_way_and_has_gone_is_deleted_by_nobody(memory: MemoryStore, may_delete: bool):
+def test_what_was_in_the_way_and_has_gone_is_deleted_by_nobody(memory: MemoryStore):
     deleted: list[StoreCall] = []
 
     def refuse(call: StoreCall) -> None:
@@ -113,9 +111,8 @@ def test_what_was_in_the_way_and_has_gone_is_deleted_by_nobody(memory: MemorySto
         if call.operation == "delete_file":
             deleted.append(call)
 
-    options = CommitOptions(delete_blocking_files=may_delete)
     with pytest.raises(CommitConflictError, match=r"/table/p=0: is a file where"):
-        run_commit(WrappedStore(memory, before=refuse), JOB, options)
+        run_commit(WrappedStore(memory, before=refuse), JOB)
     assert deleted == []
 
 
@@ -194,8 +191,11 @@ def test_a_directory_that_cannot_be_made_is_named_and_the_same_command_goes_on(
 def test_a_file_at_any_height_is_refused_by_its_own_name(blocking: str):
     store = MemoryStore()
     put_file(store, blocking, b"in the way")
-    with pytest.raises(CommitConflictError, match=f"{blocking}: is a file where the job needs"):
+    with pytest.raises(
+        CommitConflictError, match=f"^{blocking}: is a file where the job needs"
+    ) as caught:
         make(store)
+    assert caught.value.advice.endswith(f"run the same command: hdfs dfs -rm memory://test{blocking}")
     assert store.files() == {blocking: b"in the way"}
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ray_committer import CommitOptions, ConflictMode
-from ray_committer.errors import CommitConflictError, RayCommitterError
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, RayCommitterError
+from ray_committer.job_files import owners
 from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
+from ray_committer.stages.old_files import put_aside
 from ray_committer.stages.old_success import (
     delete_old_success,
     find_old_success,
     make_place_of_success,
     put_old_success_aside,
+    success_aside,
 )
 from ray_committer.stages.save_success_file import write_success_file
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -30,7 +34,7 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
-from ray_committer.testing.harness import put_file, run_undo
+from ray_committer.testing.harness import put_file, run_abort, run_undo
 from tests.stages.support import (
     JOB,
     KINDS,
@@ -45,6 +49,7 @@ from tests.stages.support import (
     resumed,
     state_of,
 )
+from tests.tiers import moments
 
 PATH = JOB.success
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -105,9 +110,8 @@ def test_a_job_that_is_refused_changes_nothing_of_it(store: MemoryStore):
 def test_an_undo_puts_it_back(kind: str):
     store = with_success(kind)
     before = store.read(PATH)
-    stopped = WrappedStore(store, before=at("rename", SimulatedCrash(), "p=2/b"))
     with pytest.raises(SimulatedCrash):
-        run_commit(stopped, JOB, CommitOptions())
+        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "p=2/b")), JOB)
     assert store.get_status(PATH) is None
     assert run_undo(store, JOB)
     assert store.read(PATH) == before
@@ -130,6 +134,84 @@ def test_an_undo_that_is_faster_than_the_change_to_committed_puts_it_back(kind: 
         run_commit(WrappedStore(store, before=at("advance", SimulatedCrash(), "committed")), JOB)
     write_success_file(context(store), resumed(context(store))[0], [])
     assert run_undo(store, JOB)
+    assert job_of_success(store) == "job_2"
+
+
+@pytest.mark.moments
+@safe_stores
+def test_a_process_that_sleeps_anywhere_while_the_job_is_undone_leaves_that_of_a_later_one(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
+    later = new_job_attempt("/table", "job_3", 0)
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(with_success(kind), before=calls.append), JOB)
+    slept = 0
+    for call in moments(calls):
+        store, undone = with_success(kind), list[str | None]()
+
+        def give_up(now: StoreCall, call=call, store=store, undone=undone) -> None:
+            seen = read_state(store, JOB)
+            if now.number == call.number and seen is not None and seen.phase is Phase.RECORDED:
+                run_undo(store, JOB)
+                undone.append(job_of_success(store))
+                write_job(store, later, {0: {"p=3/c": b"3"}})
+                run_commit(store, later)
+
+        with suppress(RayCommitterError):
+            run_commit(WrappedStore(store, before=give_up), JOB)
+        if undone:
+            slept += 1
+            assert (undone, job_of_success(store)) == (["job_2"], "job_3"), call
+    assert slept > 3
+
+
+@pytest.mark.parametrize("kind", ["directories", "etags"])
+def test_one_that_a_process_puts_aside_during_the_undo_is_put_back_again(kind: str):
+    store = stopped_while_it_moves(kind)
+    put_again = do_at("remove_empty_directory", lambda: put_aside_again(store), "/success")
+    assert run_undo(WrappedStore(store, before=put_again), JOB)
+    assert job_of_success(store) == "job_2"
+
+
+def test_an_undo_is_not_done_while_a_process_keeps_putting_it_aside():
+    store = stopped_while_it_moves("directories")
+
+    def put_again(call: StoreCall) -> None:
+        if call.operation == "remove_empty_directory" and call.paths[0].endswith("/success"):
+            put_aside_again(store)
+
+    with pytest.raises(CommitStateUnknownError, match="another process keeps putting files there"):
+        run_undo(WrappedStore(store, before=put_again), JOB)
+    assert state_of(store).phase is Phase.UNDOING
+    assert run_undo(store, JOB)
+    assert job_of_success(store) == "job_2"
+
+
+def stopped_while_it_moves(kind: str) -> MemoryStore:
+    """A table whose `JOB` has died when it had put the old one aside."""
+    store = with_success(kind)
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "p=2/b")), JOB)
+    return store
+
+
+def put_aside_again(store: MemoryStore) -> None:
+    record, _ = resumed(context(store))
+    for old in success_aside(context(store), record):
+        put_aside(store, old)
+
+
+def test_who_makes_its_place_in_a_job_that_is_aborted_meanwhile_leaves_nothing():
+    store = with_success("directories")
+
+    def abort(call: StoreCall) -> None:
+        if call.operation == "mkdirs" and call.paths[0].startswith(f"{JOB.state}/"):
+            run_abort(store, JOB)
+
+    with pytest.raises(RayCommitterError):
+        run_commit(WrappedStore(store, before=abort), JOB)
+    assert store.get_status(JOB.temporary) is None
     assert job_of_success(store) == "job_2"
 
 

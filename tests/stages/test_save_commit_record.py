@@ -290,7 +290,7 @@ def naming(path: str, field: str) -> CommitRecord:
 
 
 fields = pytest.mark.parametrize(
-    "field", ["replaced", "overwritten", "blocking", "emptied", "success", "allowed_roots"]
+    "field", ["replaced", "overwritten", "emptied", "success", "allowed_roots"]
 )
 
 

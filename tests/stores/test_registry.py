@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -15,6 +16,7 @@ from ray_committer.stores.registry import (
     is_on_store,
     open_store,
     resolve_destination,
+    store_command,
 )
 
 
@@ -133,3 +135,26 @@ def test_fsspec_is_the_same_user_of_webhdfs_as_the_commit(
     """Otherwise the files of Python's tasks would be those of the server's user for strangers."""
     monkeypatch.setenv("HADOOP_USER_NAME", "of-the-environment")
     assert fsspec_options(resolve_destination("webhdfs://host:9870/a", options)[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "verb", "command"),
+    [
+        ("/a b/p=1", "rm", "rm '/a b/p=1' '/a b/p=1.old'"),
+        ("/a", "mv", "mv /a /a.old"),
+        ("hdfs://name:8020/a", "mv", "hdfs dfs -mv hdfs://name/a hdfs://name/a.old"),
+        (
+            "abfss://box@account.dfs.core.windows.net/a",
+            "rm",
+            "hdfs dfs -rm abfs://box@account.dfs.core.windows.net/a "
+            "abfs://box@account.dfs.core.windows.net/a.old",
+        ),
+        ("gs://bucket/a", "rm", "gcloud storage rm gs://bucket/a gs://bucket/a.old"),
+        ("s3a://bucket/a", "mv", "aws s3 mv s3://bucket/a s3://bucket/a.old"),
+    ],
+)
+def test_the_command_that_removes_or_moves_files_is_that_of_the_store(
+    url: str, verb: Literal["rm", "mv"], command: str
+):
+    spec, path = resolve_destination(url)
+    assert store_command(spec, verb, path, f"{path}.old") == command
