@@ -121,11 +121,6 @@ class JobState:
         return ".".join(parts) + SUFFIX
 
     @property
-    def replaces(self) -> bool:
-        """Whether the job was set up to replace data."""
-        return self.intent is Intent.REPLACES
-
-    @property
     def is_decided(self) -> bool:
         """Whether the job can no longer be aborted, or was aborted."""
         return self.phase not in UNDECIDED

@@ -27,7 +27,6 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
-from ray_committer.stages.file_destination import restore_hidden_file
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.tables.release import release_own
 
@@ -58,7 +57,6 @@ def _abort(context: JobContext) -> bool:
     if is_nothing(state) and not is_left:
         sweep_all_gone(store, job)  # nothing shows whose it was, nor whether it was committed
         remove_empty_parents(context)
-        _restore_hidden_file(context)
         return False
     is_over = not is_left and without_late(store, job, state).is_remnant
     try:
@@ -105,7 +103,6 @@ def remove_aborted(context: JobContext, seen: Seen) -> None:
         if uploads is not None:
             context.journal.deleted = replace(counted, uploads=left + uploads)
     remove_empty_parents(context)
-    _restore_hidden_file(context)
 
 
 def _remove_left(context: JobContext) -> int:
@@ -130,12 +127,6 @@ def _release_claim(context: JobContext, seen: Seen) -> ClaimInFlight | None:
             f"for it: restore the log from soft delete or a snapshot, and run: "
             f"{abort_command(context.store, context.job)}",
         ) from e
-
-
-def _restore_hidden_file(context: JobContext) -> None:
-    notice = restore_hidden_file(context.store, context.job)
-    if notice is not None:
-        context.notice(notice)
 
 
 def refuse_decided(context: JobContext, phase: Phase | None) -> None:

@@ -26,7 +26,6 @@ from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.file_destination import delete_hidden_file
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stores.base import completing, network_file_system
 from ray_committer.work.batches import batches
@@ -45,8 +44,6 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
     """
     store = context.store
     try:
-        if seen.state.replaces:
-            delete_hidden_file(store, context.job)
         _remove_adopted(context)
         if store.capabilities.completes_uploads:
             _delete_tree(context, seen, record.manifests if record else ())

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from ray_committer.errors import (
@@ -43,10 +43,11 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Intent, Phase, new_state
 from ray_committer.protocol.table_paths import is_hidden
-from ray_committer.stages.file_destination import blocking_file_named, hidden_destination
+from ray_committer.stages.check_places import blocking_file
 from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.stores.registry import store_command
 
 _log = logging.getLogger(__name__)
 
@@ -74,17 +75,13 @@ def setup_job(
 
     `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
     that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that
-    commit later would bring its rows back, or double them. If the destination is a file that the job
-    replaces, that file is hidden until the job has ended. Nothing else that readers see changes.
+    commit later would bring its rows back, or double them. Nothing that readers see changes.
     `must_be_empty` are the directories in which the job wants no data. If the destination is one and
     contains data, the job is refused before its tasks run. Its commit checks all this again.
     A job that `rewrites` is made from the log of its table. It can only be committed by its own process,
     which knows the files that the job has read.
     """
-    with (
-        blocking_file_named(store, job),
-        hidden_destination(store, job, replaces_it=job.destination in replaces) as hidden,
-    ):
+    with _files_refused(store, job):
         if read_attempt_state(store, job).exists:
             raise TaskCommitError(
                 f"{job.directory}: exists already", "give every job and every job attempt its own id"
@@ -111,9 +108,31 @@ def setup_job(
         stamp = _begin(store, job, intent, needs_table=needs_table)
     stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
     links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
-    for warning in (*hidden, *stopped, *links):
+    for warning in (*stopped, *links):
         on_warning(warning)
     return stamp
+
+
+@contextmanager
+def _files_refused(store: StoreOperations, job: JobAttempt) -> Iterator[None]:
+    """`CommitConflictError` if a file is at the destination, or if the block meets one in the place of
+    another directory of the job."""
+    status = store.get_status(job.destination)
+    if status is not None and not status.is_directory:
+        raise _no_directory(store, job.destination, "a link" if status.is_link else "a file")
+    try:
+        yield
+    except NotADirectoryError as e:
+        path = blocking_file(store, job.directory) or job.directory
+        raise _no_directory(store, path, "a file") from e
+
+
+def _no_directory(store: StoreOperations, path: str, kind: str) -> CommitConflictError:
+    move = store_command(store.spec, "mv", path, f"{path}.old")
+    return CommitConflictError(
+        f"{path}: is {kind} where the job needs a directory",
+        f"nothing was changed: write to another destination, or move it away: {move}",
+    )
 
 
 def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool) -> str:

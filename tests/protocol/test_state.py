@@ -171,7 +171,7 @@ def test_each_job_is_set_up_open_with_a_stamp_and_a_nonce_that_no_other_has() ->
     states = [new_state() for _ in range(100)]
     assert {state.phase for state in states} == {Phase.OPEN}
     assert len({name for state in states for name in (state.stamp, state.nonce)}) == 200
-    assert new_state(Intent.REPLACES).replaces
+    assert new_state(Intent.REPLACES).intent is Intent.REPLACES
     assert new_state(stamp=UNSTAMPED).stamp == UNSTAMPED
 
 

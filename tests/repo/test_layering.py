@@ -67,7 +67,6 @@ MOVES = {
     "stages/old_files.py": "an old file is put aside, or back",
     "stages/remove_listed_files.py": "an old file of a job that is gone is put aside, or kept",
     "tables/put.py": "an entry of a table's log gets its version",
-    "stages/file_destination.py": "a file at the destination is hidden, or put back",
 }
 """The modules that move files of a store. A state changes by `advance`, and only by that."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -39,6 +40,7 @@ from tests.stages.support import (
     CLAIM,
     DEAD,
     JOB,
+    KINDS,
     NOW,
     OTHER_JOB,
     WHEN,
@@ -403,13 +405,47 @@ def test_a_replacement_waits_with_its_commit_for_one_that_is_at_work(owner: Owne
             set_up(store, replaces=("/table",))
 
 
-@pytest.mark.parametrize("where", ["a/table/_temporary", "a"])
-def test_a_file_in_the_place_of_a_directory_that_the_job_needs_is_named(tmp_path: Path, where: str):
+@pytest.mark.parametrize("where", ["a/table/_temporary", "a/table", "a"])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_in_the_place_of_a_directory_that_the_job_needs_is_refused_with_the_command_that_moves_it(
+    tmp_path: Path, where: str, is_replaced: bool
+):
     store, blocking = LocalStore(StoreSpec("file")), tmp_path / where
+    job = new_job_attempt(f"{tmp_path}/a/table", "job_1", 0)
+    replaces = (job.destination,) if is_replaced else ()
     put_file(store, str(blocking), b"in the way")
-    with pytest.raises(CommitConflictError, match=f"^{blocking}: is a file where the job needs a dir"):
-        setup_job(store, new_job_attempt(f"{tmp_path}/a/table", "job_1", 0))
+    with pytest.raises(CommitConflictError) as caught:
+        setup_job(store, job, replaces=replaces)
+    move = f"mv {blocking} {blocking}.old"
+    assert str(caught.value) == (
+        f"{blocking}: is a file where the job needs a directory; nothing was changed: write to another "
+        f"destination, or move it away: {move}"
+    )
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [blocking]
+    subprocess.run(move.split(), check=True)
+    setup_job(store, job, replaces=replaces)
+    assert Path(f"{blocking}.old").read_bytes() == b"in the way"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("replaces", [(), ("/table",), ("/table/p=1",)])
+def test_a_destination_that_is_a_file_is_refused(kind: str, replaces: tuple[str, ...]):
+    store = KINDS[kind]()
+    store.mkdirs("/")
+    put_file(store, "/table", b"old")
+    with pytest.raises(CommitConflictError, match="/table: is a file where the job needs a directory"):
+        set_up(store, replaces=replaces)
+    assert store.files() == {"/table": b"old"}
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_destination_that_is_a_link_to_nothing_is_refused(tmp_path: Path, is_replaced: bool):
+    """It may lead to a disk that is not mounted."""
+    (tmp_path / "table").symlink_to(tmp_path / "disk" / "table")
+    job = new_job_attempt(f"{tmp_path}/table", "job_1", 0)
+    with pytest.raises(CommitConflictError, match="/table: is a link where the job needs a directory"):
+        setup_job(LocalStore(StoreSpec("file")), job, replaces=(job.destination,) if is_replaced else ())
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
 
 
 def set_up_everything(store) -> None:

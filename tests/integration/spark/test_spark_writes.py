@@ -300,6 +300,18 @@ def test_an_overwrite_removes_old_files_after_the_new_ones_are_there(
     assert spark.read.parquet(str(dest)).count() == 5
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_destination_that_is_a_file_is_refused_with_the_command_that_moves_it(
+    spark, installation, rows, tmp_path: Path, mode: str
+):
+    dest = tmp_path / "t"
+    dest.write_text("a file")
+    with pytest.raises(Exception, match=f"move it away: mv {dest} {dest}.old"):
+        rows.write.mode(mode).parquet(str(dest))
+    assert isinstance(installation.last_error, ray_committer.errors.CommitConflictError)
+    assert dest.read_text() == "a file"
+
+
 def test_tables_are_written_too(spark, installation, rows):
     try:
         rows.write.partitionBy("p").saveAsTable("a_table")

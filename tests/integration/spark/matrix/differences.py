@@ -96,8 +96,8 @@ NO_LINKS = Difference(
     ),
 )
 NO_FILE_DELETED = Difference(
-    "an append deletes nothing: the file may be somebody's data",
-    "An append stops at a file in the place of a partition's directory.",
+    "no write deletes it: the file may be somebody's data",
+    "A write stops at a file in the place of a directory.",
     (
         *_only("theirs"),
         *_only("ours"),

@@ -108,7 +108,8 @@ DIFFERS: dict[str, tuple[Difference, ...]] = {
     "dynamic overwrite over directories with other permissions": (SAME_DIRECTORIES,),
     "append over a directory in place of the marker": (NOTHING_DONE, OWN_ERROR),
     "dynamic overwrite over a directory in place of the marker": (NOTHING_DONE, MARKER_REFUSED),
-    "append over a file in place of a partition": (NO_FILE_DELETED,),
+    **{f"{mode} over a file in place of a partition": (NO_FILE_DELETED,) for mode in MODES},
+    "overwrite over a file in place of the destination": (NO_FILE_DELETED,),
     "append over a file in place of the destination": (OWN_ERROR,),
     "dynamic overwrite over a file in place of the destination": (OWN_ERROR,),
     "append over a file in place of the parent": (OWN_ERROR,),
@@ -160,8 +161,7 @@ for _name, _before in BEFORE.items():
             _over(_before, _plain, _options),
             differs=DIFFERS.get(_case, (MARKED,) if _is_marked else ()),
             wide=_case not in EVERYDAY,
-            commits="of the parent" not in _name
-            and ("of the destination" not in _name or _mode == "overwrite"),
+            commits="of the parent" not in _name and "of the destination" not in _name,
         )
 
 
