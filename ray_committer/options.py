@@ -31,7 +31,6 @@ COMMAND_LINE = frozenset(
         "back",
         "command",
         "commit",
-        "config",
         "driver",
         "dry_run",
         "events",
@@ -259,9 +258,7 @@ class CommitOptions(_Given):
         return _read(conf, names, defaults or cls())
 
     @classmethod
-    def from_env(
-        cls, environment: Mapping[str, str], *, defaults: CommitOptions | None = None
-    ) -> CommitOptions:
+    def from_env(cls, environment: Mapping[str, str]) -> CommitOptions:
         """Read them from ``RAY_COMMITTER_*``, for the command line and for programs without Spark."""
         given = _below(environment, ENVIRONMENT_PREFIX, str.lower)
         names = {
@@ -269,7 +266,7 @@ class CommitOptions(_Given):
             for key, name in given.items()
             if name not in COMMAND_LINE and not name.startswith(_TESTS)
         }
-        return _read(environment, names, defaults or cls())
+        return _read(environment, names, cls())
 
     def changed(self, **changes: Any) -> CommitOptions:
         """These options with `changes`."""

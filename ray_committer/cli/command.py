@@ -13,7 +13,6 @@ import click
 from ray_committer.cli import document
 from ray_committer.cli.errors import fail
 from ray_committer.cli.help import did_you_mean, write_examples, write_options
-from ray_committer.cli.project_file import PLACES, config_option, use_project_file
 from ray_committer.options import ENVIRONMENT_PREFIX
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -62,20 +61,16 @@ class _Helpful(click.Command):
 
 
 class Command(_Helpful):
-    """A command of ``ray-committer``; it also takes ``-v``, as the group does, and ``--config`` if it is
-    about a place."""
+    """A command of ``ray-committer``; it also takes ``-v``, as the group does."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"context_settings": HELP, **kwargs})
-        if any(one.name in PLACES for one in self.params):
-            self.params.append(config_option())
         name_environment(self)
         self.params.append(verbose_option(is_eager=True))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
         document.decide(ctx)
-        use_project_file(ctx)
         return rest
 
 

@@ -18,7 +18,7 @@ SECTIONS = {
         "conflict_wait_seconds", "lease_seconds", "rename_attempts", "latency_ms", "store_limit",
     },
     "Faults": {"slow_workers", "lost_workers", "lost_driver"},
-    "Storage": {"storage_options", "allowed_root", "summary_directory", "config"},
+    "Storage": {"storage_options", "allowed_root", "summary_directory"},
 }  # fmt: skip
 """The groups after the common options, by the names of their options."""
 

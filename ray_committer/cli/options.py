@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from ray_committer.cli.project_file import EXECUTORS, SECTION
 from ray_committer.options import TEXTS, CommitOptions, read_option, read_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +30,7 @@ allowed_root_option = click.option(
 )
 executor_option = click.option(
     "--executor",
-    type=click.Choice(EXECUTORS),
+    type=click.Choice(["auto", "threads", "inline", "ray"]),
     default="auto",
     show_default=True,
     help="Where the commit runs; auto never starts Ray.",
@@ -176,17 +175,15 @@ def flag(name: str, help_text: str) -> Callable[[F], F]:
 
 
 def commit_options(**facts: Any) -> CommitOptions:
-    """Return the options of this command: those of the project file, overridden by the environment, by
-    the command's settings and by `facts`."""
+    """Return the options of this command: those of the environment, overridden by the command's settings
+    and by `facts`."""
     context = click.get_current_context()
     given = {
         name: value
         for name, value in context.params.items()
         if name in TEXTS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    section = context.meta.get(SECTION)
-    defaults = CommitOptions().changed(**section.settings) if section else None
-    return CommitOptions.from_env(os.environ, defaults=defaults).changed(**given, **facts)
+    return CommitOptions.from_env(os.environ).changed(**given, **facts)
 
 
 def _option(name: str) -> Callable[[F], F]:

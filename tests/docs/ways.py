@@ -113,7 +113,6 @@ MINUTES = "takes minutes; the files that it names are looked for"
 ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"
 
 NOT_RUN = {
-    "docs/command_line.md: The project file": "is read, as printed, by tests/cli/test_project_file.py",
     "docs/events.md: On the screen": ELSEWHERE,
     "docs/events.md: On the screen 2": ELSEWHERE,
     "docs/events.md: As JSON lines": ELSEWHERE,
