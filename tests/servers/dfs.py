@@ -55,6 +55,15 @@ class DfsServer:
         secret = f"SharedAccessSignature={sas}" if sas else f"AccountKey={KEY}"
         return f"AccountName={ACCOUNT};{secret};BlobEndpoint={self.url};DefaultEndpointsProtocol=http"
 
+    def clear(self, container: str) -> None:
+        """Leave one empty container, and no faults."""
+        self.containers.clear()
+        self.containers[container] = Tree()
+        self.hierarchical = True
+        self.denied = set()
+        self.faults = Faults()
+        self.calls.clear()
+
     def start(self) -> None:
         self._thread.start()
         self._started.wait(10)

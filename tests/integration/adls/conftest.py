@@ -12,32 +12,10 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import open_store, resolve_destination
 from tests.servers.azurite import Azurite
 from tests.servers.dfs import ACCOUNT, DfsServer
-from tests.servers.dfs_tree import Tree
-from tests.servers.faults import Faults
 
 CONTAINER = "lake"
 
 OpenStore = Callable[..., StoreOperations]
-
-
-@pytest.fixture(scope="session")
-def dfs_process() -> Iterator[DfsServer]:
-    server = DfsServer()
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def dfs(dfs_process: DfsServer) -> DfsServer:
-    """The account, with an empty container and without faults."""
-    dfs_process.containers.clear()
-    dfs_process.containers[CONTAINER] = Tree()
-    dfs_process.hierarchical = True
-    dfs_process.denied = set()
-    dfs_process.faults = Faults()
-    dfs_process.calls.clear()
-    return dfs_process
 
 
 @pytest.fixture(scope="session")

@@ -16,13 +16,9 @@ RENAMES = int(os.environ.get("RAY_COMMITTER_TEST_RENAMES", "120"))
 """How many files are renamed under faults."""
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[GcsServer]:
-    server = GcsServer().start()
-    try:
-        yield server
-    finally:
-        server.stop()
+@pytest.fixture
+def server(gcs_server: GcsServer) -> GcsServer:
+    return gcs_server
 
 
 @pytest.fixture

@@ -34,18 +34,10 @@ class Died(BaseException):
     pass
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
-    moto = MotoServer(tmp_path_factory.mktemp("moto"))
-    moto.start()
-    yield moto
-    moto.stop()
-
-
 @pytest.fixture
-def glue(server: MotoServer, dest: Path) -> Iterator[Any]:
+def glue(moto: MotoServer, dest: Path) -> Iterator[Any]:
     """A client, and a table at the destination."""
-    client = boto3.client("glue", endpoint_url=server.url, **KEYS)
+    client = boto3.client("glue", endpoint_url=moto.url, **KEYS)
     client.create_database(DatabaseInput={"Name": "db"})
     client.create_table(
         DatabaseName="db",
@@ -181,12 +173,12 @@ def test_bad_tables_are_named(glue: Any, dest: Path):
     assert known(glue) == {}
 
 
-def test_a_catalog_that_refuses_or_is_down_is_an_error(glue: Any, server: MotoServer):
+def test_a_catalog_that_refuses_or_is_down_is_an_error(glue: Any, moto: MotoServer):
     def refuse(**_: Any) -> Any:
         from botocore.awsrequest import AWSResponse
 
         body = b'{"__type": "AccessDeniedException", "Message": "no permission"}'
-        found = AWSResponse(server.url, 400, {}, None)
+        found = AWSResponse(moto.url, 400, {}, None)
         found._content = body
         return found
 
@@ -203,7 +195,7 @@ def test_a_catalog_that_refuses_or_is_down_is_an_error(glue: Any, server: MotoSe
     down.close()
 
 
-def test_the_command_tells_glue(glue: Any, server: MotoServer, dest: Path):
+def test_the_command_tells_glue(glue: Any, moto: MotoServer, dest: Path):
     put(dest, "day=1/at=x/a")
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_DEFAULT_REGION": "us-east-1"}
     run: Callable[..., Any] = subprocess.run
@@ -211,7 +203,7 @@ def test_the_command_tells_glue(glue: Any, server: MotoServer, dest: Path):
     named = ["--partition", "day=1/at=x", "--partition", "day=2/at=x"]
     done = run(
         [sys.executable, "-m", "ray_committer.cli", *command, *named],
-        env={**os.environ, **keys, "AWS_ENDPOINT_URL_GLUE": server.url},
+        env={**os.environ, **keys, "AWS_ENDPOINT_URL_GLUE": moto.url},
         capture_output=True,
         text=True,
     )

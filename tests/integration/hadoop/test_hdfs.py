@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit, visible_files
 from ray_committer.testing.harness import put_file
-from tests.servers.hdfs import HdfsServer, hdfs_server
+from tests.servers.hdfs import HdfsServer
 
 if TYPE_CHECKING:
     from .conftest import Hadoop
@@ -106,15 +105,9 @@ class HdfsJob:
         return factory.createCommitter(destination, self._task_context(task, configuration))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[HdfsServer]:
-    with hdfs_server() as started:
-        yield started
-
-
 @pytest.fixture
-def job(hadoop: Hadoop, server: HdfsServer) -> HdfsJob:
-    store = open_store(StoreSpec("hdfs", server.authority))
+def job(hadoop: Hadoop, hdfs: HdfsServer) -> HdfsJob:
+    store = open_store(StoreSpec("hdfs", hdfs.authority))
     path = f"/tests/{uuid.uuid4()} ö"
     store.mkdirs(path)
     return HdfsJob(hadoop.jvm, store, path)
@@ -127,9 +120,9 @@ def run_java_tasks(job: HdfsJob) -> None:
 
 
 @pytest.mark.parametrize("way", ["rpc", "web"])
-def test_what_java_tasks_wrote_is_committed(job: HdfsJob, server: HdfsServer, way: str):
+def test_what_java_tasks_wrote_is_committed(job: HdfsJob, hdfs: HdfsServer, way: str):
     run_java_tasks(job)
-    storage_options = {"webhdfs_url": server.http_url} if way == "web" else {}
+    storage_options = {"webhdfs_url": hdfs.http_url} if way == "web" else {}
     report = ray_committer.commit_job(
         job.url, executor="threads", options=CommitOptions(threads=4), storage_options=storage_options
     )

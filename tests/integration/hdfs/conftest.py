@@ -12,14 +12,13 @@ import pytest
 
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
-from tests.servers.hdfs import HdfsServer, hdfs_server
+from tests.servers.hdfs import HdfsServer
 from tests.servers.hdfs_gate import HdfsGate
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[HdfsServer]:
-    with hdfs_server() as started:
-        yield started
+@pytest.fixture
+def server(hdfs: HdfsServer) -> HdfsServer:
+    return hdfs
 
 
 @pytest.fixture

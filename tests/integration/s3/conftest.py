@@ -1,4 +1,4 @@
-"""moto as an S3 server, a bucket of its own for each test, and the project's own S3 behind HTTP."""
+"""A bucket of its own on moto for each test, and the project's own S3 behind HTTP."""
 
 from __future__ import annotations
 
@@ -16,14 +16,6 @@ from tests.servers.fake_s3 import FakeS3, FakeS3Server
 from tests.servers.moto import MotoServer
 
 _NUMBERS = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
-    moto = MotoServer(tmp_path_factory.mktemp("moto"))
-    moto.start()
-    yield moto
-    moto.stop()
 
 
 @pytest.fixture(scope="session")

@@ -14,22 +14,14 @@ from tests.servers.s3a import S3AJob, S3AJvm, s3a_jvm
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
-    moto = MotoServer(tmp_path_factory.mktemp("moto"))
-    moto.start()
-    yield moto
-    moto.stop()
-
-
-@pytest.fixture(scope="module")
 def s3a(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3AJvm]:
     with s3a_jvm(tmp_path_factory.mktemp("jvm")) as started:
         yield started
 
 
 @pytest.fixture
-def bucket(server: MotoServer) -> Iterator[Bucket]:
-    with new_bucket(server.url) as made:
+def bucket(moto: MotoServer) -> Iterator[Bucket]:
+    with new_bucket(moto.url) as made:
         yield made
 
 

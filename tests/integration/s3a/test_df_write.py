@@ -98,16 +98,16 @@ def driving(endpoint: str, **how: Any) -> Iterator[Driver]:
 
 
 @pytest.fixture(scope="module")
-def proxy(server: MotoServer) -> Iterator[Proxy]:
+def proxy(moto: MotoServer) -> Iterator[Proxy]:
     """moto, behind what can lose its answers."""
-    proxy = Proxy(server.url).start()
+    proxy = Proxy(moto.url).start()
     yield proxy
     proxy.stop()
 
 
 @pytest.fixture(scope="module")
-def spark(server: MotoServer, proxy: Proxy) -> Iterator[Driver]:
-    with driving(server.url, committing=proxy.url) as found:
+def spark(moto: MotoServer, proxy: Proxy) -> Iterator[Driver]:
+    with driving(moto.url, committing=proxy.url) as found:
         yield found
 
 
@@ -126,9 +126,9 @@ def data(bucket: Bucket) -> list[str]:
     return [name for name in bucket.names() if "/part-" in name and "/__magic/" not in name]
 
 
-def aborts(server: MotoServer, bucket: Bucket) -> list[str]:
+def aborts(moto: MotoServer, bucket: Bucket) -> list[str]:
     """The uploads of data that were aborted so far."""
-    asked = [one for one in server.requests() if f'"DELETE /{bucket.name}/' in one]
+    asked = [one for one in moto.requests() if f'"DELETE /{bucket.name}/' in one]
     return [one for one in asked if "uploadId" in one and "/part-" in one]
 
 
@@ -161,19 +161,19 @@ def test_a_file_of_several_parts_is_whole(spark: Driver, bucket: Bucket, url: st
 
 
 def test_a_failed_attempt_leaves_no_upload_and_its_task_is_there_once(
-    spark: Driver, server: MotoServer, bucket: Bucket, url: str, tmp_path: Path
+    spark: Driver, moto: MotoServer, bucket: Bucket, url: str, tmp_path: Path
 ):
     written = tmp_path / "written"
     writing = spark.submit(driver.failing, url, attempts=1, until=str(written))
     try:
         wait_until(lambda: sum("/part-00001" in str(one) for one in bucket.uploads()) > 2, writing)
     except AssertionError as e:
-        e.add_note(f"uploads: {sorted(bucket.uploads())}; last requests: {server.requests()[-40:]}")
+        e.add_note(f"uploads: {sorted(bucket.uploads())}; last requests: {moto.requests()[-40:]}")
         raise
     finally:
         written.touch()
     writing.result(600)
-    assert len(aborts(server, bucket)) > 2
+    assert len(aborts(moto, bucket)) > 2
     assert spark.run(driver.rows_of, url) == list(range(300))
     check_no_traces(bucket)
 
@@ -206,12 +206,12 @@ def test_lost_answers_of_completions_lose_nothing(
 
 
 def test_a_deferred_job_is_committed_by_the_command(
-    spark: Driver, server: MotoServer, bucket: Bucket, url: str
+    spark: Driver, moto: MotoServer, bucket: Bucket, url: str
 ):
     spark.run(driver.append, url, 0, 30, commit="deferred")
     assert data(bucket) == []
     assert len(bucket.uploads()) == 3
-    assert "committed" in command(server.url, "commit", quoted(url))
+    assert "committed" in command(moto.url, "commit", quoted(url))
     assert spark.run(driver.rows_of, url) == list(range(30))
     check_no_traces(bucket)
 
@@ -221,7 +221,7 @@ def quoted(url: str) -> str:
 
 
 def test_the_same_command_finishes_the_commit_of_a_killed_driver(
-    server: MotoServer, bucket: Bucket, url: str, spark: Driver
+    moto: MotoServer, bucket: Bucket, url: str, spark: Driver
 ):
     """It is killed when it has completed five of twelve uploads."""
     completed: list[str] = []
@@ -233,9 +233,9 @@ def test_the_same_command_finishes_the_commit_of_a_killed_driver(
                 return Answer(503)
         return await send(request)
 
-    proxy = Proxy(server.url, answer).start()
+    proxy = Proxy(moto.url, answer).start()
     try:
-        with driving(server.url, committing=proxy.url) as killed:
+        with driving(moto.url, committing=proxy.url) as killed:
             writing = killed.submit(driver.partitioned, url, 0, 60)
             wait_until(lambda: len(completed) > 5, writing)
             killed.kill()
@@ -245,40 +245,40 @@ def test_the_same_command_finishes_the_commit_of_a_killed_driver(
         proxy.stop()
     assert len(data(bucket)) == 5
     assert len(bucket.uploads()) == 7
-    assert "committed" in command(server.url, "commit", quoted(url))
+    assert "committed" in command(moto.url, "commit", quoted(url))
     assert spark.run(driver.rows_of, url) == list(range(60))
     check_no_traces(bucket)
 
 
 def test_what_a_killed_executor_was_writing_is_aborted(
-    server: MotoServer, bucket: Bucket, url: str, spark: Driver, tmp_path: Path
+    moto: MotoServer, bucket: Bucket, url: str, spark: Driver, tmp_path: Path
 ):
     """One of two executors is killed while a task of it has closed one file and begun another."""
     with ExitStack() as stack:
         master = stack.enter_context(standalone(tmp_path))
-        cluster = stack.enter_context(driving(server.url, master=master))
+        cluster = stack.enter_context(driving(moto.url, master=master))
         go_on = tmp_path / "go on"
         writing = cluster.submit(driver.killing, url, str(tmp_path / "killed"), str(go_on))
         wait_until(lambda: sum("/part-00001-" in one for one in bucket.uploads()) >= 4, writing)
         go_on.touch()
         writing.result(600)
     assert (tmp_path / "killed").exists()
-    assert len(aborts(server, bucket)) > 2
+    assert len(aborts(moto, bucket)) > 2
     assert spark.run(driver.rows_of, url) == list(range(300))
     check_no_traces(bucket)
 
 
 def test_a_killed_driver_whose_tasks_wrote_is_aborted_by_the_command(
-    server: MotoServer, bucket: Bucket, url: str
+    moto: MotoServer, bucket: Bucket, url: str
 ):
-    with driving(server.url) as killed:
+    with driving(moto.url) as killed:
         writing = killed.submit(driver.failing, url, attempts=9, until="/never")
         wait_until(lambda: len(bucket.uploads()) > 2, writing)
         killed.kill()
         with pytest.raises(BrokenProcessPool):
             writing.result(60)
-    assert len(ray_committer.list_jobs(quoted(url), storage_options=options(server.url))) == 1
-    command(server.url, "abort", quoted(url))
+    assert len(ray_committer.list_jobs(quoted(url), storage_options=options(moto.url))) == 1
+    command(moto.url, "abort", quoted(url))
     assert bucket.names() == []
     check_no_traces(bucket)
 
@@ -306,14 +306,14 @@ def test_a_client_without_magic_is_refused_before_anything_is_written(
 
 
 def test_a_server_that_ignores_conditions_is_refused(
-    spark: Driver, proxy: Proxy, server: MotoServer, bucket: Bucket, url: str
+    spark: Driver, proxy: Proxy, moto: MotoServer, bucket: Bucket, url: str
 ):
     async def answer(request: Request, send: Send) -> Answer:
         names = ("if-none-match", "if-match")
         kept = {name: value for name, value in request.headers.items() if name.lower() not in names}
         return await send(replace(request, headers=kept))
 
-    careless = Proxy(server.url, answer).start()
+    careless = Proxy(moto.url, answer).start()
     try:
         spark.run(driver.commit_at, careless.url)
         with pytest.raises(Exception, match="although a condition of the request does not hold"):
@@ -332,9 +332,9 @@ def test_a_location_outside_of_the_table_is_refused(spark: Driver, bucket: Bucke
 
 
 @pytest.mark.usefixtures("ray_cluster")
-def test_workers_on_ray_commit(server: MotoServer, bucket: Bucket, url: str):
+def test_workers_on_ray_commit(moto: MotoServer, bucket: Bucket, url: str):
     address = ray.get_runtime_context().gcs_address
-    with driving(server.url, executor="ray", address=address) as on_ray:
+    with driving(moto.url, executor="ray", address=address) as on_ray:
         on_ray.run(driver.partitioned, url, 0, 60)
         assert on_ray.run(driver.rows_of, url) == list(range(60))
     assert len(data(bucket)) == 12

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,7 @@ from ray_committer.spark import install, uninstall
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import visible_files
-from tests.servers.hdfs import HdfsServer, hdfs_server
+from tests.servers.hdfs import HdfsServer
 
 pytestmark = [
     pytest.mark.one_spark,
@@ -36,15 +35,9 @@ print(sorted(row[0] for row in spark.read.csv(sys.argv[1]).collect()))
 """
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[HdfsServer]:
-    with hdfs_server() as started:
-        yield started
-
-
 @pytest.fixture
-def store(server: HdfsServer) -> StoreOperations:
-    return open_store(StoreSpec("hdfs", server.direct_authority))
+def store(hdfs: HdfsServer) -> StoreOperations:
+    return open_store(StoreSpec("hdfs", hdfs.direct_authority))
 
 
 def write(rows: DataFrame, url: str) -> None:
@@ -63,9 +56,9 @@ def files(store: StoreOperations, path: str) -> list[str]:
 
 
 def test_a_job_on_hdfs_gives_what_sparks_own_committer_gives(
-    spark: SparkSession, rows: DataFrame, server: HdfsServer, store: StoreOperations
+    spark: SparkSession, rows: DataFrame, hdfs: HdfsServer, store: StoreOperations
 ):
-    root = f"hdfs://{server.direct_authority}/jobs"
+    root = f"hdfs://{hdfs.direct_authority}/jobs"
     write(rows, f"{root}/theirs")
     installation = install(spark)
     try:
@@ -100,9 +93,9 @@ def read_as(user: str, url: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.wide
 def test_a_reader_who_may_not_read_the_log_gets_no_rows_instead_of_all(
-    spark: SparkSession, server: HdfsServer, store: StoreOperations
+    spark: SparkSession, hdfs: HdfsServer, store: StoreOperations
 ):
-    url = f"hdfs://{server.direct_authority}/logged"
+    url = f"hdfs://{hdfs.direct_authority}/logged"
     ray_committer.init_table(url)
     job = ray_committer.setup_job(url)
     with ray_committer.task_attempt(url, job, task=0) as attempt, attempt.open("day=1/a.csv") as file:

@@ -1,0 +1,148 @@
+"""What must hold on each store alike, with its server: schedules, tables with a log, their readers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.registry import destination_url, open_store
+from tests.integration.snapshots import check_snapshots
+from tests.schedules import PART_OF_A_TABLE, PARTS_OF_A_SERVER, check_server
+from tests.servers.dfs import ACCOUNT, DfsServer
+from tests.servers.fake_s3 import FakeS3, FakeS3Server
+from tests.servers.gcs import GcsServer
+from tests.servers.hdfs import HdfsServer
+from tests.servers.moto import MotoServer
+from tests.servers.s3_bucket import new_bucket
+from tests.table_crashes import CASES_OF_A_SERVER, check_finished, check_resolved
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory of a test's own on a server; nothing is there."""
+
+    spec: StoreSpec
+    directory: str
+
+    def opened(self) -> StoreOperations:
+        store = open_store(self.spec)
+        store.mkdirs(self.directory)
+        return store
+
+
+@pytest.fixture
+def on_adls(dfs: DfsServer) -> StoreSpec:
+    authority = f"lake@{ACCOUNT}.dfs.core.windows.net"
+    return StoreSpec("abfs", authority, {"connection_string": dfs.connection_string()})
+
+
+@pytest.fixture
+def on_gcs(gcs_server: GcsServer) -> StoreSpec:
+    gcs_server.proxy.reset()
+    return StoreSpec("gs", gcs_server.new_bucket(), gcs_server.storage_options)
+
+
+@pytest.fixture
+def on_hdfs(hdfs: HdfsServer) -> StoreSpec:
+    return StoreSpec("hdfs", hdfs.authority)
+
+
+@pytest.fixture
+def on_webhdfs(hdfs: HdfsServer) -> StoreSpec:
+    return StoreSpec("webhdfs", hdfs.http_url.removeprefix("http://"))
+
+
+@pytest.fixture
+def on_s3() -> Iterator[StoreSpec]:
+    """The strict S3, which confirms a second completion of an upload."""
+    yield from strict_s3(forgets=False)
+
+
+@pytest.fixture
+def on_forgetful_s3() -> Iterator[StoreSpec]:
+    yield from strict_s3(forgets=True)
+
+
+def strict_s3(*, forgets: bool) -> Iterator[StoreSpec]:
+    server = FakeS3Server(FakeS3(forgets=forgets, buckets={"bucket": {}})).start()
+    yield StoreSpec("s3", "bucket", server.storage_options)
+    server.stop()
+
+
+@pytest.fixture
+def on_moto(moto: MotoServer) -> Iterator[StoreSpec]:
+    options = {"endpoint_url": moto.url, "key": "test", "secret": "test", "region": "us-east-1"}
+    with new_bucket(moto.url) as bucket:
+        yield StoreSpec("s3", bucket.name, options)
+
+
+GROUPS = {
+    "adls": "adls",
+    "gcs": "gcs",
+    "hdfs": "ray",
+    "webhdfs": "ray",
+    "s3": "s3",
+    "forgetful_s3": "s3",
+    "moto": "s3",
+}
+
+
+def on(*names: str, wide: tuple[str, ...] = ()) -> list[ParameterSet]:
+    """These servers, for the fixture `place`; tests of one server run in one process."""
+    marks = {name: [pytest.mark.server, pytest.mark.xdist_group(GROUPS[name])] for name in names + wide}
+    for name in wide:
+        marks[name].append(pytest.mark.wide)
+    return [pytest.param(name, marks=found) for name, found in marks.items()]
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Place:
+    return Place(request.getfixturevalue(f"on_{request.param}"), f"/tests/{uuid.uuid4()} ö")
+
+
+@pytest.mark.parametrize("part", PARTS_OF_A_SERVER)
+@pytest.mark.parametrize(
+    "place", on("adls", "gcs", "webhdfs", "s3", "forgetful_s3", wide=("hdfs",)), indirect=True
+)
+def test_no_schedule_of_processes_ends_in_what_must_not_be(place: Place, part: int):
+    check_server(place.spec, place.directory, part)
+
+
+@pytest.mark.parametrize("part", PART_OF_A_TABLE)
+@pytest.mark.parametrize(
+    "place", on("adls", "gcs", "hdfs", "webhdfs", "s3", "forgetful_s3"), indirect=True
+)
+def test_no_schedule_at_a_table_with_a_log_ends_in_what_must_not_be(place: Place, part: int):
+    check_server(place.spec, place.directory, part, "--log")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("work", "fate", "stride"), CASES_OF_A_SERVER)
+@pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "webhdfs"), indirect=True)
+def test_a_job_that_was_hit_at_any_request_to_the_log_is_finished_by_the_same_command(
+    place: Place, work: str, fate: str, stride: int
+):
+    check_finished(place.opened(), place.directory, work, fate, stride)
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("work", ["append", "replace"])
+@pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "webhdfs"), indirect=True)
+def test_a_job_that_died_at_any_request_to_the_log_is_resolved_if_its_directory_is_deleted(
+    place: Place, work: str
+):
+    check_resolved(place.opened(), place.directory, work, "after", 1)
+
+
+@pytest.mark.parametrize("place", on("adls", "gcs", "webhdfs", "moto"), indirect=True)
+def test_each_version_of_a_table_with_a_log_is_read_whole_and_alone(place: Place):
+    url = destination_url(place.spec, place.directory)
+    now = check_snapshots(url, dict(place.spec.storage_options))
+    assert now.urls("day=1") == [f"{unquote(url)}/day=1/part-9.csv"]
