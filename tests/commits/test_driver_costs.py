@@ -7,10 +7,14 @@ lower the numbers here.
 
 from __future__ import annotations
 
+import gc
 import pickle
 import sys
+import tracemalloc
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,8 +27,10 @@ from ray_committer.events import Event, StageEnded, StageStarted
 from ray_committer.executors.base import Supplied, call
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol import uri
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import run_commit
+from ray_committer.work import entries
 from ray_committer.work.worker import Worker
 from tests.imagined_jobs import IdleStore, imagine
 
@@ -134,3 +140,43 @@ def test_the_calls_of_a_commit_grow_with_its_files_and_no_faster(tmp_path: Path)
     ]
     first, second = times[1] - times[0], times[2] - times[1]
     assert second < 2.05 * first
+
+
+CACHED = [
+    function
+    for module in (entries, uri)
+    for function in vars(module).values()
+    if hasattr(function, "cache_clear")
+]
+
+
+def peak_of_a_commit(dest: Path, tasks: int) -> tuple[int, int]:
+    """The peak of the memory of a commit, and the size of the manifests, in bytes."""
+    ray_committer.setup_job(str(dest), "job_1")
+    job = new_job_attempt(str(dest), "job_1", 0)
+    imagine(job, tasks=tasks, files=200)
+    manifest_bytes = sum(path.stat().st_size for path in Path(job.manifests).iterdir())
+    for cached in CACHED:  # what they hold is bounded
+        cached.cache_clear()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        run_commit(IdleStore(), job, CommitOptions(validate=False))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return peak, manifest_bytes
+
+
+@pytest.mark.slow
+def test_a_commit_holds_no_object_for_each_file(tmp_path: Path):
+    """Beside the bytes of the manifests, which a cache of fixed size keeps, a few bytes a file.
+
+    In a process of its own: threads that another test has left would be counted, too.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        tasks = (2, 60, 160)  # the first commit warms up, the second fills a cache of parsed manifests
+        measured = process.map(peak_of_a_commit, (tmp_path / f"{count}" for count in tasks), tasks)
+        _, (few, few_bytes), (many, many_bytes) = measured
+    more_tasks, more_files = 100, 100 * 200
+    assert many - few - (many_bytes - few_bytes) < more_files * 40 + more_tasks * 4000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 
@@ -19,6 +20,7 @@ from ray_committer.errors import (
 from ray_committer.events import Event, FilesRenamed, StageEnded
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
+from tests.threads import running_threads
 
 RAY = pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")])
 
@@ -183,3 +185,14 @@ def test_auto_takes_threads_for_local_files_and_says_why(write_job, dest: Path):
     report = ray_committer.commit_job(str(dest))
     assert report.executor == "threads"
     assert "local files" in report.executor_reason
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_thread_outlives_a_commit(write_job, dest: Path, fails: bool):
+    before = running_threads()
+    write_job({0: {"p=1/a": "x"}, 1: {"p=1/b": "y"}})
+    if fails:
+        (dest / "p=1").write_text("in the way")
+    with pytest.raises(CommitConflictError) if fails else nullcontext():
+        ray_committer.commit_job(str(dest), executor="threads")
+    assert running_threads() - before == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,4 +72,14 @@ def test_an_empty_success_is_said_to_tell_nothing(dest: Path):
     dest.mkdir()
     (dest / "_SUCCESS").touch()
     with pytest.raises(ManifestError, match="is the empty file of a classic committer"):
+        ray_committer.validate_job(str(dest))
+
+
+@pytest.mark.parametrize(("text", "found"), [("longer", "has 6 bytes"), ("y", "was changed")])
+def test_a_file_that_was_edited_is_named(write_job, dest: Path, text: str, found: str):
+    write_job({0: {"p=1/a": "x"}})
+    ray_committer.commit_job(str(dest), options=CommitOptions(cleanup=False))
+    (dest / "p=1/a").write_text(text)
+    os.utime(dest / "p=1/a", (1, 1))
+    with pytest.raises(ValidationError, match=f"p=1/a: {found}"):
         ray_committer.validate_job(str(dest))

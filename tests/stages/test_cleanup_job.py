@@ -283,3 +283,10 @@ def test_after_a_crash_anywhere_the_next_run_leaves_nothing_of_the_job():
         clean_again(store, seen)
         assert store.files() == other
         assert store.get_status(JOB.job_directory) is None
+
+
+def test_a_foreign_file_in_the_directory_of_all_jobs_is_left_there(store, write_job, dest: Path):
+    job = write_job({0: {"a": "x"}})
+    (dest / "_temporary" / "notes").write_text("of somebody else")
+    run_commit(store, job)
+    assert [path.name for path in (dest / "_temporary").iterdir()] == ["notes"]

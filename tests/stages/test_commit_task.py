@@ -160,3 +160,11 @@ def test_an_attempt_that_is_late_saves_no_manifest(phase: Phase):
     with pytest.raises(CommitRecordExistsError, match=f"without {ATTEMPT}, which is too late"):
         commit(store)
     assert store.files(JOB.manifests) == {}
+
+
+def test_files_with_any_name_arrive(dest: Path, write_job, tree):
+    """Hidden ones, those of the protocol's kind, and with a colon, which Hadoop's committer refuses."""
+    names = ("part-0/data", "part-0/.hidden", "part-0/_metadata", "a:b/f", "d/12:30.txt", ":", "file:/f")
+    write_job({0: {name: name for name in names}})
+    ray_committer.commit_job(str(dest))
+    assert tree() == {name: name for name in names}

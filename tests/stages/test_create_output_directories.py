@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import ROUNDS, create_output_directories
 from ray_committer.stores.base import StoreSpec
@@ -231,3 +232,31 @@ def test_directories_that_a_worker_left_when_it_was_cancelled_are_made_by_the_ne
     with pytest.raises(CommitCancelledError):
         create_output_directories(found)
     assert make(store) == 3
+
+
+def claim_of_directories(job: JobAttempt, task: int, status: int) -> None:
+    """Let a manifest say this of each directory, as Hadoop's do (2: is a file, 3: is a directory)."""
+    path = Path(job.manifest(f"task_1_m_{task:06d}"))
+    content = json.loads(path.read_bytes())
+    for directory in content["directories"]:
+        directory["t"] = status
+    path.write_text(json.dumps(content))
+
+
+def test_what_manifests_say_of_a_directory_makes_no_difference(store, write_job, dest: Path, tree):
+    job = write_job({task: {f"p=1/q=1/f{task}": "x"} for task in range(5)})
+    for task in range(5):
+        claim_of_directories(job, task, task)
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(store, before=calls.append), job)
+    assert [call.paths[0] for call in calls if call.operation == "mkdirs"] == [f"{dest}/p=1/q=1"]
+    assert len(tree()) == 5
+
+
+def test_a_directory_that_was_a_file_at_task_commit_is_not_deleted(store, write_job, dest: Path, tree):
+    job = write_job({0: {"p=1/f": "x"}})
+    claim_of_directories(job, 0, 2)
+    (dest / "p=1").mkdir()
+    (dest / "p=1" / "old").write_text("old")
+    run_commit(store, job)
+    assert tree() == {"p=1/f": "x", "p=1/old": "old"}

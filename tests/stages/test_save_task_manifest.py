@@ -427,3 +427,17 @@ def test_a_torn_write_is_never_under_the_name_of_a_manifest():
     assert not torn.endswith("-manifest.json")
     save_files(store, 5)
     assert list(store.files(JOB.manifests)) == [PATH]
+
+
+@pytest.mark.parametrize("temporary", [False, True])
+def test_a_directory_in_the_place_of_a_manifest_is_refused_and_kept(store, write_job, temporary: bool):
+    job = write_job({})
+    path = job.manifest("task_1_m_000000")
+    blocked = Path(job.manifest_temporary("attempt_1_m_000000_0") if temporary else path)
+    (blocked / "inside").mkdir(parents=True)
+    with pytest.raises(TaskCommitError, match=r"-manifest.json: could not be saved in 2 tries"):
+        save(store, job, attempts=2)
+    assert (blocked / "inside").is_dir()
+    (blocked / "inside").rmdir()
+    blocked.rmdir()
+    assert save(store, job) == []
